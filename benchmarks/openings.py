@@ -15,11 +15,11 @@ import numpy as np
 
 from arena import ConfigError, StoreError, files
 from arena.contract.bot import Bot, Decision, Limits
-from arena.events.openings import position_of
 from arena.go.collection import Refusal, read_path
 from arena.go.game import Game, Rules
 from arena.go.moves import SYMMETRIES
-from arena.go.record import UNKNOWN, Fact, Record
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.match.openings import position_of
 from arena.players.registry import Entry, Registry
 from arena.results.analysis import patient
 
@@ -94,7 +94,7 @@ def make_book(making: Making, path: Path, count: int) -> Iterator[int]:
         bot.close()
 
 
-def _kept(path: Path, event: str) -> tuple[list[str], list[Record]]:
+def _kept(path: Path, event: str) -> tuple[list[str], list[GameRecord]]:
     """The lines of a file that was begun, and the games in them. Raises StoreError."""
     if not path.exists():
         return [], []
@@ -110,8 +110,8 @@ def _draw(making: Making, bot: Bot, number: int) -> Game:
     random = Random(f"opening {number} by {making.seed}")
     game = Game(making.rules, number)
     while len(game.moves) < making.plies and not game.is_over:
-        [glance] = bot.glance([game], random.randrange(SYMMETRIES))
-        weights = glance.policy[:-1].astype(np.float64) ** (1 / making.temperature)  # no pass
+        [shown] = bot.raw_nn([game], random.randrange(SYMMETRIES))
+        weights = shown.policy[:-1].astype(np.float64) ** (1 / making.temperature)  # no pass
         game.play(random.choices(range(len(weights)), weights.tolist())[0])
     return game
 
@@ -135,8 +135,8 @@ def _balanced(making: Making, bot: Bot, games: Sequence[Game]) -> list[tuple[Gam
 def _line(making: Making, game: Game, decision: Decision) -> str:
     """The opening as a line of SGF; at its last move, what the search says to whoever made it."""
     rate = decision.win_rate
-    last = Fact(None if rate is None else 1 - rate, None, decision.visits)
-    record = Record.from_game(
+    last = MoveStats(None if rate is None else 1 - rate, None, decision.visits)
+    record = GameRecord.from_game(
         game,
         event=making.event,
         id=f"{making.event}/{game.seed:06d}",

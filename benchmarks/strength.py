@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from arena.cli.options import registry_of
-from arena.events.runner import play_event
-from arena.events.schedule import Match, Terms
-from arena.events.standings import MatchTally
 from arena.go.game import Rules
+from arena.match.runner import play_event
+from arena.match.schedule import Match, Terms
+from arena.match.standings import MatchTally
 from arena.results.store import Store
 from benchmarks.measure import machine
 

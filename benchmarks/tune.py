@@ -12,9 +12,9 @@ from rich.progress import Progress
 
 from arena import ConfigError
 from arena.cli.options import registry_of
-from arena.events.openings import shipped_book
-from arena.events.schedule import Match, Terms
 from arena.go.game import Rules
+from arena.match.openings import shipped_book
+from arena.match.schedule import Match, Terms
 from arena.results.store import Store
 from benchmarks.measure import machine
 from benchmarks.strength import played, row

@@ -13,7 +13,7 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from arena.contract.bot import Bot, BotKind, Candidate, Decision, Glance, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
 from bots.nets.checkpoint import AUTO, Checkpoint, find
 
 if TYPE_CHECKING:
@@ -191,13 +191,13 @@ class AlphaGo(Bot):
         slot, size = self._forest.slot_of(game), game.rules.size
         if slot is None:
             return None
-        ownership = self.glance([game])[0].ownership
+        ownership = self.raw_nn([game])[0].ownership
         if ownership is None:
             ownership = self._forest.ownership(slot, size)
         return Decision(*self._forest.best(slot, size), ownership)
 
-    def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
-        return [Glance(*told) for told in self._on(games[0].rules.size).glance(games, symmetry)]
+    def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
+        return [RawNN(*told) for told in self._on(games[0].rules.size).raw_nn(games, symmetry)]
 
     def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
         """The slots of the games, their trees searched; with ``keep`` as they were left, whatever the settings say."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
-from arena.contract.bot import Bot, BotKind, Candidate, Decision, Glance, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:
@@ -53,25 +53,25 @@ class Policy(Bot):
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         """The net's favourite moves, each with one visit and the win rate of the position that it leads to; none of a
         net without a value."""
-        policy, sensible = self.glance([game])[0].policy, game.sensible_moves()
+        policy, sensible = self.raw_nn([game])[0].policy, game.sensible_moves()
         moves = [int(move) for move in policy.argsort()[::-1] if sensible[move]]
         moves = [move for move in moves if limits.moves is None or move in limits.moves][:CANDIDATES]
         if not self._net.has_value or not moves:
             return []
-        told = self.glance([game.after(move) for move in moves])
+        told = self.raw_nn([game.after(move) for move in moves])
         return [
-            Candidate(move, 1, 1 - glance.win_rate, (move,), float(policy[move]))
-            for move, glance in zip(moves, told, strict=True)
+            Candidate(move, 1, 1 - raw_nn.win_rate, (move,), float(policy[move]))
+            for move, raw_nn in zip(moves, told, strict=True)
         ]
 
     def overview(self, game: Game) -> Decision | None:
-        [glance] = self.glance([game])
-        win_rate = None if isnan(glance.win_rate) else glance.win_rate
+        [raw_nn] = self.raw_nn([game])
+        win_rate = None if isnan(raw_nn.win_rate) else raw_nn.win_rate
         move = pick(game, self._ask([game])[0][0], 0)
-        return Decision(move, win_rate, 1, glance.ownership)
+        return Decision(move, win_rate, 1, raw_nn.ownership)
 
-    def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
-        return [Glance(*told) for told in self._net.glance(games, symmetry)]
+    def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
+        return [RawNN(*told) for told in self._net.raw_nn(games, symmetry)]
 
     def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """What another net may learn from this one: the probability of each sensible move (games, size² + 1) at

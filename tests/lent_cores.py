@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from arena.events.cluster import Stage
+from arena.match.cluster import Stage
 
 
 class CoresHere:

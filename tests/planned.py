@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from arena.events.schedule import Terms
+from arena.match.schedule import Terms
 
 E = TypeVar("E")
 FIELDS = frozenset(item.name for item in fields(Terms))

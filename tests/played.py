@@ -12,12 +12,12 @@ import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 
-from arena.events.ladder import Ladder
-from arena.events.schedule import Match, Pairing, Terms, Tournament
-from arena.events.worker import Glance
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.ladder import Ladder
+from arena.match.schedule import Match, Pairing, Terms, Tournament
+from arena.match.worker import Snapshot
 from arena.players.registry import Entry
 from arena.screen.events import MatchFrame, MatchView, TournamentFrame, TournamentView
 from arena.screen.live import LiveScreen
@@ -59,8 +59,8 @@ def tournament_of(*names: str, games_each: int = 4, size: int = 7) -> Tournament
     return Tournament("league", tuple(map(entry, names)), Terms(Rules.preset(size=size)), games_each)
 
 
-def ladder_of(*names: str, games: int = 100, block: int = 4, to_see: float = 0.0) -> Ladder:
-    return Ladder("rungs", tuple(map(entry, names)), Terms(Rules.preset(size=7)), games, to_see, block)
+def ladder_of(*names: str, games: int = 100, block: int = 4, precision: float = 0.0) -> Ladder:
+    return Ladder("rungs", tuple(map(entry, names)), Terms(Rules.preset(size=7)), games, precision, block)
 
 
 @cache
@@ -79,7 +79,7 @@ def record_of(
     ending: Ending = Ending.SCORE,
     reason: str = "",
     seed: object = None,
-) -> Record:
+) -> GameRecord:
     """A game of random moves, one of the event's by its place or itself, that ended as said."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
     played = Game(event.terms.rules)
@@ -92,7 +92,7 @@ def record_of(
     scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
     margin = None if not scored else 0.0 if colour is None else 2.5 if colour is BLACK else -2.5
     played.end(Outcome(colour, ending, margin))
-    return Record.from_game(
+    return GameRecord.from_game(
         played,
         id=pairing.id,
         event=event.event,
@@ -107,17 +107,17 @@ def record_of(
     )
 
 
-def glance_of(
+def snapshot_of(
     event: Match | Tournament | Ladder,
     game: int | Pairing,
     moves: str,
     win_rates: tuple[float | None, ...] = (),
     ownership: bytes | None = None,
-) -> Glance:
+) -> Snapshot:
     """A look at a game after moves such as ``"E5 C3"``."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
     played = tuple(move_from_gtp(word, event.terms.rules.size) for word in moves.split())
-    return Glance(pairing, played, win_rates or (None,) * len(played), ownership)
+    return Snapshot(pairing, played, win_rates or (None,) * len(played), ownership)
 
 
 def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **more: Any) -> Console:

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from arena.events.standings import MatchTally
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
+from arena.match.standings import MatchTally
 from arena.ratings import PairCounts, Result, Sprt, SprtState, WinDrawLoss
 
 

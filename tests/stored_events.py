@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from arena.contract.code import Player
-from arena.events.ladder import Ladder
-from arena.events.schedule import Match, Pairing, Tournament, event_to_json
 from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.ladder import Ladder
+from arena.match.schedule import Match, Pairing, Tournament, event_to_json
 from arena.players.registry import Entry
 from arena.results.store import Event, Store
 
@@ -32,7 +32,7 @@ def finished(
     winner: str | None,
     ending: Ending = Ending.SCORE,
     **fields: Any,
-) -> Record:
+) -> GameRecord:
     """The game of a pairing, with moves that are like no other's; ``adjudged`` and the like are given by name."""
     size = event.terms.rules.size
     dice = random.Random(pairing.id)
@@ -42,7 +42,7 @@ def finished(
     margin = None if not scored else 0.0 if colour is None else 2.0 if colour is BLACK else -2.0
     players = event.players
     usual: dict[str, Any] = {"black_seconds": 2.0, "white_seconds": 1.0, "date": DATE}
-    return Record(
+    return GameRecord(
         event.terms.rules,
         (*pairing.opening, *dice.sample(free, 12)),
         Outcome(colour, ending, margin),
@@ -58,7 +58,7 @@ def finished(
     )
 
 
-def games_of(event: Match | Tournament | Ladder, winner: Winner) -> list[Record]:
+def games_of(event: Match | Tournament | Ladder, winner: Winner) -> list[GameRecord]:
     """All games that are planned at first."""
     return [finished(event, pairing, winner(pairing)) for pairing in event.pairings()]
 
@@ -75,7 +75,7 @@ def earlier_wins(event: Match | Tournament | Ladder, upsets: int = 5) -> Winner:
 
 
 def store_event(
-    store: Store, event: Match | Tournament | Ladder, records: Iterable[Record] = (), *, with_plan: bool = True
+    store: Store, event: Match | Tournament | Ladder, records: Iterable[GameRecord] = (), *, with_plan: bool = True
 ) -> None:
     """As the runner leaves it; without its plan, as an older arena did."""
     store.add_players(

@@ -10,12 +10,12 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Limits
-from arena.events.room import Room
-from arena.events.runner import play_event
-from arena.events.schedule import Match, Pairing, Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE, Colour
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.game_loop import GameLoop
+from arena.match.runner import play_event
+from arena.match.schedule import Match, Pairing, Terms
 from arena.results.store import Store
 
 SEVEN = Rules.preset("cgos", 7)
@@ -103,15 +103,15 @@ def test_rules_that_can_not_be_are_refused_in_one_line(text: str, message: str) 
 # --- In games ---
 
 
-def play(rules: Adjudication, black: str, white: str, seeds: range = range(1), at: int = 8) -> list[Record]:
+def play(rules: Adjudication, black: str, white: str, seeds: range = range(1), at: int = 8) -> list[GameRecord]:
     """One game for each seed, side by side, in the order of the seeds."""
     players = {f"{name} {number}": scripted(name, at=at).build() for number, name in enumerate((black, white))}
-    room = Room(players, SEVEN, dict.fromkeys(players, Limits(deadline=600.0)), rules)
+    loop = GameLoop(players, SEVEN, dict.fromkeys(players, Limits(deadline=600.0)), rules)
     for seed in seeds:
-        room.seat(Pairing(f"event/{seed:05}", seed, *players, opening=(16, 30), seed=seed))
-    records: list[Record] = []
-    while room.tables:
-        records += room.play_round()
+        loop.start_game(Pairing(f"event/{seed:05}", seed, *players, opening=(16, 30), seed=seed))
+    records: list[GameRecord] = []
+    while loop.live_games:
+        records += loop.play_round()
     return sorted(records, key=lambda record: record.seed)
 
 
@@ -170,10 +170,10 @@ def test_a_game_ends_the_same_whatever_is_played_beside_it_and_by_how_many_worke
     alone = {}
     for pairing in event.pairings():
         bots = {name: entry.build() for name, entry in event.players.items()}
-        room = Room(bots, SEVEN, dict.fromkeys(bots, Limits(deadline=600.0)), event.terms.adjudication)
-        room.seat(pairing)
-        while room.tables:
-            for record in room.play_round():
+        loop = GameLoop(bots, SEVEN, dict.fromkeys(bots, Limits(deadline=600.0)), event.terms.adjudication)
+        loop.start_game(pairing)
+        while loop.live_games:
+            for record in loop.play_round():
                 alone[record.id] = (record.moves, record.outcome, record.reason, record.adjudged)
     assert played(2) == alone
     assert {outcome[3] for outcome in alone.values()} == {BLACK}

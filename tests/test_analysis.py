@@ -13,10 +13,10 @@ from played import lines_of, words_of
 from sgfmill.sgf import Sgf_game
 
 from arena import BotFault
-from arena.contract.bot import Bot, Candidate, Decision, Glance, Limits
+from arena.contract.bot import Bot, Candidate, Decision, Limits, RawNN
 from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move
-from arena.go.record import Record, read_sgf
+from arena.go.record import GameRecord, read_sgf
 from arena.players.registry import Registry
 from arena.results.analysis import (
     AnalysisError,
@@ -35,8 +35,8 @@ from arena.screen.game import AnalysisSheet
 FIVE = Rules.preset(size=5)
 
 
-def game_of(moves: str, rules: Rules = FIVE, **fields: str) -> Record:
-    return Record(rules, tuple(move_from_gtp(word, rules.size) for word in moves.split()), None, **fields)
+def game_of(moves: str, rules: Rules = FIVE, **fields: str) -> GameRecord:
+    return GameRecord(rules, tuple(move_from_gtp(word, rules.size) for word in moves.split()), None, **fields)
 
 
 class Forecaster(Bot):
@@ -116,7 +116,7 @@ def test_each_position_is_asked_about_once_and_the_last_passes_are_not() -> None
 )
 def test_the_score_counts_as_the_rules_do(rules: Rules, black: tuple[int, ...], expected: float) -> None:
     moves = (move_from_gtp("C3", 5), move_from_gtp("D3", 5))
-    record = Record(rules, moves, None, setup=(black, ()), first=WHITE if black else BLACK)
+    record = GameRecord(rules, moves, None, setup=(black, ()), first=WHITE if black else BLACK)
     last = list(analyse(record, Forecaster([0.5] * 3, owned=0.5)))[-1]
     assert last.margin == pytest.approx(expected)
 
@@ -130,10 +130,12 @@ def test_the_score_does_not_swing_with_the_side_to_move() -> None:
             best = int(np.flatnonzero(played == 0)[0])
             return Decision(best, 0.5, 1, np.full(25, -0.1))
 
-        def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
-            return [Glance(np.ones(26) / 26, 0.5, np.full(25, -0.1)) for _ in games]
+        def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
+            return [RawNN(np.ones(26) / 26, 0.5, np.full(25, -0.1)) for _ in games]
 
-    record = Record(Rules.preset(size=5, komi=0.5), tuple(move_from_gtp(word, 5) for word in ("C3", "D3", "B2")), None)
+    record = GameRecord(
+        Rules.preset(size=5, komi=0.5), tuple(move_from_gtp(word, 5) for word in ("C3", "D3", "B2")), None
+    )
     found = list(analyse(record, Pessimist([])))
     assert [evaluation.margin for evaluation in found] == pytest.approx([-0.5] * 4)
 
@@ -143,7 +145,7 @@ def test_the_score_of_a_settled_board_is_its_margin() -> None:
     game = Game(Rules.preset("japanese", size=5, komi=0.5))
     for word in "B1 A1 A2 D1 C1 E1 E2 pass D2 pass A5 pass".split():
         game.play(move_from_gtp(word, 5))
-    record = Record.from_game(game)
+    record = GameRecord.from_game(game)
     owners = game.board.owners().reshape(-1)
     assert (owners == BLACK).all()
     last = list(analyse(record, Forecaster([0.5] * 13, owned=1.0)))[-1]
@@ -270,14 +272,14 @@ def test_the_table_fits_and_marks_the_largest_mistakes_of_each_side(width: int, 
     assert "The largest mistake: 4 D4 -50.0 (A1 was better)." in words_of(lines)
 
 
-def stored(folder: Path, *records: Record) -> None:
+def stored(folder: Path, *records: GameRecord) -> None:
     with Store.open(folder / "results" / "arena.db", write=True) as store:
         store.append(records)
 
 
 def test_a_stored_game_and_a_file_are_analysed(tmp_path: Path) -> None:
     moves = tuple(move_from_gtp(word, 5) for word in ("C3", "D3", "B3"))
-    stored(tmp_path, Record(FIVE, moves, Outcome.scored(3.0), "one", "other", id="event/00007", event="event"))
+    stored(tmp_path, GameRecord(FIVE, moves, Outcome.scored(3.0), "one", "other", id="event/00007", event="event"))
     done = arena("analyze", "1", "--bot", "sl", "--sgf", "out/a.sgf", "--csv", "a.csv", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "one - other, B+3 (5x5, komi 7, cgos), analysed by sl" in done.stdout

@@ -8,9 +8,9 @@ from stored_events import CREATED, player
 
 from arena import ConfigError, StoreError
 from arena.cli.events import read_terms, with_openings
-from arena.events.openings import draw_openings, read_book
-from arena.events.schedule import Match, Terms, Tournament, event_to_json
 from arena.go.game import Rules
+from arena.match.openings import draw_openings, read_book
+from arena.match.schedule import Match, Terms, Tournament, event_to_json
 from arena.players.tables import TermsTable
 from arena.results.store import Event, Store
 from benchmarks.openings import main

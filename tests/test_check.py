@@ -15,8 +15,8 @@ from test_gtp_bot import GNUGO, SCRIPTED, end, pids
 
 from arena.contract.bot import Limits
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.events.probe import probe
 from arena.go.game import Rules
+from arena.match.check import probe
 from arena.players.registry import Entry, Registry
 from arena.screen.progress import show_check
 

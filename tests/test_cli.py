@@ -213,10 +213,10 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
 
 def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
     match = ("random", "fast-random", *SMALL, "--komi", "0.5")
-    first = arena("match", *match, "--plan", "--to-see", "40", folder=tmp_path)
+    first = arena("match", *match, "--plan", "--precision", "40", folder=tmp_path)
     assert "A pilot of 10 games, the first ones of this match" in first.stdout, first.stderr
     assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +(< 1|[\d.]+) (s|min|h)", first.stdout)
-    again = arena("match", *match, "--plan", "--to-see", "80", folder=tmp_path, columns=40)
+    again = arena("match", *match, "--plan", "--precision", "80", folder=tmp_path, columns=40)
     assert "pilot" not in again.stdout
     assert "estimated from 10 games" in " ".join(again.stdout.split())
     assert "10 of 12 games were played earlier" in arena("match", *match, "-n", "12", folder=tmp_path).stdout
@@ -236,11 +236,11 @@ WRONG = [
     (("tournament", "x", "random", "--style", "ladder"), ("a ladder takes at least 2 bots",)),
     (("tournament", "x", "random", "mcts", "--style", "swiss"), ("--style", "swiss", "round-robin, gauntlet, ladder")),
     (("tournament", "x", "random", "mcts", "--style", "ladder", "--block", "3"), ("a block of 3 games", "even")),
-    (("tournament", "x", "random", "mcts", "--style", "ladder", "--to-see", "0"), ("--to-see", "from 1 to 1000")),
+    (("tournament", "x", "random", "mcts", "--style", "ladder", "--precision", "0"), ("--precision", "from 1 to 1000")),
     (("tournament", "x", "random", "mcts", "--style", "ladder", "-n", "0"), ("0 games", "at least 1")),
-    (("tournament", "x", "random", "mcts", "--to-see", "50"), ("to_see needs --style ladder", "--style ladder")),
-    (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "give 1 to 1000")),
-    (("match", "random", "mcts", "--to-see", "30"), ("--to-see needs --plan", "--plan")),
+    (("tournament", "x", "random", "mcts", "--precision", "50"), ("precision needs --style ladder", "--style ladder")),
+    (("match", "random", "mcts", "--plan", "--precision", "nan"), ("--precision nan", "give 1 to 1000")),
+    (("match", "random", "mcts", "--precision", "30"), ("--precision needs --plan", "--plan")),
     (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
     (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),

@@ -32,14 +32,14 @@ from test_value import untrained
 
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
-from arena.events import cluster
-from arena.events.cluster import Cluster, Stage
-from arena.events.probe import family
-from arena.events.runner import Update, play_event
-from arena.events.schedule import Match, Terms
 from arena.go import jit
 from arena.go.game import Ending, Rules
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match import cluster
+from arena.match.check import family
+from arena.match.cluster import Cluster, Stage
+from arena.match.runner import Update, play_event
+from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
@@ -107,7 +107,7 @@ def played(event: Match, folder: Path, address: str = "", each: Callable[[Store,
     return games
 
 
-def essence(game: Record) -> tuple[Any, ...]:
+def essence(game: GameRecord) -> tuple[Any, ...]:
     return game.id, game.black_player, game.white_player, game.seed, game.moves, game.outcome, game.reason
 
 
@@ -129,7 +129,7 @@ def test_games_are_the_same_on_two_nodes_where_a_bot_of_one_file_and_its_net_tra
         nodes.remove_node(second)
     assert there == played(event, tmp_path / "here")
     sent = Path(os.environ["XDG_CACHE_HOME"]) / "arena" / "sent"
-    assert set(mine.luggage()) <= {path.name for path in sent.iterdir()}
+    assert set(mine.files_to_ship()) <= {path.name for path in sent.iterdir()}
     assert {path.read_text() for path in sent.glob("*/mine.py")} == {source.read_text()}
 
 
@@ -492,7 +492,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from test_cluster import lent, ponderers
-from arena.events.runner import play_event
+from arena.match.runner import play_event
 from arena.results.store import Store
 event = ponderers(int(sys.argv[2]))
 with lent(sys.argv[1], event) as hands, Store.open(Path(sys.argv[3]), write=True) as store:

@@ -21,7 +21,7 @@ from arena import ConfigError, RecordError
 from arena.go.game import Ending
 from arena.go.moves import WHITE, symmetry_table
 from arena.go.planes import find_encoder
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from trainers import data
 from trainers.data import SplitRule
 from trainers.dataset import PARTS, Dataset, Sieve, build, parse, rank_of, rating_of
@@ -30,36 +30,36 @@ SIZE = 7
 HALF = SplitRule(test_from=20180701, validation=0.2)
 
 
-def played(number: int, **changes: object) -> Record:
+def played(number: int, **changes: object) -> GameRecord:
     """A game between our own bots, as a server would note it."""
     record = record_of(match_of(size=SIZE), number, ("alphago", "sl", None)[number % 3], seed=number)
     fields = {"date": f"2018-{1 + number % 12:02}-09", "black_rank": "2500", "white_rank": f"{2300 + 10 * number}?"}
     return replace(record, **{**fields, **changes})
 
 
-def turned(record: Record, symmetry: int) -> Record:
+def turned(record: GameRecord, symmetry: int) -> GameRecord:
     table = symmetry_table(record.rules.size)[symmetry]
     return replace(record, moves=tuple(int(table[move]) for move in record.moves))
 
 
 @pytest.fixture(scope="module")
-def records() -> list[Record]:
+def records() -> list[GameRecord]:
     return [played(number) for number in range(60)]
 
 
-def write(path: Path, records: list[Record], *more: str) -> Path:
+def write(path: Path, records: list[GameRecord], *more: str) -> Path:
     path.write_text("".join(f"{text}\n" for text in (*(record.to_sgf() for record in records), *more)))
     return path
 
 
 @pytest.fixture(scope="module")
-def made(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def made(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("sets")
     source = write(folder / "games.sgfs", [*records, turned(records[0], 3)], "(;SZ[7];B[zz])")
     return build([source], folder / "set", Sieve(SIZE), HALF)
 
 
-def test_every_game_comes_back_in_one_part(records: list[Record], made: Dataset) -> None:
+def test_every_game_comes_back_in_one_part(records: list[GameRecord], made: Dataset) -> None:
     found = {}
     for part in (made.train, made.validation, made.test):
         for g in range(len(part)):
@@ -80,13 +80,13 @@ def test_every_game_comes_back_in_one_part(records: list[Record], made: Dataset)
     assert Dataset.open(made.folder, verify=True).manifest == made.manifest
 
 
-def test_the_parts_are_those_of_the_trainers_own_split(records: list[Record], made: Dataset) -> None:
+def test_the_parts_are_those_of_the_trainers_own_split(records: list[GameRecord], made: Dataset) -> None:
     split = data.split_by_game(data.games_from_records(((0, record) for record in records), SIZE), HALF)
     for ours, theirs in ((made.train, split.train), (made.validation, split.validation), (made.test, split.test)):
         assert np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.starts, theirs.starts)
 
 
-def test_archives_and_processes_do_not_change_what_comes_out(records: list[Record], tmp_path: Path) -> None:
+def test_archives_and_processes_do_not_change_what_comes_out(records: list[GameRecord], tmp_path: Path) -> None:
     source = write(tmp_path / "games.sgfs", records)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.write(source, "a/games.sgfs")
@@ -139,7 +139,7 @@ def test_ranks_and_ratings_are_read() -> None:
     assert [rating_of(text) for text in ("2650?", "1800", "5d", "")] == [2650, 1800, None, None]
 
 
-def test_a_split_by_hash_stays_when_games_are_added(records: list[Record], tmp_path: Path) -> None:
+def test_a_split_by_hash_stays_when_games_are_added(records: list[GameRecord], tmp_path: Path) -> None:
     parting = SplitRule(test=0.3, validation=0.2)
     few = build([write(tmp_path / "a.sgfs", records[:30])], tmp_path / "few", Sieve(SIZE), parting)
     more = build([write(tmp_path / "b.sgfs", records)], tmp_path / "more", Sieve(SIZE), parting)
@@ -150,7 +150,7 @@ def test_a_split_by_hash_stays_when_games_are_added(records: list[Record], tmp_p
 
 
 def test_what_cannot_be_built_is_refused_and_leaves_nothing(
-    records: list[Record], made: Dataset, tmp_path: Path
+    records: list[GameRecord], made: Dataset, tmp_path: Path
 ) -> None:
     source = write(tmp_path / "games.sgfs", records[:3])
     with pytest.raises(RecordError, match="exists already"):
@@ -168,7 +168,7 @@ def test_what_cannot_be_built_is_refused_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["games.sgfs"]
 
 
-def test_a_dataset_that_is_damaged_is_refused(records: list[Record], tmp_path: Path) -> None:
+def test_a_dataset_that_is_damaged_is_refused(records: list[GameRecord], tmp_path: Path) -> None:
     folder = build([write(tmp_path / "games.sgfs", records)], tmp_path / "set", Sieve(SIZE), HALF).folder
     with pytest.raises(RecordError, match="can't be read"):
         Dataset.open(tmp_path)
@@ -216,7 +216,7 @@ def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: P
     assert np.array_equal(one.train.winners, plain.train.winners)
 
 
-def test_a_dataset_from_before_dead_stones_were_marked_is_read(records: list[Record], tmp_path: Path) -> None:
+def test_a_dataset_from_before_dead_stones_were_marked_is_read(records: list[GameRecord], tmp_path: Path) -> None:
     folder = build([write(tmp_path / "games.sgfs", records)], tmp_path / "set", Sieve(SIZE), HALF).folder
     content = json.loads((folder / "manifest.json").read_text())
     del content["dead_stones"], content["gnugo"]
@@ -224,7 +224,7 @@ def test_a_dataset_from_before_dead_stones_were_marked_is_read(records: list[Rec
     assert Dataset.open(folder, verify=True).manifest.dead_stones == {}
 
 
-def test_the_command_builds_and_tells(records: list[Record], tmp_path: Path) -> None:
+def test_the_command_builds_and_tells(records: list[GameRecord], tmp_path: Path) -> None:
     write(tmp_path / "games.sgfs", records)
     words = ["data", "build", "games.sgfs", "--out", "set", "--size", "7", "--test-from", "2018-07-01"]
     first = arena(*words, "--processes", "1", folder=tmp_path, columns=100)
@@ -237,7 +237,7 @@ def test_the_command_builds_and_tells(records: list[Record], tmp_path: Path) -> 
     assert told.stdout == first.stdout
 
 
-def test_ctrl_c_leaves_nothing_half(records: list[Record], tmp_path: Path) -> None:
+def test_ctrl_c_leaves_nothing_half(records: list[GameRecord], tmp_path: Path) -> None:
     text = "".join(f"{record.to_sgf()}\n" for record in records)
     (tmp_path / "slow.sgfs.gz").write_bytes(gzip.compress(text.encode() * 3000, 1))  # minutes of reading
     (tmp_path / "sets").mkdir()
@@ -254,7 +254,7 @@ def test_ctrl_c_leaves_nothing_half(records: list[Record], tmp_path: Path) -> No
 
 
 def test_a_pipe_or_a_device_in_a_folder_of_records_is_passed_over_and_by_itself_refused(
-    records: list[Record], tmp_path: Path
+    records: list[GameRecord], tmp_path: Path
 ) -> None:
     folder = tmp_path / "games"
     folder.mkdir()
@@ -270,7 +270,7 @@ def test_a_pipe_or_a_device_in_a_folder_of_records_is_passed_over_and_by_itself_
 
 @pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda _: b"", bytes.upper])
 def test_a_damaged_cache_of_games_is_made_anew(
-    records: list[Record], tmp_path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+    records: list[GameRecord], tmp_path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, cache = write(tmp_path / "games.sgfs", records), tmp_path / "cache"
     data.load_games([source], SIZE, cache)

@@ -15,7 +15,7 @@ from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD, random_move
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from bots.gtp import Config, GtpBot
 from bots.nets.checkpoint import SHIPPED
 from bots.nets.rollout import RolloutPolicy
@@ -148,7 +148,7 @@ FINAL = [".X.XO.O", "XXXXOOO", ".O.XO.O", "XXXXOOO", ".X.XO.O", "XXXXOOO", "XXXX
 DEAD = [2 * 7 + 1]
 
 
-def record_of(rules: str, margin: float | None, order: int = 0, ending: Ending = Ending.SCORE) -> Record:
+def record_of(rules: str, margin: float | None, order: int = 0, ending: Ending = Ending.SCORE) -> GameRecord:
     """A game that ends as ``FINAL``, by two passes; ``order`` shuffles its moves."""
     stones = {sign: [i for i, there in enumerate("".join(FINAL)) if there == sign] for sign in "XO"}
     for moves in stones.values():
@@ -158,7 +158,7 @@ def record_of(rules: str, margin: float | None, order: int = 0, ending: Ending =
         own = stones["X" if game.to_play is BLACK else "O"]
         game.play(own.pop() if own else pass_move(7))
     game.outcome = Outcome.scored(margin) if margin is not None else Outcome(WHITE, ending)
-    return Record.from_game(game)
+    return GameRecord.from_game(game)
 
 
 def those(dead: list[Move] | None) -> tuple[tuple[Settled, object], ...]:

@@ -29,8 +29,8 @@ from test_training import random_game
 
 import arena
 from arena import StoreError
-from arena.events.schedule import Match, Terms
 from arena.go.game import Ending, Rules
+from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
@@ -88,7 +88,7 @@ TRAININGS = {
 
 PLAY = """
 import sys
-from arena.events.runner import play_event
+from arena.match.runner import play_event
 from arena.results.store import Store
 from test_endurance import event
 database, seed, games, *bots = sys.argv[1:]

@@ -13,7 +13,7 @@ from arena.cli import app
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK
 from arena.go.planes import find_encoder
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
 from trainers import data
 from trainers.evaluation import PLIES, calibration_error, evaluate, nearest_stones, phases
@@ -23,12 +23,12 @@ ENCODER = find_encoder("arena-17")
 
 
 @pytest.fixture(scope="module")
-def records() -> list[Record]:
+def records() -> list[GameRecord]:
     return [random_game(seed, f"2017-05-{1 + seed:02}") for seed in range(8)]
 
 
 @pytest.fixture(scope="module")
-def games(records: list[Record]) -> data.Games:
+def games(records: list[GameRecord]) -> data.Games:
     return data.games_from_records(((0, record) for record in records), SIZE)
 
 
@@ -98,7 +98,7 @@ def test_the_phases_add_up_to_the_whole(games: data.Games, network: Network) -> 
     assert sum(part.positions for _, part in parts) == whole.positions == len(games.moves)
 
 
-def test_under_all_symmetries_a_turned_game_is_judged_alike(records: list[Record], network: Network) -> None:
+def test_under_all_symmetries_a_turned_game_is_judged_alike(records: list[GameRecord], network: Network) -> None:
     straight, other = (
         evaluate(network, ENCODER, data.games_from_records([(0, turned(records[0], by))], SIZE), symmetries=True)
         for by in (0, 5)
@@ -133,7 +133,7 @@ def folder(network: Network, games: data.Games, tmp_path_factory: pytest.TempPat
     return export(network, tmp_path_factory.mktemp("nets") / "untrained", manifest, planes, planes).folder
 
 
-def test_the_command_shows_tables(folder: Path, records: list[Record], tmp_path: Path) -> None:
+def test_the_command_shows_tables(folder: Path, records: list[GameRecord], tmp_path: Path) -> None:
     archive = tmp_path / "games.sgfs"
     archive.write_text("".join(f"{record.to_sgf()}\n" for record in records))
     told = ["eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
@@ -147,7 +147,7 @@ def test_the_command_shows_tables(folder: Path, records: list[Record], tmp_path:
     assert "'yesterday' is not a day; write it like 2018-03-01" in str(wrong.exception)
 
 
-def test_the_command_says_on_what_its_figures_rest(folder: Path, records: list[Record], tmp_path: Path) -> None:
+def test_the_command_says_on_what_its_figures_rest(folder: Path, records: list[GameRecord], tmp_path: Path) -> None:
     from dataclasses import replace
 
     resigned = [replace(record, outcome=Outcome(BLACK, Ending.RESIGN)) for record in records[:3]]
@@ -162,7 +162,7 @@ def test_the_command_says_on_what_its_figures_rest(folder: Path, records: list[R
     assert "half of the games have komi 5.5 or more, and the net learned with 7" in shown
 
 
-def test_dead_stones_are_marked_where_that_gives_the_recorded_margin(records: list[Record]) -> None:
+def test_dead_stones_are_marked_where_that_gives_the_recorded_margin(records: list[GameRecord]) -> None:
     from dataclasses import replace
 
     wrong = replace(records[0], outcome=Outcome.scored(records[0].outcome.margin + 2))

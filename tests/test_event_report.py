@@ -22,11 +22,11 @@ from stored_events import DATE, earlier_wins, finished, games_of, player, store_
 
 from arena import StoreError
 from arena.contract.bot import Limits
-from arena.events.ladder import Ladder
-from arena.events.schedule import Match, Terms, Tournament
-from arena.events.standings import MatchTally
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
+from arena.match.ladder import Ladder
+from arena.match.schedule import Match, Terms, Tournament
+from arena.match.standings import MatchTally
 from arena.ratings import ZERO, PairCounts, Sprt, compare, share_interval
 from arena.results.event import Kind, Report
 from arena.results.frames import event_frames, ratings_table, write_event_csv

@@ -81,7 +81,7 @@ def play(folder: Path, told: Told) -> None:
     from rich.console import Console
 
     from arena.cli.events import event_kept, note_event
-    from arena.events.runner import play_event
+    from arena.match.runner import play_event
     from arena.results.store import Store
 
     match = the_match()
@@ -94,8 +94,8 @@ def play(folder: Path, told: Told) -> None:
 
 
 def the_match() -> Any:
-    from arena.events.schedule import Match, Terms
     from arena.go.game import Rules
+    from arena.match.schedule import Match, Terms
     from arena.players.registry import Registry
 
     first, second = map(Registry().resolve, ("human", "random"))
@@ -105,12 +105,12 @@ def the_match() -> Any:
 def finished(match: Any, pairing: Any) -> Any:
     """A game of two passes, as if somebody had played it."""
     from arena.go.game import Game
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
 
     game = Game(match.terms.rules)
     for move in (*pairing.opening, 25, 25):
         game.play(move)
-    return Record.from_game(
+    return GameRecord.from_game(
         game, id=pairing.id, event=match.event, black=pairing.black, white=pairing.white, opening=len(pairing.opening)
     )
 

@@ -14,10 +14,10 @@ from learners import STRONG, WEAK, install, learn
 from stored_events import finished, player
 
 from arena import ConfigError
-from arena.events.schedule import Gate, Match, Terms, event_from_json, event_to_json
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.schedule import Gate, Match, Terms, event_from_json, event_to_json
 from arena.players.bot_file import set_bot
 from arena.players.registry import Entry, Registry
 from arena.ratings import Sprt
@@ -258,7 +258,7 @@ def gate_match(candidate: Entry, present: Entry, games: int = 200, elo1: float =
     return Match(candidate, present, Terms(RULES), games, test=Sprt(0, elo1), gate=Gate("pupil", name))
 
 
-def results(match: Match, share: float) -> list[Record]:
+def results(match: Match, share: float) -> list[GameRecord]:
     """All games; the first player wins each with this chance."""
     first, dice, games = match.first.name, random.Random(3), []
     for pairing in match.pairings():

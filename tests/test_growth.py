@@ -8,9 +8,9 @@ from itertools import islice
 
 from played import match_of, record_of
 
-from arena.events.runner import Update, play_event
-from arena.events.schedule import Match
-from arena.go.record import Record, Score
+from arena.go.record import GameRecord, Score
+from arena.match.runner import Update, play_event
+from arena.match.schedule import Match
 from arena.results.store import AT_ONCE
 from arena.screen.events import MatchView
 
@@ -42,7 +42,7 @@ class Stored:
     def count(self, *, event: str) -> int:
         return self.games
 
-    def append(self, records: Sequence[Record], patience: float) -> None:
+    def append(self, records: Sequence[GameRecord], patience: float) -> None:
         raise AssertionError("nothing is left to be played")
 
     def check_place(self) -> None:

@@ -22,11 +22,11 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
 from arena.contract.clock import Clock
 from arena.contract.code import find_program
-from arena.events.room import DEATHS, Room, Turn
-from arena.events.schedule import Pairing
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.game_loop import DEATHS, GameLoop, Turn
+from arena.match.schedule import Pairing
 from arena.players.registry import Registry
 from bots.gtp import BOT, LONGEST_LOG, Config, GtpBot
 
@@ -302,27 +302,29 @@ def test_after_a_fault_a_new_engine_plays_the_next_game(scripted: Opener, engine
     assert len(pids(engine_log)) == 2
 
 
-def seated(bot: GtpBot, limits: Limits, turns: list[Turn | None]) -> Room:
+def started_loop(bot: GtpBot, limits: Limits, turns: list[Turn | None]) -> GameLoop:
     """A room in which the engine meets a move of its opponent that it refuses, and loses by that."""
     opponent = Registry().resolve("fast-random").build()
     rules = Rules.preset("cgos")
-    room = Room({"engine": bot, "random": opponent}, rules, {"engine": limits, "random": LIMITS}, on_turn=turns.append)
-    room.seat(Pairing("event/1", 1, "engine", "random", (move_from_gtp("J9", 9), 81), seed=1))
-    (record,) = room.play_round()
+    loop = GameLoop(
+        {"engine": bot, "random": opponent}, rules, {"engine": limits, "random": LIMITS}, on_turn=turns.append
+    )
+    loop.start_game(Pairing("event/1", 1, "engine", "random", (move_from_gtp("J9", 9), 81), seed=1))
+    (record,) = loop.play_round()
     assert record.reason.startswith("engine: Scripted 1.0: refuses 'play b J9'")
-    return room
+    return loop
 
 
 @pytest.mark.parametrize("text", ["deadline=0.8", "main=0.6"])
 def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, text: str) -> None:
     turns: list[Turn | None] = []
     limits = Limits.read(text, "here")
-    room = seated(scripted("strict 0.5", startup=9.0), limits, turns)
-    room.seat(Pairing("event/2", 2, "engine", "random", (40, 81), seed=1))
-    (table,) = room.tables
+    loop = started_loop(scripted("strict 0.5", startup=9.0), limits, turns)
+    loop.start_game(Pairing("event/2", 2, "engine", "random", (40, 81), seed=1))
+    (live,) = loop.live_games
     turns.clear()
-    assert list(room.play_round()) == [], table.reason
-    assert table.seconds[BLACK] < 0.8
+    assert list(loop.play_round()) == [], live.reason
+    assert live.seconds[BLACK] < 0.8
     assert [turn and (turn.player, turn.allowed) for turn in turns[:3]] == [
         ("engine", 9.0),
         ("engine", pytest.approx(0.8)),
@@ -333,26 +335,26 @@ def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, t
 def test_a_new_engine_that_does_not_start_in_time_forfeits(tmp_path: Path) -> None:
     script = f"mkdir {shlex.quote(str(tmp_path / 'started'))} && exec {scripted_in('strict')}; sleep 60"
     bot = GtpBot(Config(shlex.join(["sh", "-c", script]), startup=2.0))
-    room = seated(bot, LIMITS, [])
-    room.seat(Pairing("event/2", 2, "engine", "random", (), seed=1))
-    (record,) = room.play_round()
+    loop = started_loop(bot, LIMITS, [])
+    loop.start_game(Pairing("event/2", 2, "engine", "random", (), seed=1))
+    (record,) = loop.play_round()
     assert record.outcome is not None and record.outcome.ending is Ending.TIME
     assert re.fullmatch(r"engine: .*: no answer to 'protocol_version' in 2\.[01] s; .*", record.reason)
     assert record.black_seconds == 0
     bot.close()
 
 
-def played(bot: Bot, kills: list[Callable[[], None]]) -> Record:
+def played(bot: Bot, kills: list[Callable[[], None]]) -> GameRecord:
     """A small game of the engine, Black, against a bot; what ``kills`` are is done one after the other, every third
     round."""
     players = {"engine": bot, "random": Registry().resolve("fast-random").build()}
-    room = Room(players, Rules.preset("cgos", 5, move_limit=20), dict.fromkeys(players, LIMITS))
-    room.seat(Pairing("event/1", 1, "engine", "random", (), seed=1))
-    records: list[Record] = []
+    loop = GameLoop(players, Rules.preset("cgos", 5, move_limit=20), dict.fromkeys(players, LIMITS))
+    loop.start_game(Pairing("event/1", 1, "engine", "random", (), seed=1))
+    records: list[GameRecord] = []
     for number in range(200):
         if number % 3 == 2 and kills:
             kills.pop()()
-        records += room.play_round()
+        records += loop.play_round()
         if records:
             break
     bot.close()
@@ -533,11 +535,11 @@ def test_gnu_go_plays_a_whole_game_on_a_clock() -> None:
     command = "gnugo --mode gtp --level 1 --max-level 1 --chinese-rules --positional-superko --capture-all-dead"
     entry = Registry().resolve(f"gtp:command={command}@main=20,byoyomi=2")
     players = {"gnugo": entry.build(), "random": Registry().resolve("fast-random").build()}
-    room = Room(players, Rules.preset("cgos"), {"gnugo": entry.limits, "random": LIMITS})
-    room.seat(Pairing("event/1", 1, "gnugo", "random", (), seed=1))
+    loop = GameLoop(players, Rules.preset("cgos"), {"gnugo": entry.limits, "random": LIMITS})
+    loop.start_game(Pairing("event/1", 1, "gnugo", "random", (), seed=1))
     records = []
-    while room.tables:
-        records += room.play_round()
+    while loop.live_games:
+        records += loop.play_round()
     players["gnugo"].close()
     assert (records[0].outcome.ending, records[0].outcome.winner) == (Ending.SCORE, BLACK)
     assert 0 < records[0].black_seconds

@@ -14,9 +14,9 @@ from commandline import ROOT, Done, arena, arena_alone
 from arena import UserError, __version__
 from arena.contract.bot import Limits
 from arena.contract.code import code_of, load_kind
-from arena.events.runner import play_event
-from arena.events.schedule import Match, Terms
 from arena.go.game import Game, Rules
+from arena.match.runner import play_event
+from arena.match.schedule import Match, Terms
 from arena.players.registry import Entry, Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED

@@ -16,12 +16,12 @@ from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
-from arena.events.ladder import Ladder, next_meetings, widest_gap
-from arena.events.runner import play_event
-from arena.events.schedule import Pairing, Terms, Tournament
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import Record, Score
+from arena.go.record import GameRecord, Score
+from arena.match.ladder import Ladder, next_meetings, widest_gap
+from arena.match.runner import play_event
+from arena.match.schedule import Pairing, Terms, Tournament
 from arena.ratings import Z95, Ratings, Result, expected_score, rate
 from arena.results.store import Store
 from arena.screen.report import SHOWN
@@ -41,7 +41,7 @@ def strengths(played: Ladder, step: float = 100.0) -> dict[str, float]:
     return {name: step * number for number, name in enumerate(played.players)}
 
 
-def result(played: Ladder | Tournament, pairing: Pairing, strength: dict[str, float]) -> Record:
+def result(played: Ladder | Tournament, pairing: Pairing, strength: dict[str, float]) -> GameRecord:
     """A game that was decided by chance at these strengths; the same whenever it is played."""
     game = Game(played.terms.rules, pairing.seed)
     for move in pairing.opening:
@@ -54,17 +54,17 @@ def result(played: Ladder | Tournament, pairing: Pairing, strength: dict[str, fl
     names = {"event": played.event, "black": pairing.black, "white": pairing.white}
     players = played.players
     identities = {"black_player": players[pairing.black].identity, "white_player": players[pairing.white].identity}
-    return Record.from_game(game, id=pairing.id, opening=len(pairing.opening), **names, **identities)
+    return GameRecord.from_game(game, id=pairing.id, opening=len(pairing.opening), **names, **identities)
 
 
-def missing(played: Ladder, records: Iterable[Record]) -> list[Pairing]:
+def missing(played: Ladder, records: Iterable[GameRecord]) -> list[Pairing]:
     known = {record.id for record in records}
     return [pairing for pairing in played.pairings(records) if pairing.id not in known]
 
 
 def climb(
-    played: Ladder, strength: dict[str, float], records: Sequence[Record] = (), shuffled: int | None = None
-) -> list[Record]:
+    played: Ladder, strength: dict[str, float], records: Sequence[GameRecord] = (), shuffled: int | None = None
+) -> list[GameRecord]:
     """The ladder to its end, round by round; ``shuffled`` plays one game at a time in any order, asking anew."""
     done = list(records)
     dice = random.Random(shuffled)
@@ -79,7 +79,7 @@ def round_of(id: str) -> int:
     return int(id.split("/")[1].split("-")[0])
 
 
-def met(records: Iterable[Record], number: int) -> set[frozenset[str]]:
+def met(records: Iterable[GameRecord], number: int) -> set[frozenset[str]]:
     """Who met in a round."""
     return {frozenset((record.black, record.white)) for record in records if round_of(record.id) == number}
 
@@ -135,7 +135,7 @@ def test_a_ladder_ends_at_its_number_of_games_even_inside_a_round() -> None:
 
 
 def test_a_ladder_ends_when_every_two_neighbours_are_told_apart() -> None:
-    played = ladder("a", "b", "c", games=5000, to_see=60)
+    played = ladder("a", "b", "c", games=5000, precision=60)
     records = climb(played, strengths(played))
     assert len(records) < 1500
     ratings = rate(Result(record.black, record.white, record.outcome.black_score) for record in records)  # type: ignore[union-attr]
@@ -144,7 +144,7 @@ def test_a_ladder_ends_when_every_two_neighbours_are_told_apart() -> None:
     before = [record for record in records if round_of(record.id) < round_of(records[-1].id)]
     earlier = widest_gap(rate(Result(r.black, r.white, r.outcome.black_score) for r in before))  # type: ignore[union-attr]
     assert earlier is not None and earlier[2] > 60
-    closer = replace(played, to_see=50)
+    closer = replace(played, precision=50)
     assert len(climb(closer, strengths(played), records)) > len(records)
 
 
@@ -306,16 +306,16 @@ def test_neighbours_without_a_measured_distance_meet_first() -> None:
 def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> None:
     ratings = rate([*beat("a", "b", 32), *beat("b", "c", 8, lost=2), *beat("c", "d", 8, lost=1)])
     assert set("ab") not in [set(pair) for pair in next_meetings(ratings, 8)]
-    assert next_meetings(ratings, 8, to_see=30)
+    assert next_meetings(ratings, 8, precision=30)
     hopeless = rate([*beat("a", "b", 32), *beat("b", "c", 32)])
     assert next_meetings(hopeless, 8)
-    assert next_meetings(hopeless, 8, to_see=30) == []
+    assert next_meetings(hopeless, 8, precision=30) == []
 
 
 # --- For real ---
 
 
-def essence(records: Iterable[Record]) -> dict[str, tuple[Any, ...]]:
+def essence(records: Iterable[GameRecord]) -> dict[str, tuple[Any, ...]]:
     return {
         record.id: (record.black_player, record.white_player, record.seed, record.moves, record.outcome)
         for record in records
@@ -364,7 +364,7 @@ def test_all_rounds_are_played_by_the_same_workers(store: Store, tmp_path: Path)
         (("a", "b"), {"games": 0}, "0 games can't be played; give at least 1"),
         (("a", "b"), {"block": 3}, "a block of 3 games can't be played; it is an even number from 2"),
         (("a", "b"), {"block": 0}, "a block of 0 games"),
-        (("a", "b"), {"to_see": -1.0}, "±-1 Elo can't be reached"),
+        (("a", "b"), {"precision": -1.0}, "±-1 Elo can't be reached"),
     ],
 )
 def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict[str, Any], message: str) -> None:
@@ -374,7 +374,7 @@ def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict
 
 def test_players_games_and_precision_are_no_settings_of_the_ladder() -> None:
     usual = ladder("a", "b")
-    for other in (ladder("a", "b", "c"), ladder("a", "b", games=9), ladder("a", "b", to_see=20.0)):
+    for other in (ladder("a", "b", "c"), ladder("a", "b", games=9), ladder("a", "b", precision=20.0)):
         assert other.settings == usual.settings
     changes: list[dict[str, Any]] = [{"block": 4}, {"rules": FIVE}, {"openings": 3}, {"plies": 2}, {"seed": 2}]
     changes += [{"adjudication": Adjudication(resign=0.1)}, {"book": ((3, 4),)}]

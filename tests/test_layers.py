@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from scripted_bots import scripted
 
-from arena.events.runner import play_event
-from arena.events.schedule import Match, Terms
 from arena.go.game import Rules
+from arena.match.runner import play_event
+from arena.match.schedule import Match, Terms
 from arena.results.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +29,7 @@ LAYERS = (
     ("bots.nets",),
     ("bots",),
     ("arena.players",),
-    ("arena.events",),
+    ("arena.match",),
     ("arena.results",),
     ("arena.people", "trainers"),
     ("arena.screen",),
@@ -54,9 +54,9 @@ HOMES = {
     "onnxscript": ("trainers/",),
     "pandas": ("arena/results/frames.py",),
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
-    "ray": ("arena/events/cluster.py",),
+    "ray": ("arena/match/cluster.py",),
     "rich": ("arena/screen/", "arena/cli/"),
-    "msgspec": ("arena/gtp/analysis_protocol.py", "arena/events/schedule.py"),
+    "msgspec": ("arena/gtp/analysis_protocol.py", "arena/match/schedule.py"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
@@ -240,9 +240,9 @@ import sys
 from pathlib import Path
 from arena.go.game import Rules
 from arena.players.registry import Registry
-from arena.events.runner import play_event
-from arena.events.schedule import Match
-from arena.events.schedule import Terms
+from arena.match.runner import play_event
+from arena.match.schedule import Match
+from arena.match.schedule import Terms
 from arena.results.store import Store
 first, second = map(Registry().resolve, ["fast-random", "random"])
 with Store.open(Path(sys.argv[1]), write=True) as store:
@@ -260,5 +260,5 @@ def test_playing_a_match_never_loads_torch_here_nor_in_a_worker(tmp_path: Path) 
         for _ in play_event(Match(spy, scripted("GOOD"), Terms(Rules.preset("cgos", 7)), 2), store, 1):
             pass
     worker = set((tmp_path / "loaded").read_text().split())
-    assert {"numba", "arena.events.ready"} <= worker  # made ready once for all workers
+    assert {"numba", "arena.match.ready"} <= worker  # made ready once for all workers
     assert worker & {"torch", "pandas", "onnxruntime", "rich", "typer"} == set()

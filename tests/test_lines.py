@@ -10,7 +10,7 @@ from played import match_of, record_of, tournament_of
 from stored_events import store_event
 
 from arena import plural
-from arena.go.record import UNKNOWN, Fact
+from arena.go.record import UNKNOWN, MoveStats
 from arena.results.store import Store
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     match, league = match_of("alphago", "sl", games=4), tournament_of("a", "b", "c", games_each=2)
     with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
         games = [record_of(match, number, "sl") for number in range(4)]
-        facts = [Fact(0.25, -3.5, 100, 0.5), *[UNKNOWN] * (len(games[3].moves) - 1)]
+        facts = [MoveStats(0.25, -3.5, 100, 0.5), *[UNKNOWN] * (len(games[3].moves) - 1)]
         store_event(store, match, [*games[:3], replace(games[3], facts=tuple(facts))])
         store_event(store, league, [record_of(league, number, "a") for number in range(6)])
     return tmp_path
@@ -75,7 +75,7 @@ def test_a_game_is_shown_by_the_number_that_the_list_has_where_events_share_numb
     assert numbers == [str(number) for number in range(10, 0, -1)]  # four games of a match, then six of a league
     for number, game in zip(numbers, objects("games", folder=folder), strict=True):
         assert game["number"] == int(number)
-        shown = arena("show", number, "--dossier", folder=folder)
+        shown = arena("show", number, "--details", folder=folder)
         assert game["id"] in shown.stdout, shown.stderr
     newest = arena("show", folder=folder).stdout
     assert newest == arena("show", "10", folder=folder).stdout != arena("show", "9", folder=folder).stdout

@@ -11,13 +11,13 @@ from scripted_bots import scripted, wait
 from arena import BotTimeout
 from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.clock import TimeLeft
-from arena.events.room import Room, Turn, lost_record
-from arena.events.schedule import Pairing
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import UNKNOWN, Fact, Record
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.remarks import read_remarks
+from arena.match.game_loop import GameLoop, Turn, lost_record
+from arena.match.schedule import Pairing
 from arena.players.registry import Registry
 
 SEVEN = Rules.preset("cgos", 7)
@@ -34,17 +34,17 @@ def pairings(first: str, second: str, games: int) -> list[Pairing]:
     return [pairing(n, *((second, first) if n % 2 else (first, second))) for n in range(games)]
 
 
-def play(players: Mapping[str, Bot], games: Iterable[Pairing], **room: Any) -> dict[int, Record]:
+def play(players: Mapping[str, Bot], games: Iterable[Pairing], **loop: Any) -> dict[int, GameRecord]:
     """All the games at once, by number; ``limits`` are those of all players, or of each by name."""
-    limits = room.pop("limits", LIMITS)
+    limits = loop.pop("limits", LIMITS)
     by_name = (
         {name: LIMITS for name in players} | limits if isinstance(limits, dict) else dict.fromkeys(players, limits)
     )
-    place = Room(players, **({"rules": SEVEN, "limits": by_name} | room))
+    place = GameLoop(players, **({"rules": SEVEN, "limits": by_name} | loop))
     for game in games:
-        place.seat(game)
+        place.start_game(game)
     records = {}
-    while place.tables:
+    while place.live_games:
         for record in place.play_round():
             records[int(record.id.rpartition("/")[2])] = record
     return records
@@ -83,13 +83,13 @@ FAULTS = [
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> dict[int, Record]:
+def undisturbed() -> dict[int, GameRecord]:
     return play(players("GOOD"), pairings("bad", "good", 10))
 
 
 @pytest.mark.parametrize(("kind", "ending", "reason"), FAULTS)
 def test_a_fault_is_its_own_bots_forfeit_and_leaves_other_games_as_they_would_have_been(
-    kind: str, ending: Ending, reason: str, undisturbed: dict[int, Record]
+    kind: str, ending: Ending, reason: str, undisturbed: dict[int, GameRecord]
 ) -> None:
     records = play(players(kind, seed=1004), pairings("bad", "good", 10))
     assert [n for n, record in records.items() if record.outcome and record.outcome.ending.is_forfeit] == [4]
@@ -100,15 +100,15 @@ def test_a_fault_is_its_own_bots_forfeit_and_leaves_other_games_as_they_would_ha
     assert guilty.moves == undisturbed[4].moves[:8]
     for n, record in records.items():
         assert (record.moves, record.outcome) == (undisturbed[n].moves, undisturbed[n].outcome)
-    assert not any(record.reason or record.dossier for record in records.values())
+    assert not any(record.reason or record.fault_details for record in records.values())
 
 
 def test_the_dossier_of_a_crash_holds_its_traceback() -> None:
     record = play(players("CRASH"), [pairing(1, "good", "bad")])[1]
     assert record.outcome.winner is BLACK
-    assert record.dossier.startswith("Traceback")
-    assert "in misbehave" in record.dossier
-    assert record.dossier.rstrip().endswith("what to play")
+    assert record.fault_details.startswith("Traceback")
+    assert "in misbehave" in record.fault_details
+    assert record.fault_details.rstrip().endswith("what to play")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_bot_that_finds_no_answer_before_its_flag_falls_is_out_of_time(compile
     bots = {"bad": Engine(scripted("GOOD").config), "good": scripted("GOOD").build()}
     record = play(bots, [pairing(1, "bad", "good")], limits={"bad": Limits(main=0.1, lag=0.1)})[1]
     assert re.fullmatch(r"bad: out of time: 0\.\d\d s used of 0\.1 s main time", record.reason)
-    assert "no answer to 'genmove b'" in record.dossier
+    assert "no answer to 'genmove b'" in record.fault_details
     assert record.black_seconds >= 0.2
 
 
@@ -233,14 +233,14 @@ def calls_of_a_round(
     calls: list[tuple[str, int, float] | None] = []
 
     def note(turn: Turn | None) -> None:
-        calls.append(turn and (turn.player, len(turn.tables), turn.allowed))
+        calls.append(turn and (turn.player, len(turn.live_games), turn.allowed))
 
     bots = {"many": scripted(many, at=0, seed=1001).build(), "one": scripted("GOOD").build()}
-    room = Room(bots, SEVEN, limits, on_turn=note)
+    loop = GameLoop(bots, SEVEN, limits, on_turn=note)
     for n in range(3):
-        room.seat(pairing(n, "many", "one"))
+        loop.start_game(pairing(n, "many", "one"))
     for _ in range(rounds):
-        list(room.play_round())
+        list(loop.play_round())
     return calls
 
 
@@ -255,9 +255,9 @@ def test_a_watchdog_hears_of_a_call_before_it_is_made() -> None:
 
     config = scripted("GOOD").config
     bots = {"a": Watched(config), "b": Watched(config)}
-    room = Room(bots, SEVEN, dict.fromkeys(bots, LIMITS), on_turn=heard.append)
-    room.seat(pairing(1, "a", "b"))
-    list(room.play_round())
+    loop = GameLoop(bots, SEVEN, dict.fromkeys(bots, LIMITS), on_turn=heard.append)
+    loop.start_game(pairing(1, "a", "b"))
+    list(loop.play_round())
     assert [turn and turn.player for turn in seen] == ["a", "b"]
     assert heard[-1] is None
 
@@ -301,7 +301,7 @@ def spoils_the_memory(game: Game) -> None:
 @pytest.mark.parametrize("change", [plays_on, takes_stones, spoils_the_memory, lambda game: game.resign(game.to_play)])
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_bot_that_changes_its_game_changes_nobody_elses(
-    change: Any, raises: bool, undisturbed: dict[int, Record]
+    change: Any, raises: bool, undisturbed: dict[int, GameRecord]
 ) -> None:
     """Its opponent forfeited, or lost the stones that were taken off."""
 
@@ -346,33 +346,33 @@ def test_a_record_names_its_players_event_opening_and_seed_also_of_a_game_lost_w
     record = lost_record(*lost)
     assert (record.outcome.winner, record.outcome.ending) == (BLACK, Ending.CRASH)
     assert record.reason == "b: its process ended with SIGSEGV"
-    assert record.dossier == "stack"
+    assert record.fault_details == "stack"
     assert record.moves == OPENING
-    known = lost_record(*lost, played=[(3, Fact(0.25, None, 7, 0.5))])
+    known = lost_record(*lost, played=[(3, MoveStats(0.25, None, 7, 0.5))])
     assert (known.moves, known.outcome) == ((*OPENING, 3), record.outcome)
-    assert known.facts[2] == Fact(0.25, None, 7, 0.5) and known.black_seconds == 0.5
+    assert known.facts[2] == MoveStats(0.25, None, 7, 0.5) and known.black_seconds == 0.5
 
 
 def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:
     bots = {"a": scripted("PUNDIT", at=3).build(), "b": scripted("GOOD").build()}
     for black, white in (("a", "b"), ("b", "a")):
-        room = Room(bots, SEVEN, dict.fromkeys(bots, LIMITS))
-        room.seat(pairing(1, black, white))
-        table = room.tables[0]
-        assert (table.win_rates, table.ownership) == ([None, None], None)
-        while len(table.game.moves) < 6:
-            list(room.play_round())
+        loop = GameLoop(bots, SEVEN, dict.fromkeys(bots, LIMITS))
+        loop.start_game(pairing(1, black, white))
+        live = loop.live_games[0]
+        assert (live.win_rates, live.ownership) == ([None, None], None)
+        while len(live.game.moves) < 6:
+            list(loop.play_round())
         rates = [0.5, None, 0.99, None] if black == "a" else [None, 0.01, None, 0.01]
-        assert table.win_rates[:6] == [None, None, *[pytest.approx(rate) for rate in rates]]
-        assert np.frombuffer(table.ownership, np.int8).tolist() == [98] + [0] * 48
+        assert live.win_rates[:6] == [None, None, *[pytest.approx(rate) for rate in rates]]
+        assert np.frombuffer(live.ownership, np.int8).tolist() == [98] + [0] * 48
 
 
 def test_a_record_keeps_what_the_bots_reported_of_each_move_and_nothing_where_they_did_not() -> None:
     bots = {"a": scripted("PUNDIT", at=3).build(), "b": scripted("GOOD").build()}
     for names in ("ab", "bb"):
-        room = Room(bots, SEVEN, dict.fromkeys(bots, LIMITS))
-        room.seat(pairing(1, *names))
-        record = next(record for _ in range(500) for record in room.play_round())
+        loop = GameLoop(bots, SEVEN, dict.fromkeys(bots, LIMITS))
+        loop.start_game(pairing(1, *names))
+        record = next(record for _ in range(500) for record in loop.play_round())
         if names == "bb":
             assert record.facts == ()
             continue

@@ -399,7 +399,7 @@ def test_own_kernels_play_where_the_processor_is_made_for_them(tmp_path: Path) -
     game = Game(Rules.preset(), seed=1)
     packed, threaded, exact = (Evaluator(checkpoint, *how) for how in (("int8", 1), ("int8", 2), ("fp32", 1)))
     assert [type(one._model).__name__ for one in (packed, threaded, exact)] == ["PackedModel", "OnnxModel", "OnnxModel"]
-    said, other, wanted = (one.glance([game])[0] for one in (packed, threaded, exact))
+    said, other, wanted = (one.raw_nn([game])[0] for one in (packed, threaded, exact))
     assert (said[0] != other[0]).any() and said[2] == pytest.approx(other[2], abs=1e-4)
     assert said[0] == pytest.approx(wanted[0], abs=0.02) and said[1] == pytest.approx(wanted[1], abs=0.02)
     rough = onnx.load(folder / MODEL_INT8)

@@ -19,7 +19,7 @@ from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.clock import TimeLeft
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from arena.people.adviser import Analyst
 from arena.people.kifu import Kifu, KifuFile, Phase
 from arena.people.sitting import Opponent, Sitting
@@ -51,7 +51,7 @@ def sit() -> Iterator[Sit]:
     def seat(moves: str = "", bot: Bot | None = None, rules: str = "chinese", time: str = "", **more: object) -> Seat:
         preset = Rules.preset(rules, 5)
         played = tuple(move_from_gtp(word, 5) for word in moves.split())
-        record = Record(preset, played, None, black="ada", white="bob", id="play/1", event="play")
+        record = GameRecord(preset, played, None, black="ada", white="bob", id="play/1", event="play")
         record = replace(record, black_player="person", white_player="another")
         people = (BLACK, WHITE) if bot is None else (BLACK,)
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
@@ -473,7 +473,7 @@ def test_a_terminal_that_is_too_small_says_so_and_still_plays(sit: Sit):
 @settings(max_examples=40, deadline=None)
 @given(width=st.integers(1, 130), height=st.integers(1, 45))
 def test_it_fits_every_terminal(width: int, height: int):
-    record = Record(Rules.preset("chinese", 5), points("C3"), None, black="a" * 60, white="b", id="play/1")
+    record = GameRecord(Rules.preset("chinese", 5), points("C3"), None, black="a" * 60, white="b", id="play/1")
     sitting = Sitting(Kifu(record, (BLACK, WHITE)), {})
     seat = Seat(sitting)
     press(seat, "left")
@@ -497,7 +497,7 @@ class Judge(Bot):
         return Decision(24 - len(game.moves), win_rate=rate if game.to_play is BLACK else 1 - rate, visits=10)
 
 
-RECORD = Record(Rules.preset("chinese", 5), points("C3", "B2", "D4", "A1"), None, black="ada", white="bob")
+RECORD = GameRecord(Rules.preset("chinese", 5), points("C3", "B2", "D4", "A1"), None, black="ada", white="bob")
 RATES = (0.5, 0.6, 0.58, 0.2, 0.45)
 
 
@@ -530,7 +530,7 @@ def test_a_review_fills_in_as_evaluations_come():
 def test_a_person_looks_around_while_a_review_goes_on_and_leaves(last: Press | Gone, stays: bool):
     review = Review(RECORD)
 
-    def evaluate(record: Record) -> Iterator[Evaluation]:
+    def evaluate(record: GameRecord) -> Iterator[Evaluation]:
         yield from evaluations()
         for typed in (Press("home"), Press("m"), Press("m"), last):
             stage.tell(typed)

@@ -13,8 +13,8 @@ import pytest
 from played import lines_of
 from stored_events import earlier_wins, finished, games_of, player, store_event
 
-from arena.events.schedule import Match, Terms, Tournament
 from arena.go.game import Ending, Rules
+from arena.match.schedule import Match, Terms, Tournament
 from arena.players.registry import Entry
 from arena.ratings import Estimate, Interval
 from arena.results.event import Moment, Report

@@ -21,7 +21,7 @@ from arena.go import collection
 from arena.go.collection import Refusal, Statistics, read_path, statistics
 from arena.go.game import Ending, Game, Outcome, Rules, handicap_points
 from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move, sgf_from_move, symmetry_table
-from arena.go.record import Record, read_sgf
+from arena.go.record import GameRecord, read_sgf
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
 GAME = "(;GM[1]FF[4]SZ[9]KM[7]RU[CGOS]RE[B+R];B[ee];W[cc];B[gg])"
@@ -43,7 +43,7 @@ def played_game(
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
+def records(draw: st.DrawFn) -> GameRecord:
     size = draw(st.sampled_from([5, 9, 13, 19]))
     handicap = draw(st.sampled_from([0, 0, 2, 4])) if size > 7 else 0
     game = played_game(
@@ -58,7 +58,7 @@ def records(draw: st.DrawFn) -> Record:
     ending = draw(st.sampled_from([None, Ending.RESIGN, Ending.TIME, Ending.ILLEGAL, Ending.CRASH]))
     if game.outcome is None and ending is not None:
         game.end(Outcome(winner, ending))
-    return Record.from_game(
+    return GameRecord.from_game(
         game,
         black=draw(NAMES),
         white=draw(NAMES),
@@ -75,12 +75,12 @@ def records(draw: st.DrawFn) -> Record:
 @settings(deadline=None)
 @given(records(), st.integers(0, 7))
 def test_a_record_comes_back_from_its_sgf_replays_and_has_the_canonical_moves_of_its_mirror(
-    record: Record, symmetry: int
+    record: GameRecord, symmetry: int
 ) -> None:
     assert read_sgf(record.to_sgf()) == record
     game = record.replay()
     assert game.outcome == record.outcome
-    assert Record.from_game(game).moves == record.moves
+    assert GameRecord.from_game(game).moves == record.moves
     table = symmetry_table(record.rules.size)[symmetry].tolist()
     moves, black, white = (tuple(table[move] for move in moves) for moves in (record.moves, *record.setup))
     assert replace(record, moves=moves, setup=(black, white)).canonical_moves() == record.canonical_moves()
@@ -89,9 +89,9 @@ def test_a_record_comes_back_from_its_sgf_replays_and_has_the_canonical_moves_of
 def test_canonical_moves_differ_with_the_game_and_an_openings_begin_the_games() -> None:
     one, other = (read_sgf(f"(;SZ[9];B[ee];W[cc];B[{move}])") for move in ("gg", "gf"))
     assert one.canonical_moves() != other.canonical_moves()
-    moves = Record.from_game(played_game(3, 9)).moves
-    whole = Record(Rules(), moves, None).canonical_moves()[2]
-    assert Record(Rules(), moves[:10], None).canonical_moves()[2] == whole[:10]
+    moves = GameRecord.from_game(played_game(3, 9)).moves
+    whole = GameRecord(Rules(), moves, None).canonical_moves()[2]
+    assert GameRecord(Rules(), moves[:10], None).canonical_moves()[2] == whole[:10]
 
 
 def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
@@ -99,7 +99,7 @@ def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
     game.play(move_from_gtp("E5", 9))
     game.play(pass_move(9))
     game.end(Outcome(WHITE, Ending.CRASH))
-    record = Record.from_game(game, black="A]\\", white="B\nC", opening=1, reason="lost its mind", id="g1")
+    record = GameRecord.from_game(game, black="A]\\", white="B\nC", opening=1, reason="lost its mind", id="g1")
     text = record.to_sgf()
     assert "\n" not in text and "PL[" not in text
     for value in (
@@ -113,9 +113,9 @@ def test_a_game_stopped_at_the_move_limit_and_who_begins_come_back() -> None:
     game = Game(Rules.preset("cgos", 5, 2.5, move_limit=3))
     for point in ("C3", "D4", "B2"):
         game.play(move_from_gtp(point, 5))
-    record = Record.from_game(game)
+    record = GameRecord.from_game(game)
     assert record.outcome is not None and record.outcome.ending is Ending.MOVE_LIMIT
-    unusual = Record(Rules(), (), None, setup=((40,), (41,)), first=WHITE)
+    unusual = GameRecord(Rules(), (), None, setup=((40,), (41,)), first=WHITE)
     assert "PL[W]" in unusual.to_sgf()
     assert [read_sgf(each.to_sgf()) for each in (record, unusual)] == [record, unusual]
 
@@ -129,14 +129,14 @@ def test_a_move_limit_without_a_result_comes_back_as_it_was_read() -> None:
 def test_a_single_setup_stone_is_no_handicap_in_the_score_nor_in_the_file() -> None:
     game = Game(Rules.preset("chinese", 5), black=[12], to_play=WHITE)
     assert (game.handicap, game.margin()) == (0, 25 - 7)
-    assert "HA[" not in Record.from_game(game).to_sgf()
+    assert "HA[" not in GameRecord.from_game(game).to_sgf()
 
 
 def test_a_record_with_an_illegal_move_or_setup_says_so_when_replayed() -> None:
     with pytest.raises(RecordError, match="illegal move: move 2 by White, E5 is taken"):
-        Record(Rules(), (40, 40), None).replay()
+        GameRecord(Rules(), (40, 40), None).replay()
     with pytest.raises(RecordError, match="illegal setup: "):
-        Record(Rules(), (), None, setup=((40,), (40,))).replay()
+        GameRecord(Rules(), (), None, setup=((40,), (40,))).replay()
 
 
 def test_setup_names_dates_and_the_main_line_are_read_also_by_old_long_names() -> None:
@@ -353,8 +353,8 @@ def packed(name: str, data: bytes) -> bytes:
     return PACKERS.get(name.rpartition(".")[2], bytes)(data)
 
 
-def moves_of(items: Iterable[Record | Refusal]) -> list[int]:
-    return [item.moves[0] if isinstance(item, Record) else -1 for item in items]
+def moves_of(items: Iterable[GameRecord | Refusal]) -> list[int]:
+    return [item.moves[0] if isinstance(item, GameRecord) else -1 for item in items]
 
 
 @pytest.mark.parametrize("name", ["games.sgf", "games.sgfs", "games.sgfs.xz", "games.sgfs.gz", "GAMES.SGF"])
@@ -409,7 +409,7 @@ def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path)
     path, archive = tmp_path / "games.sgfs", tmp_path / "x.zip"
     path.write_text(f"{games(1)[0]}\nnonsense\n(;SZ[25];B[aa])\n(;SZ[9];B[ee];W[ee])\n{games(1)[0]}\n")
     first, *refused, last = read_path(path)
-    assert isinstance(first, Record) and isinstance(last, Record)
+    assert isinstance(first, GameRecord) and isinstance(last, GameRecord)
     assert refused == [
         Refusal(str(path), 2, "not an SGF", "no SGF data found"),
         Refusal(str(path), 3, "size 25"),
@@ -425,7 +425,7 @@ def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path)
 def test_a_collection_in_another_charset_is_read(tmp_path: Path) -> None:
     path = tmp_path / "games.sgf"
     path.write_bytes("(;CA[gbk]SZ[9]PB[許功])(;CA[gbk]SZ[9]PW[許功蓋])".encode("gbk"))
-    assert [item.black + item.white for item in read_path(path) if isinstance(item, Record)] == ["許功", "許功蓋"]
+    assert [item.black + item.white for item in read_path(path) if isinstance(item, GameRecord)] == ["許功", "許功蓋"]
 
 
 def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
@@ -450,7 +450,7 @@ def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
     path = tmp_path / name
-    text = "\n".join(Record.from_game(played_game(seed, 9)).to_sgf() for seed in range(20)).encode()
+    text = "\n".join(GameRecord.from_game(played_game(seed, 9)).to_sgf() for seed in range(20)).encode()
     if "sgfs" in name:
         path.write_bytes(packed(name, text))
     else:
@@ -462,7 +462,7 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, name: str, dam
 
 
 def test_statistics_count_games_and_refusals() -> None:
-    items: list[Record | Refusal] = [
+    items: list[GameRecord | Refusal] = [
         read_sgf("(;SZ[9]RU[Chinese]KM[7]RE[B+2];B[ee];W[cc];B[gg])"),
         read_sgf("(;SZ[9]RU[Chinese]KM[7]RE[W+F];B[ee])"),
         read_sgf("(;SZ[13]RU[Japanese]KM[6.5]RE[0])"),

@@ -16,8 +16,8 @@ import pytest
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
 from arena.contract.settings import read_value
-from arena.events.schedule import Match, Terms, event_from_json, event_to_json
 from arena.go.game import Game, Rules
+from arena.match.schedule import Match, Terms, event_from_json, event_to_json
 from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import Checkpoint, find
@@ -305,8 +305,8 @@ def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Re
     assert own.net == usual.identity  # whoever names a net gets it
     games = [Game(Rules.preset("cgos", size), seed=1) for size in (9, 19)]
     with closing(entry.build()) as asked, closing(large.build()) as pinned:  # as a GTP controller changes the size
-        small, big = (asked.glance([game])[0].policy for game in games)
-        assert len(small) == 82 and (big == pinned.glance([games[1]])[0].policy).all()
+        small, big = (asked.raw_nn([game])[0].policy for game in games)
+        assert len(small) == 82 and (big == pinned.raw_nn([games[1]])[0].policy).all()
 
 
 # --- Identity ---

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from commandline import arena, refused
-from played import console_of, entry, glance_of, match_of, output_of, record_of
+from played import console_of, entry, match_of, output_of, record_of, snapshot_of
 from scripted_bots import scripted
 
-from arena.events.crew import Progress
-from arena.events.runner import play_event
-from arena.events.schedule import Match, Terms, Tournament, event_to_json
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.crew import Progress
+from arena.match.runner import play_event
+from arena.match.schedule import Match, Terms, Tournament, event_to_json
 from arena.players.registry import Entry, Registry
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
 from arena.results.store import Event, Store
@@ -43,7 +43,7 @@ def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
     store.add_event(Event(event.event, "2026-01-01", settings, event_to_json(event) if plan else ""))
 
 
-def played(store: Store, *players: Entry, games: int = 2, workers: int = 1) -> list[Record]:
+def played(store: Store, *players: Entry, games: int = 2, workers: int = 1) -> list[GameRecord]:
     """The games of a tournament that was played into the store."""
     event = Tournament("league", players, Terms(SEVEN), games)
     note(store, event)
@@ -52,7 +52,9 @@ def played(store: Store, *players: Entry, games: int = 2, workers: int = 1) -> l
     return list(store.games())
 
 
-def replayed(store: Store, records: list[Record], results: Path, registry: Registry | None = None) -> list[Comparison]:
+def replayed(
+    store: Store, records: list[GameRecord], results: Path, registry: Registry | None = None
+) -> list[Comparison]:
     casting = Casting(store, registry or Registry(), results)
     by_id = {record.id: record for record in records}
     with closing(play_again([(record, casting.cast(record)) for record in records], 1)) as updates:
@@ -77,7 +79,7 @@ def test_a_fault_happens_again(store: Store, tmp_path: Path, kind: str) -> None:
 
 
 def test_a_difference_is_named_by_its_move_or_by_the_end() -> None:
-    stored = Record(SEVEN, (8, 9, 10, 49, 49), Outcome.scored(3.5))
+    stored = GameRecord(SEVEN, (8, 9, 10, 49, 49), Outcome.scored(3.5))
     assert str(Comparison.of(stored, replace(stored))) == "identical: 5 moves, B+3.5"
     other = replace(stored, moves=(8, 9, 11, 49, 49))
     assert str(Comparison.of(stored, other)) == "differs at move 3: stored D6, now E6"
@@ -128,7 +130,7 @@ def test_a_net_that_is_another_now_is_refused_and_one_that_moved_is_found(store:
     net = Registry().resolve("sl")
     lost = replace(net, net="0" * 64)
     moved = replace(net, settings=tuple({**dict(net.settings), "checkpoint": "/nowhere/sl"}.items()))
-    stored = Record(SEVEN, (), None, "sl", "random", event="league", black_player=lost.identity)
+    stored = GameRecord(SEVEN, (), None, "sl", "random", event="league", black_player=lost.identity)
     stored = replace(stored, white_player=entry("random").identity)
     note(store, Tournament("league", (lost, entry("random")), Terms(SEVEN), 1))
     words = f"sl played with the net 00000000 .* there now is {net.net[:8]}; put it back"
@@ -146,7 +148,7 @@ def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: P
     engine = Registry(toml).resolve("engine")
     note(store, Match(timed, engine, Terms(SEVEN), 2))
     event = Match(timed, engine, Terms(SEVEN), 2).event
-    record = Record(SEVEN, (), None, timed.name, engine.name, event=event)
+    record = GameRecord(SEVEN, (), None, timed.name, engine.name, event=event)
     record = replace(record, black_player=timed.identity, white_player=engine.identity)
     casting = Casting(store, Registry(toml), tmp_path)
     assert casting.cast(record).doubts == ("mcts@seconds=1 thinks by the clock", "engine is an engine from outside")
@@ -168,7 +170,7 @@ def test_a_database_from_elsewhere_names_nothing_that_is_run(store: Store, tmp_p
     other = replace(Registry().resolve("fast-random"), factory="this:BOT")
     match = Match(shell, other, Terms(SEVEN), 2)
     note(store, match)
-    record = Record(SEVEN, (), None, "random", "fast-random", event=match.event)
+    record = GameRecord(SEVEN, (), None, "random", "fast-random", event=match.event)
     record = replace(record, black_player=shell.identity, white_player=other.identity)
     words = "random can't play again: no bot of yours runs 'touch here'; put it into arena"
     with pytest.raises(ReplayError, match=words):
@@ -185,7 +187,7 @@ def test_progress_and_differences_are_shown_on_any_terminal(width: int, encoding
     same, other = stored.values()
     differs = replace(other, moves=(*other.moves[:9], *other.moves[8:]))
     console = console_of(width, 24, encoding=encoding, no_color=True)
-    updates = (update for update in (Progress(glances=(glance_of(match, 1, "E5"),)), Progress((same, differs))))
+    updates = (update for update in (Progress(snapshots=(snapshot_of(match, 1, "E5"),)), Progress((same, differs))))
     compared = show_replay(stored, updates, console, show=True)
     assert [found.is_identical for found in compared] == [True, False]
     shown = output_of(console)

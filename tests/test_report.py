@@ -13,10 +13,10 @@ import pytest
 
 from arena import StoreError
 from arena.contract.code import Player
-from arena.events.standings import Forfeit, MatchTally, Standings
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.standings import Forfeit, MatchTally, Standings
 from arena.ratings import PairCounts, WinDrawLoss, compare
 from arena.results.frames import games_table, ratings_table, write_elo_csv
 from arena.results.league import league, player_ratings
@@ -33,7 +33,7 @@ def record(
     ending: Ending = Ending.SCORE,
     event: str = "match-1",
     **fields: Any,
-) -> Record:
+) -> GameRecord:
     """Game ``number`` of a match, from 0: the first player has Black in the even ones. Moves differ unless given."""
     black, white = players if number % 2 == 0 else players[::-1]
     colour = None if winner is None else BLACK if winner == black else WHITE
@@ -42,10 +42,10 @@ def record(
     margin = None if not scored else 0.0 if colour is None else 3.0 if colour is BLACK else -3.0
     usual = {"id": f"{event}/{number + 1:05d}", "event": event, "moves": moves, "opening": 4}
     names = {"black": black, "white": white, "black_player": f"id-{black}", "white_player": f"id-{white}"}
-    return Record(RULES, outcome=Outcome(colour, ending, margin), **(names | usual | fields))
+    return GameRecord(RULES, outcome=Outcome(colour, ending, margin), **(names | usual | fields))
 
 
-def tally_of(*records: Record, players: tuple[str, str] = ("new", "old")) -> MatchTally:
+def tally_of(*records: GameRecord, players: tuple[str, str] = ("new", "old")) -> MatchTally:
     table = Standings({name: name for name in players}, by_name=True)
     table.add(records)
     return table.between(*players)
@@ -93,7 +93,7 @@ def test_a_game_without_its_twin_gives_no_estimate_and_a_sweep_is_bounded_on_one
 
 
 def test_an_unknown_outcome_leaves_out_the_game_and_its_pair():
-    unknown = Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001")
+    unknown = GameRecord(RULES, (1, 2), None, black="new", white="old", id="match-1/00001")
     tally = tally_of(unknown, record(1, "new"), record(2, "new"), record(3, "new"))
     assert tally.results() == WinDrawLoss(3, 0, 0)
     assert tally.counts == PairCounts(0, 0, 0, 0, 1)

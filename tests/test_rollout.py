@@ -15,7 +15,7 @@ from arena.go.game import Game, Outcome, Rules
 from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, U
 from arena.go.moves import move_from_gtp, symmetry_table
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.rollout import RolloutPolicy, save_policy
 from bots.search import rollouts
@@ -316,7 +316,7 @@ def test_playouts_begin_as_the_probabilities_say() -> None:
 # Training and the checkpoint.
 
 
-def played_by_habit(seed: int) -> Record:
+def played_by_habit(seed: int) -> GameRecord:
     """A game whose moves are beside the last one where that can be: something to learn."""
     game, random = Game(Rules.preset("cgos", SIZE), seed), np.random.default_rng(seed)
     for _ in range(30):
@@ -328,7 +328,7 @@ def played_by_habit(seed: int) -> Record:
         ]
         game.play(int(random.choice(near or choices)))
     game.outcome = Outcome.scored(game.margin())
-    return Record.from_game(game, date=f"2017-05-{1 + seed % 28:02}")
+    return GameRecord.from_game(game, date=f"2017-05-{1 + seed % 28:02}")
 
 
 @pytest.fixture(scope="module")

@@ -22,11 +22,11 @@ from scripted_bots import scripted
 
 from arena import UserError
 from arena.contract.bot import Limits
-from arena.events.room import Room, lost_record
-from arena.events.runner import Control, Unstored, Update, play_event
-from arena.events.schedule import Match, Pairing, Terms, Tournament
 from arena.go.game import Ending, Rules
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.game_loop import GameLoop, lost_record
+from arena.match.runner import Control, Unstored, Update, play_event
+from arena.match.schedule import Match, Pairing, Terms, Tournament
 from arena.players.registry import Entry, Registry
 from arena.results.store import Store
 
@@ -48,7 +48,7 @@ def seeds(games: int) -> list[int]:
 Played = dict[str, tuple[Any, ...]]
 
 
-def essence(records: list[Record]) -> Played:
+def essence(records: list[GameRecord]) -> Played:
     """All of a game but when it was played and how long it took, by its id; an id may be there only once."""
     found = {
         record.id: (record.black_player, record.white_player, record.seed, record.moves, record.outcome, record.reason)
@@ -58,16 +58,16 @@ def essence(records: list[Record]) -> Played:
     return found
 
 
-def play_alone(played: Match) -> list[Record]:
+def play_alone(played: Match) -> list[GameRecord]:
     """A match in this process, without a scheduler."""
     players = played.players
     bots = {name: entry.build() for name, entry in players.items()}
-    room = Room(bots, played.terms.rules, dict.fromkeys(bots, Limits(deadline=600.0)), played.terms.adjudication)
+    loop = GameLoop(bots, played.terms.rules, dict.fromkeys(bots, Limits(deadline=600.0)), played.terms.adjudication)
     records = []
     for pairing in played.pairings():
-        room.seat(pairing)
-    while room.tables:
-        records += room.play_round()
+        loop.start_game(pairing)
+    while loop.live_games:
+        records += loop.play_round()
     return [
         replace(record, black_player=players[record.black].identity, white_player=players[record.white].identity)
         for record in records
@@ -82,17 +82,17 @@ def stored(store: Store, played: Match) -> Played:
     return essence(list(store.games(event=played.event)))
 
 
-def fresh(updates: Iterator[Update]) -> list[Record]:
+def fresh(updates: Iterator[Update]) -> list[GameRecord]:
     """The games that were played now."""
     return [record for update in updates if not update.resumed for record in update.records]
 
 
-def numbered(updates: Iterator[Update]) -> dict[int, Record]:
+def numbered(updates: Iterator[Update]) -> dict[int, GameRecord]:
     """The games that were played now by their places in the match, from 0."""
     return {int(record.id[-5:]) - 1: record for record in fresh(updates)}
 
 
-def begun(updates: Iterator[Update]) -> list[Record]:
+def begun(updates: Iterator[Update]) -> list[GameRecord]:
     """The first games that are over."""
     while not (records := [*next(updates).records]):
         pass
@@ -183,7 +183,7 @@ def test_games_are_durable_when_an_update_tells_of_them(store: Store, tmp_path: 
     assert seen == 80
 
 
-def resigned(pairing: Pairing) -> Record:
+def resigned(pairing: Pairing) -> GameRecord:
     """The game of a person who resigns at once."""
     return lost_record(pairing, Rules.preset(), "you", Ending.RESIGN, "", "")
 
@@ -193,11 +193,11 @@ def test_people_sit_down_to_their_games_and_bots_play_the_others(store: Store) -
     played = Tournament("mixed", players, Terms(FIVE), games_each=2)
     seated = []
 
-    def seat(pairing: Pairing) -> Record:
+    def start_game(pairing: Pairing) -> GameRecord:
         seated.append(pairing.id)
         return replace(resigned(pairing), rules=FIVE)
 
-    games = {record.id: record for record in fresh(play_event(played, store, 1, play_person=seat))}
+    games = {record.id: record for record in fresh(play_event(played, store, 1, play_person=start_game))}
     assert len(games) == 6 and store.ids("mixed") == set(games)
     assert sorted(seated) == sorted(id for id, game in games.items() if "you" in (game.black, game.white))
     with pytest.raises(UserError, match="no person can play"):
@@ -218,9 +218,9 @@ import sys
 from pathlib import Path
 from scripted_bots import scripted
 from arena.go.game import Rules
-from arena.events.runner import play_event
-from arena.events.schedule import Match
-from arena.events.schedule import Terms
+from arena.match.runner import play_event
+from arena.match.schedule import Match
+from arena.match.schedule import Terms
 from arena.results.store import Store
 
 one, other = scripted("CROWD", at=0), scripted("CROWD", "other", at=0)
@@ -270,7 +270,7 @@ def test_a_pause_stops_all_games_and_they_go_on_as_if_there_had_been_none(store:
     while quiet < 10:  # updates, at a tenth of a second each
         update = next(updates)
         records += update.records
-        quiet = 0 if update.records or update.glances else quiet + 1
+        quiet = 0 if update.records or update.snapshots else quiet + 1
     assert len(records) < 300
     control.paused = False
     records += fresh(updates)
@@ -282,7 +282,7 @@ def test_no_clock_runs_in_a_pause(store: Store) -> None:
     control = Control()
     pauses = 0
     for update in play_event(played, store, 1, control):
-        if update.glances and not control.paused and pauses < 2:
+        if update.snapshots and not control.paused and pauses < 2:
             control.paused, quiet = True, 0
             pauses += 1
         elif control.paused:
@@ -364,7 +364,7 @@ def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store
         assert record.reason == f"{loser}: its process ended with {reason}"
         assert record.moves == moves.pop(number)[:9]
         if reason == "SIGSEGV":
-            assert "Segmentation fault" in record.dossier
+            assert "Segmentation fault" in record.fault_details
     assert {number: record.moves for number, record in records.items()} == moves
     assert store.count() == 4
 
@@ -476,7 +476,7 @@ def test_a_worker_is_replaced_when_what_starts_workers_is_killed_meanwhile(store
 def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games(store: Store, tmp_path: Path) -> None:
     bad = scripted("ONLY_FIRST", marker=str(tmp_path / "starts"))
     played = match(bad, scripted("HANG", seed=seeds(40)[0]), games=40)
-    seen: list[Record] = []
+    seen: list[GameRecord] = []
     with pytest.raises(UserError, match="isn't installed"):
         for update in play_event(played, store, 2):
             seen += update.records
@@ -509,12 +509,12 @@ def test_closing_the_match_keeps_finished_games_and_leaves_no_process(
 def test_an_event_that_is_finished_early_ends_by_its_bound_and_tells_of_all_that_is_stored(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arena.events.runner.FINISH", 0.5)
+    monkeypatch.setattr("arena.match.runner.FINISH", 0.5)
     played = match(scripted("PONDERER", "a"), scripted("HANG", "b", seed=seeds(8)[7]), games=8)
-    records: list[Record] = []
+    records: list[GameRecord] = []
     for update in play_event(played, store, 2, control := Control()):
         records += update.records
-        if update.glances and not control.finishing:
+        if update.snapshots and not control.finishing:
             control.finishing, begun_at = True, monotonic()
     assert monotonic() - begun_at < 10  # the deadline is 60 s
     assert len(records) == store.count() < 8
@@ -522,7 +522,7 @@ def test_an_event_that_is_finished_early_ends_by_its_bound_and_tells_of_all_that
 
 PARENT = """
 import sys
-from arena.events.runner import play_event
+from arena.match.runner import play_event
 from arena.results.store import Store
 from test_runner import FIVE, match, scripted
 database, kind, games, lifeline, marker, deadline = sys.argv[1:]

@@ -158,7 +158,7 @@ def test_secrets_of_an_engine_are_neither_stored_nor_shown(tmp_path: Path) -> No
     played = arena(*match, folder=tmp_path)
     assert played.returncode == 0, played.stderr
     shown = [played.stdout]
-    for words in (("report", "--html", "page.html"), ("show", "1", "--dossier"), ("bots",), ("bots", "--json")):
+    for words in (("report", "--html", "page.html"), ("show", "1", "--details"), ("bots",), ("bots", "--json")):
         shown.append(arena(*words, folder=tmp_path, columns=400).stdout)
     shown.append((tmp_path / "page.html").read_text())
     assert not re.search(f"{SECRET}|{KEY}", "\n".join(shown))

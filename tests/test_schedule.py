@@ -17,11 +17,11 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
-from arena.events.ladder import Ladder
-from arena.events.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
-from arena.events.schedule import Match, Style, Terms, Tournament, event_from_json, event_to_json
 from arena.go.game import Game, Rules
 from arena.go.moves import symmetry_table
+from arena.match.ladder import Ladder
+from arena.match.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
+from arena.match.schedule import Match, Style, Terms, Tournament, event_from_json, event_to_json
 
 NINE = Rules.preset("cgos", 9)
 SIZES = st.sampled_from([5, 7, 9, 13, 19])
@@ -307,7 +307,7 @@ EVENTS: list[Match | Tournament | Ladder] = [
     ),
     Match(ENTRIES[0], ENTRIES[0], Terms(NINE, adjudication=Adjudication.read("resign=0.1"), book=((1, 2), (3,))), 2),
     Tournament("league", ENTRIES, Terms(NINE), games_each=6, style=Style.GAUNTLET),
-    Ladder("climb", ENTRIES, Terms(NINE, book=((1, 2), (3,))), games=300, to_see=40.0, block=4),
+    Ladder("climb", ENTRIES, Terms(NINE, book=((1, 2), (3,))), games=300, precision=40.0, block=4),
 ]
 
 

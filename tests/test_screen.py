@@ -16,27 +16,27 @@ from played import (
     SIZES,
     Clock,
     console_of,
-    glance_of,
     lines_of,
     match_of,
     output_of,
     pairings_of,
     record_of,
     screen_of,
+    snapshot_of,
     words_of,
 )
 from rich.cells import cell_len
 from rich.console import Group
 
 from arena.contract.code import Player
-from arena.events.runner import Update
-from arena.events.schedule import Match
-from arena.events.worker import Glance
 from arena.go.board import Board
 from arena.go.collection import Statistics
 from arena.go.game import Ending
 from arena.go.moves import move_from_gtp
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.runner import Update
+from arena.match.schedule import Match
+from arena.match.worker import Snapshot
 from arena.players.registry import Entry
 from arena.ratings import Estimate, Interval, Sprt
 from arena.results.event import Findings
@@ -62,7 +62,7 @@ def shown(match: Match, *updates: Update, width: int = 80, height: int = 24, **m
     return lines_of(screen_of(view), width, height, **more)
 
 
-def records_of(match: Match, numbers: range, winner: str | None = "sl") -> tuple[Record, ...]:
+def records_of(match: Match, numbers: range, winner: str | None = "sl") -> tuple[GameRecord, ...]:
     return tuple(record_of(match, number, winner) for number in numbers)
 
 
@@ -72,7 +72,7 @@ def running_view(match: Match, clock: Clock) -> MatchView:
     first, second = match.players
     view.add(Update(records_of(match, range(37), first), resumed=True))
     clock.now += 10
-    view.add(Update(glances=(glance_of(match, 50, "E5 C3 G7", (0.5, 0.4, 0.625)),), workers=2))
+    view.add(Update(snapshots=(snapshot_of(match, 50, "E5 C3 G7", (0.5, 0.4, 0.625)),), workers=2))
     clock.now += 20
     records = (
         record_of(match, 37, second),
@@ -203,7 +203,7 @@ def test_a_narrow_terminal_shows_whole_figures_or_none():
 def test_a_wall_shows_many_games_at_once_and_one_key_leads_there_and_back():
     match = match_of()
     view = MatchView(match, Clock())
-    view.add(Update(glances=tuple(glance_of(match, number, "E5 C3") for number in range(20)), workers=1))
+    view.add(Update(snapshots=tuple(snapshot_of(match, number, "E5 C3") for number in range(20)), workers=1))
     live = screen_of(view)
     live.press("w")
     lines = lines_of(live, 100, 60)
@@ -281,7 +281,7 @@ def test_the_watched_game_has_its_players_and_their_win_rates():
     assert "(●)" in lines[board + 4]  # G7
     black, white = (lines[board + n][54:] for n in (11, 12))
     assert re.fullmatch("● alphago.*▅▆.* 62 %", black) and re.fullmatch("○ sl.*▄.* 40 %", white)
-    lines = shown(match, Update(glances=(glance_of(match, 0, "E5 C3"),), workers=1), width=120, height=40)
+    lines = shown(match, Update(snapshots=(snapshot_of(match, 0, "E5 C3"),), workers=1), width=120, height=40)
     for named in ("● alphago", "○ sl"):  # alone, without win rates
         assert any(line.endswith(named) for line in lines)
 
@@ -289,10 +289,10 @@ def test_the_watched_game_has_its_players_and_their_win_rates():
 def test_ownership_is_shown_while_a_game_is_under_way():
     match = match_of()
     view = MatchView(match, Clock())
-    view.add(Update(glances=(glance_of(match, 0, "E5", ownership=bytes([90]) * 81),), workers=1))
+    view.add(Update(snapshots=(snapshot_of(match, 0, "E5", ownership=bytes([90]) * 81),), workers=1))
     for width, height in ((80, 24), (200, 60)):
         assert sum(line.count("▪") for line in lines_of(screen_of(view), width, height)) == 80
-    view.add(Update(glances=(glance_of(match, 0, "E5 C3"),)))
+    view.add(Update(snapshots=(snapshot_of(match, 0, "E5 C3"),)))
     assert "▪" not in "".join(lines_of(screen_of(view), 80, 24))
 
 
@@ -322,7 +322,7 @@ def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
 def test_the_nodes_of_a_cluster_stand_in_a_line_with_their_pace_the_fastest_first():
     clock, match = Clock(), match_of()
     view = MatchView(match, clock)
-    view.add(Update(glances=(glance_of(match, 0, "E5"),), workers=6, nodes={"a": 0.0}))
+    view.add(Update(snapshots=(snapshot_of(match, 0, "E5"),), workers=6, nodes={"a": 0.0}))
     clock.now += 10
     view.add(Update(records_of(match, range(5)), workers=6, nodes={"a": 0.5, "b": 2.0}, news=("c isn't used: why",)))
     lines = lines_of(screen_of(view), 80, 24)
@@ -345,7 +345,7 @@ def test_before_the_first_game_it_says_that_it_starts_and_the_layout_is_the_late
         before = lines_of(screen_of(view), width, height)
         assert "starting" in words_of(before)
         assert "a minute" in words_of(before)
-        view.add(Update((record_of(match, 0, "sl"),), glances=(glance_of(match, 1, "E5"),), workers=1))
+        view.add(Update((record_of(match, 0, "sl"),), snapshots=(snapshot_of(match, 1, "E5"),), workers=1))
         after = lines_of(screen_of(view), width, height)
         assert "starting" not in words_of(after)
         assert len(before) == len(after)
@@ -413,18 +413,18 @@ def test_a_finished_game_stays_on_the_board_for_a_moment():
     def caption() -> str:
         return next(line for line in lines_of(screen_of(view), 120, 40) if "game " in line and "games" not in line)[54:]
 
-    view.add(Update(glances=(glance_of(match, 3, "E5"),), workers=2))
-    view.add(Update(glances=(glance_of(match, 4, "D4 E5"),)))  # another worker's: the screen stays with the first
+    view.add(Update(snapshots=(snapshot_of(match, 3, "E5"),), workers=2))
+    view.add(Update(snapshots=(snapshot_of(match, 4, "D4 E5"),)))  # another worker's: the screen stays with the first
     assert caption() == "game 4, board 1 of 2, move 1: ● E5"
-    view.add(Update((record_of(match, 3, "alphago", Ending.RESIGN),), glances=(glance_of(match, 4, "D4 E5 F6"),)))
+    view.add(Update((record_of(match, 3, "alphago", Ending.RESIGN),), snapshots=(snapshot_of(match, 4, "D4 E5 F6"),)))
     assert caption() == "game 4: W+R, 24 moves"
     clock.now += HOLD / 2
-    view.add(Update(glances=(glance_of(match, 4, "D4 E5 F6 G7"),)))
+    view.add(Update(snapshots=(snapshot_of(match, 4, "D4 E5 F6 G7"),)))
     assert caption() == "game 4: W+R, 24 moves"
     clock.now += HOLD
-    view.add(Update(glances=(glance_of(match, 4, "D4 E5 F6 G7 pass"),)))
+    view.add(Update(snapshots=(snapshot_of(match, 4, "D4 E5 F6 G7 pass"),)))
     assert caption() == "game 5, move 5: ● pass"
-    over = Update(records_of(match, range(1), "alphago"), glances=(glance_of(match, 0, "E5 C3"),), workers=1)
+    over = Update(records_of(match, range(1), "alphago"), snapshots=(snapshot_of(match, 0, "E5 C3"),), workers=1)
     assert "game 1: B+2.5, 24 moves" in words_of(shown(match, over, width=120, height=40))
 
 
@@ -435,7 +435,7 @@ def test_the_time_left_follows_from_games_done_and_under_way():
     assert view.seconds_left is None
     last = pairings_of(match)[9]
     moves = (*last.opening, 81)
-    view.add(Update(glances=(Glance(last, moves, (None,) * len(moves)),), workers=1))
+    view.add(Update(snapshots=(Snapshot(last, moves, (None,) * len(moves)),), workers=1))
     clock.now += 20
     view.add(Update(records_of(match, range(5)), workers=1))
     work = 5 + 5 * 1 / (1 + 24 - len(moves))  # the other five are one move old, besides an opening that took no time
@@ -450,15 +450,15 @@ def test_the_last_games_side_by_side_take_as_long_as_the_longest_of_them():
     view = MatchView(match, clock)
     lengths = {n: 48 + (n * 7) % 40 for n in range(40)}  # 48 to 87 moves
 
-    def look(n: int) -> Glance:
-        return Glance(replace(pairings_of(match)[n], opening=()), tuple(range(second)), (None,) * second)
+    def look(n: int) -> Snapshot:
+        return Snapshot(replace(pairings_of(match)[n], opening=()), tuple(range(second)), (None,) * second)
 
     for second in range(1, 87):
         clock.now += 1
         over = [n for n, length in lengths.items() if length == second]
         going = [n for n, length in lengths.items() if length > second]
         records = tuple(replace(record_of(match, n, "sl"), moves=(0,) * second) for n in over)
-        view.add(Update(records, glances=tuple(map(look, going)), workers=1))
+        view.add(Update(records, snapshots=tuple(map(look, going)), workers=1))
         if second >= 55:  # some are over
             assert 0.4 * (87 - second) < view.seconds_left < 2.5 * (87 - second) + 4
 
@@ -469,11 +469,11 @@ def test_a_first_move_that_took_long_tells_nothing_of_the_others():
     view = MatchView(match, clock)
     for made, seconds in ((0, 0), (1, 30), (SOME_MOVES, 3)):
         clock.now += seconds
-        glances = []
+        snapshots = []
         for pairing in pairings_of(match)[:8]:
             moves = (*pairing.opening, *range(made))
-            glances.append(Glance(pairing, moves, (None,) * len(moves)))
-        view.add(Update(glances=tuple(glances), workers=1))
+            snapshots.append(Snapshot(pairing, moves, (None,) * len(moves)))
+        view.add(Update(snapshots=tuple(snapshots), workers=1))
         assert (view.seconds_left is None) == (made < SOME_MOVES)
     assert view.seconds_left < 2 * 33 * 81 / SOME_MOVES  # as if all moves of both rounds were as slow
 
@@ -494,7 +494,7 @@ def whole_match(match: Match, closed: list[str] | None = None) -> Iterator[Updat
     first, second = match.players
     try:
         yield Update(resumed=True)
-        yield Update(glances=(glance_of(match, 0, "E5 C3"),), workers=2)
+        yield Update(snapshots=(snapshot_of(match, 0, "E5 C3"),), workers=2)
         for number in range(match.games):
             ending = Ending.CRASH if number == 3 else Ending.SCORE
             reason = f"{second}: ValueError: no such point\n" if number == 3 else ""
@@ -641,7 +641,7 @@ def seen_on(text: str) -> list[str]:
 # --- The end of a match ---
 
 
-def findings_of(match: Match, *records: Record) -> Findings:
+def findings_of(match: Match, *records: GameRecord) -> Findings:
     standings = match.standings()
     for record in records:
         standings.add([record])

@@ -10,11 +10,11 @@ import torch
 from reference import ReferenceGame
 
 from arena import ConfigError, IllegalMove
-from arena.events.openings import draw_openings
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK
 from arena.go.planes import Encoder, Positions, find_encoder
 from arena.go.record import read_sgf
+from arena.match.openings import draw_openings
 from bots.nets.catalogue import named_network
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON
 from trainers.selfplay import GIVEN, NetPlayer, Played, Uniform, by_colour, draw_seeds, play, sensible_moves

@@ -14,7 +14,7 @@ from terminal import Terminal
 
 from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, gtp_from_move, move_from_gtp
-from arena.go.record import UNKNOWN, Fact, read_sgf
+from arena.go.record import UNKNOWN, MoveStats, read_sgf
 from arena.go.remarks import Remark, are_by_players, read_remarks
 from arena.results.store import Event, Store
 from arena.screen.board import result_words
@@ -263,7 +263,7 @@ def test_a_move_costs_what_its_own_player_reports_less_afterwards():
     match = match_of("alphago", "sl", size=5)
     game = record_of(match, 7, "sl")
     rates = [0.6, 0.9, 0.58, 0.9, 0.3, 0.9]  # of who moves: the two never agree
-    game = replace(game, facts=tuple(Fact(rate) for rate in rates))
+    game = replace(game, facts=tuple(MoveStats(rate) for rate in rates))
     rates_of_black = [remark.win_rate for remark in remarks_of_players(game)]
     assert costs(game, rates_of_black, by_players=True) == pytest.approx({1: 0.02, 2: 0.0, 3: 0.28, 4: 0.0})
     assert are_by_players(game.to_sgf(game.notes)) and not are_by_players(game.to_sgf({0: {"AN": ["mcts"]}}))
@@ -287,7 +287,9 @@ def folder(tmp_path: Path) -> Path:
     with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
         store.add_event(Event(match.event, "2026-01-01", "{}", "{}"))
         game = record_of(match, 7, "sl")
-        told = [Fact(0.75, 3.5, 1200, 0.25) if number == 5 else UNKNOWN for number in range(1, len(game.moves) + 1)]
+        told = [
+            MoveStats(0.75, 3.5, 1200, 0.25) if number == 5 else UNKNOWN for number in range(1, len(game.moves) + 1)
+        ]
         store.append([replace(game, facts=tuple(told))])
     return tmp_path
 

@@ -18,7 +18,7 @@ from arena.contract.code import Player
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
-from arena.go.record import Record, read_sgf
+from arena.go.record import GameRecord, read_sgf
 from arena.people.adviser import Analyst
 from arena.people.counting import count, estimated, group_at
 from arena.people.kifu import EVENT, Help, Kifu, KifuFile, Phase, Snapshot, is_held, kept_games
@@ -84,7 +84,7 @@ def kifu_of(rules: Rules | None = None, people: Sequence[Colour] = (BLACK,), dia
     names = {"black": "ada", "white": "bot"} if tuple(people) == (BLACK,) else {"black": "bot", "white": "ada"}
     time = fields.pop("time", Limits())
     usual = {"black_player": "1", "white_player": "2", "id": "play/00001", "event": EVENT, "seed": 5, "setup": setup}
-    return Kifu(Record(rules, (), None, **(usual | names | fields)), tuple(people), time)
+    return Kifu(GameRecord(rules, (), None, **(usual | names | fields)), tuple(people), time)
 
 
 def sat(kifu: Kifu, bot: Bot | None = None, limits: Limits | None = None, **more: Any) -> Sitting:
@@ -186,7 +186,7 @@ def test_a_bot_that_fails_forfeits_and_undo_gives_it_another_chance(
     with sat(kifu_of(), Scripted(does, "B2")) as sitting:
         now = play(sitting, "C3")
         assert (now.outcome, now.record.reason) == (Outcome(BLACK, ending), reason)
-        assert bool(sitting.record().dossier) is isinstance(does, Exception)
+        assert bool(sitting.record().fault_details) is isinstance(does, Exception)
         sitting.undo()
         now = play(sitting, "C3")
         assert (played(now), now.outcome, now.record.reason, now.unrated) == ("C3 B2", None, "", "undo")

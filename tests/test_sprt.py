@@ -18,10 +18,10 @@ from learners import STRONG, WEAK, install, learn
 from scipy.stats import binom
 from scripted_bots import first_wins
 
-from arena.events.runner import play_event
-from arena.events.schedule import Match, Terms
-from arena.events.standings import Standings
 from arena.go.game import Rules
+from arena.match.runner import play_event
+from arena.match.schedule import Match, Terms
+from arena.match.standings import Standings
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 from arena.results.event import Findings

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_tally import number_of
 
-from arena.events.standings import Standings
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.standings import Standings
 from arena.ratings import PairCounts, Sprt, WinDrawLoss
 
 NEW, OLD = PLAYERS = ("new", "old")
@@ -24,7 +24,7 @@ OUTCOMES = {colour: Outcome(colour, Ending.RESIGN) for colour in (BLACK, WHITE)}
     None: Outcome(None, Ending.MOVE_LIMIT, 0.0)
 }
 
-GAME = Record(Rules(), (), None, event="match-1", black_seconds=0.1, white_seconds=0.3)
+GAME = GameRecord(Rules(), (), None, event="match-1", black_seconds=0.1, white_seconds=0.3)
 
 ENDINGS = [Ending.SCORE, Ending.RESIGN, Ending.TIME, Ending.CRASH, Ending.ADJUDICATED]
 
@@ -32,7 +32,7 @@ QUICK = Sprt(0, 400)
 """A test that a few pairs decide."""
 
 
-def game(number: int, winner: str | None) -> Record:
+def game(number: int, winner: str | None) -> GameRecord:
     """Game ``number``, from 1; ``new`` has Black in the odd ones. No two are the same up to symmetry."""
     black, white = PLAYERS if number % 2 else PLAYERS[::-1]
     colour = None if winner is None else BLACK if winner == black else WHITE
@@ -47,7 +47,7 @@ def game(number: int, winner: str | None) -> Record:
     )
 
 
-def games(*winners: str | None) -> list[Record]:
+def games(*winners: str | None) -> list[GameRecord]:
     return [game(number, winner) for number, winner in enumerate(winners, 1)]
 
 
@@ -59,7 +59,7 @@ def standings(test: Sprt | None = None) -> Standings:
 
 
 @st.composite
-def stored(draw: st.DrawFn) -> list[Record]:
+def stored(draw: st.DrawFn) -> list[GameRecord]:
     """Some games of a match as they came in, not all of them there, some identical, one without an outcome at times."""
     ends = st.tuples(st.sampled_from([BLACK, WHITE, None]), st.sampled_from(ENDINGS))
     records = []
@@ -81,7 +81,7 @@ def stored(draw: st.DrawFn) -> list[Record]:
     return draw(st.permutations([record for record in records if number_of(record) not in missing]))
 
 
-def batches_of(draw: st.DataObject, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+def batches_of(draw: st.DataObject, records: Sequence[GameRecord]) -> Iterator[Sequence[GameRecord]]:
     """The records in their order, any number of them at a time."""
     cuts = sorted(draw.draw(st.sets(st.integers(0, len(records)))))
     return (records[begin:end] for begin, end in pairwise([0, *cuts, len(records)]))
@@ -90,7 +90,7 @@ def batches_of(draw: st.DataObject, records: Sequence[Record]) -> Iterator[Seque
 @settings(max_examples=150, deadline=None)
 @given(stored(), st.data())
 def test_a_sequential_test_counts_as_its_slow_twin_whatever_the_order_in_which_games_end(
-    records: list[Record], data: st.DataObject
+    records: list[GameRecord], data: st.DataObject
 ) -> None:
     table = standings(QUICK)
     returned = [counted for some in batches_of(data, records) for counted in table.add(some)]
@@ -109,7 +109,7 @@ def test_a_sequential_test_counts_as_its_slow_twin_whatever_the_order_in_which_g
 
 @settings(max_examples=100, deadline=None)
 @given(stored(), st.data())
-def test_without_a_test_all_finished_games_count_at_once(records: list[Record], data: st.DataObject) -> None:
+def test_without_a_test_all_finished_games_count_at_once(records: list[GameRecord], data: st.DataObject) -> None:
     known = [record for record in records if record.outcome is not None]
     table = standings()
     for some in batches_of(data, records):

@@ -27,10 +27,10 @@ from hypothesis import strategies as st
 import arena
 from arena import StoreBusy, StoreError
 from arena.contract.code import Player
-from arena.events.standings import Standings
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
-from arena.go.record import UNKNOWN, Fact, Record
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.match.standings import Standings
 from arena.ratings import Sprt
 from arena.results.league import sequential_tests
 from arena.results.store import Event, Pool, Store
@@ -41,10 +41,10 @@ BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)
 WHITE_WINS = Outcome(WHITE, Ending.RESIGN)
 NEWER = "PRAGMA user_version = 99"
 FORK = multiprocessing.get_context("forkserver")  # real processes to kill, without an interpreter's start for each
-FORK.set_forkserver_preload(["arena.events.ready", "pytest"])  # a process has one server: what all tests ask of it
+FORK.set_forkserver_preload(["arena.match.ready", "pytest"])  # a process has one server: what all tests ask of it
 
 
-def finished(number: int, **fields: Any) -> Record:
+def finished(number: int, **fields: Any) -> GameRecord:
     """A game of `a` and `b` of event `one`, other than the games of other numbers; not a legal one."""
     moves = tuple(random.Random(number).sample(range(81), 30))
     usual: dict[str, Any] = {
@@ -56,7 +56,7 @@ def finished(number: int, **fields: Any) -> Record:
         "white_player": "b-1",
     }
     usual |= {"rules": NINE, "moves": moves, "outcome": BLACK_WINS}
-    return Record(**(usual | fields))
+    return GameRecord(**(usual | fields))
 
 
 @pytest.fixture
@@ -100,11 +100,11 @@ FULL = finished(
     seed=2**64 - 1,
     opening=4,
     reason="engine ended with exit status 3",
-    dossier="Traceback:\n  line 1\n  größer ● \x00 end",
+    fault_details="Traceback:\n  line 1\n  größer ● \x00 end",
     black_seconds=1.25,
     white_seconds=0.1,
     unrated="undo, hint",
-    facts=(UNKNOWN, Fact(0.1234, -12.5, 600, 1.025), Fact(1.0, 0.0, 0, 0.0), Fact(visits=4_000_000_000))
+    facts=(UNKNOWN, MoveStats(0.1234, -12.5, 600, 1.025), MoveStats(1.0, 0.0, 0, 0.0), MoveStats(visits=4_000_000_000))
     + 26 * (UNKNOWN,),
 )
 
@@ -117,7 +117,7 @@ def test_a_game_comes_back_as_it_went_in(store: Store) -> None:
         finished(4, outcome=Outcome(None, Ending.SCORE, 0.0)),
         finished(5, outcome=Outcome(WHITE, Ending.MOVE_LIMIT, -12.5), moves=tuple(range(81)) * 3),
         finished(6, rules=Rules.preset("chinese", 19), moves=(360, 0, 361, 361)),
-        Record(NINE, (1, 2), None, id="bare"),
+        GameRecord(NINE, (1, 2), None, id="bare"),
     ]
     store.append(games)
     with Store.open(store.path) as reader:
@@ -138,7 +138,7 @@ def test_games_are_found_by_event_player_and_size(store: Store) -> None:
         finished(4, event="two", black="b", white="a", black_player="b-1", white_player="a-2"),
     ]
     store.append(games)
-    cases: list[tuple[dict[str, Any], list[Record]]] = [
+    cases: list[tuple[dict[str, Any], list[GameRecord]]] = [
         ({}, games),
         ({"event": "one"}, games[:2]),
         ({"event": "none"}, []),
@@ -187,7 +187,7 @@ def test_reading_on_is_not_disturbed_by_games_that_arrive_meanwhile(path: Path, 
     ],
 )
 def test_a_game_that_is_there_or_makes_no_sense_refuses_its_whole_batch(
-    store: Store, batch: tuple[Record, ...], words: str
+    store: Store, batch: tuple[GameRecord, ...], words: str
 ) -> None:
     store.append([finished(1)])
     with refused(words):
@@ -202,7 +202,7 @@ def test_a_game_that_is_there_or_makes_no_sense_refuses_its_whole_batch(
 # --- Results for the ratings ---
 
 
-def turned(record: Record, symmetry: int, **fields: Any) -> Record:
+def turned(record: GameRecord, symmetry: int, **fields: Any) -> GameRecord:
     table = symmetry_table(record.rules.size)[symmetry]
     setup = tuple(tuple(int(table[point]) for point in reversed(points)) for points in record.setup)
     return finished(0, rules=record.rules, moves=tuple(map(int, table[list(record.moves)])), setup=setup, **fields)
@@ -214,7 +214,7 @@ def rated(store: Store, pool: Pool | None = None) -> list[tuple[str, str, float,
     table = Standings(
         {identity: identity for identity in ("a-1", "b-1", "c-1", "other")}, tests=sequential_tests(store)
     )
-    for games in () if pool is None else store.scores(pool=pool):
+    for games in () if pool is None else store.game_summaries(pool=pool):
         table.add(games)
     return sorted((result.black, result.white, result.black_points, result.games) for result in table.rated)
 
@@ -247,7 +247,7 @@ def test_games_of_other_rules_komi_or_handicap_are_rated_by_themselves(store: St
 
 
 @st.composite
-def stored(draw: st.DrawFn) -> list[Record]:
+def stored(draw: st.DrawFn) -> list[GameRecord]:
     """Games of two matches, a tournament and a person, in any order and some of them missing."""
     records = []
     for number in range(draw(st.integers(0, 25))):
@@ -272,7 +272,7 @@ def stored(draw: st.DrawFn) -> list[Record]:
 TESTS = {"m-1": Sprt(0, 400)}
 
 
-def rated_slowly(records: list[Record], rules: Rules) -> list[tuple[str, str, float, float]]:
+def rated_slowly(records: list[GameRecord], rules: Rules) -> list[tuple[str, str, float, float]]:
     found: dict[tuple[str, str], set[tuple[bytes, float]]] = {}
     of_pool = [
         record for record in records if record.rules == rules and record.white_player not in ("", record.black_player)
@@ -289,7 +289,7 @@ def rated_slowly(records: list[Record], rules: Rules) -> list[tuple[str, str, fl
 
 @settings(max_examples=60, deadline=None)
 @given(stored(), st.data())
-def test_results_are_those_of_a_slow_twin(records: list[Record], data: st.DataObject) -> None:
+def test_results_are_those_of_a_slow_twin(records: list[GameRecord], data: st.DataObject) -> None:
     """Games come in batches; some are deleted afterwards, and then it's as if they had never been there."""
     with TemporaryDirectory() as folder, Store.open(Path(folder) / "arena.db", write=True) as store:
         for event, test in TESTS.items():
@@ -335,7 +335,7 @@ def test_ratings_are_read_without_the_compiler(path: Path) -> None:
 import sys
 from arena.results.store import Store
 with Store.open({str(path)!r}) as store:
-    assert list(store.scores(pool=store.pools()[0])) and store.count() and store.ids("one")
+    assert list(store.game_summaries(pool=store.pools()[0])) and store.count() and store.ids("one")
     assert not store.players() and not store.events()
 loaded = {{"numba", "numpy", "sgfmill"}} & set(sys.modules)
 assert not loaded, loaded
@@ -446,7 +446,7 @@ def test_a_damaged_file_is_told_in_one_line(path: Path, store: Store) -> None:
             with refused(str(path)), Store.open(path, write=write) as opened:
                 list(opened.games())
             with pytest.raises(StoreError), Store.open(path, write=write) as opened:
-                list(opened.scores())
+                list(opened.game_summaries())
 
 
 @pytest.mark.parametrize(
@@ -483,7 +483,7 @@ def connecting_with(monkeypatch: pytest.MonkeyPatch, pragma: str) -> None:
 def test_a_full_disk_loses_no_stored_game_and_the_match_goes_on_later(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored: list[Record] = []
+    stored: list[GameRecord] = []
     with monkeypatch.context() as full:
         connecting_with(full, "PRAGMA max_page_count = 40")
         with Store.open(path, write=True) as store:
@@ -662,7 +662,7 @@ def test_results_that_go_while_games_are_played_are_missed_at_once(path: Path, f
 def test_scores_are_the_games_without_their_moves(store: Store) -> None:
     records = [finished(1), finished(2, adjudged=BLACK), finished(3, outcome=None), finished(4, unrated="undo")]
     store.append(records)
-    scores = [score for some in store.scores() for score in some]
+    scores = [score for some in store.game_summaries() for score in some]
     for number, (score, record) in enumerate(zip(scores, records, strict=True), 1):
         assert score == (number, *(getattr(record, name) for name in score._fields[1:]))
 

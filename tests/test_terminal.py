@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from played import SIZES, Clock, console_of, glance_of, lines_of, match_of, record_of, screen_of, words_of
+from played import SIZES, Clock, console_of, lines_of, match_of, record_of, screen_of, snapshot_of, words_of
 from terminal import Terminal
 
-from arena.events.runner import Control, Update
+from arena.match.runner import Control, Update
 from arena.results.store import Store
 from arena.screen.events import MatchView
 from arena.screen.live import LiveScreen
@@ -160,14 +160,14 @@ def caption_of(screen: LiveScreen[Any]) -> str:
 def test_the_chosen_board_is_shown_to_its_end_and_then_the_next_game_on_it() -> None:
     clock, match = Clock(), match_of()
     screen = screen_of(MatchView(match, clock))
-    screen.add(Update(glances=tuple(glance_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
+    screen.add(Update(snapshots=tuple(snapshot_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
     assert caption_of(screen) == "game 3, board 3 of 3, move 1: ● E5"
     screen.press(NEXT)
     assert caption_of(screen).startswith("game 1, board 1 of 3")
     screen.press(NEXT)
-    screen.add(Update(glances=(glance_of(match, 2, "E5 C3"), glance_of(match, 1, "E5 C4"))))
+    screen.add(Update(snapshots=(snapshot_of(match, 2, "E5 C3"), snapshot_of(match, 1, "E5 C4"))))
     assert caption_of(screen) == "game 2, board 2 of 3, move 2: ○ C4"
-    screen.add(Update((record_of(match, 1, "sl"),), glances=(glance_of(match, 7, "D5"),)))
+    screen.add(Update((record_of(match, 1, "sl"),), snapshots=(snapshot_of(match, 7, "D5"),)))
     assert caption_of(screen) == "game 2: B+2.5, 24 moves" or caption_of(screen) == "game 2: W+2.5, 24 moves"
     clock.now += HOLD
     screen.add(Update())
@@ -181,7 +181,7 @@ def test_from_a_game_that_is_over_one_goes_on_to_its_neighbours() -> None:
     match = match_of()
     screen = screen_of(MatchView(match, Clock()))
     screen.press(NEXT)  # nothing is under way
-    screen.add(Update(glances=tuple(glance_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
+    screen.add(Update(snapshots=tuple(snapshot_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
     screen.press(PREVIOUS)
     screen.add(Update((record_of(match, 1, "sl"),)))
     screen.press(PREVIOUS)
@@ -194,7 +194,7 @@ def test_a_pause_stops_the_bots_and_counts_for_nothing() -> None:
     clock, match, control = Clock(), match_of(games=10), Control()
     view = MatchView(match, clock)
     screen = screen_of(view, control)
-    screen.add(Update(glances=(glance_of(match, 9, "E5"),), workers=1))
+    screen.add(Update(snapshots=(snapshot_of(match, 9, "E5"),), workers=1))
     clock.now += 20
     screen.add(Update(tuple(record_of(match, number, "sl") for number in range(5)), workers=1))
     before = view.elapsed, view.seconds_left, view.games_a_second
@@ -244,13 +244,13 @@ from itertools import count
 from threading import Event
 from played import glance_of, match_of
 from arena.screen.style import Console
-from arena.events.runner import Control, Update
+from arena.match.runner import Control, Update
 from arena.screen.events import show
 match = match_of(games=64)
 
 def updates():
     for number in count():
-        yield Update(glances=tuple(glance_of(match, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(4)), workers=1)
+        yield Update(snapshots=tuple(glance_of(match, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(4)), workers=1)
         Event().wait(0.02)
         if "fail" in sys.argv and number > 5:
             raise ValueError("no more")

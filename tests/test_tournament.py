@@ -18,13 +18,13 @@ from played import (
     Clock,
     between,
     console_of,
-    glance_of,
     ladder_of,
     lines_of,
     output_of,
     pairings_of,
     record_of,
     screen_of,
+    snapshot_of,
     tournament_of,
     words_of,
 )
@@ -34,13 +34,13 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.code import Player
-from arena.events.ladder import widest_gap
-from arena.events.runner import Update, play_event
-from arena.events.schedule import Match, Style, Terms, Tournament
-from arena.events.standings import Standings
-from arena.events.worker import Glance
 from arena.go.game import Ending, Rules
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.ladder import widest_gap
+from arena.match.runner import Update, play_event
+from arena.match.schedule import Match, Style, Terms, Tournament
+from arena.match.standings import Standings
+from arena.match.worker import Snapshot
 from arena.results.league import league
 from arena.results.store import Store
 from arena.screen.events import TournamentView, show
@@ -149,11 +149,11 @@ def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict
 # --- Playing, going on, joining ---
 
 
-def fresh(updates: Iterator[Update]) -> list[Record]:
+def fresh(updates: Iterator[Update]) -> list[GameRecord]:
     return [record for update in updates if not update.resumed for record in update.records]
 
 
-def essence(records: Iterator[Record] | list[Record]) -> dict[str, tuple[Any, ...]]:
+def essence(records: Iterator[GameRecord] | list[GameRecord]) -> dict[str, tuple[Any, ...]]:
     return {record.id: (record.black_player, record.white_player, record.moves, record.outcome) for record in records}
 
 
@@ -184,7 +184,7 @@ def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Stor
 # --- What games add up to ---
 
 
-def records_of(played: Tournament, upsets: int = 5) -> list[Record]:
+def records_of(played: Tournament, upsets: int = 5) -> list[GameRecord]:
     """The earlier in the list of players wins, but for every so many games."""
     names = list(played.players)
     found = []
@@ -194,7 +194,7 @@ def records_of(played: Tournament, upsets: int = 5) -> list[Record]:
     return found
 
 
-def cycle_of(played: Tournament) -> list[Record]:
+def cycle_of(played: Tournament) -> list[GameRecord]:
     """Rock beats scissors, scissors beat paper, paper beats rock."""
     beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
     return [
@@ -203,7 +203,7 @@ def cycle_of(played: Tournament) -> list[Record]:
     ]
 
 
-def table_of(played: Tournament, records: list[Record]) -> Standings:
+def table_of(played: Tournament, records: list[GameRecord]) -> Standings:
     table = Standings({entry.identity: name for name, entry in played.players.items()})
     for record in records:
         table.add([record])
@@ -264,7 +264,7 @@ def running_view(played: Tournament, clock: Clock) -> TournamentView:
     view.add(Update(tuple(records[:half]), resumed=True))
     clock.now += 10
     watched = pairings_of(played)[half + 6]
-    view.add(Update(glances=(Glance(watched, (*watched.opening, 24), (None,) * 5),), workers=2))
+    view.add(Update(snapshots=(Snapshot(watched, (*watched.opening, 24), (None,) * 5),), workers=2))
     clock.now += 20
     pairing = pairings_of(played)[half + 4]
     crashed = record_of(played, pairing, pairing.white, Ending.CRASH, f"{pairing.black}: broke")
@@ -343,10 +343,10 @@ def test_a_panel_or_lines_tell_how_far_each_pairing_is() -> None:
     view, pairings = TournamentView(played, clock), pairings_of(played)
     ab, cd = between(pairings, "a", "b"), between(pairings, "c", "d")
     view.add(Update(tuple(record_of(played, pairing, "a") for pairing in ab[:4]), resumed=True))
-    view.add(Update(glances=(glance_of(played, ab[4], "D4"), glance_of(played, cd[0], "D4")), workers=1))
+    view.add(Update(snapshots=(snapshot_of(played, ab[4], "D4"), snapshot_of(played, cd[0], "D4")), workers=1))
     clock.now += 30
     view.add(Update(tuple(record_of(played, pairing, "a") for pairing in ab[4:10]), workers=1))
-    view.add(Update(glances=(glance_of(played, ab[10], ""),)))
+    view.add(Update(snapshots=(snapshot_of(played, ab[10], ""),)))
     left = 30 * 10 / 6  # of the 16 games since the start, 6 took 30 s
     for width, height in ((60, 40), (120, 40), (200, 60)):
         lines = lines_of(screen_of(view), width, height)
@@ -360,8 +360,8 @@ def test_of_many_pairings_those_with_most_to_play_are_shown() -> None:
     played = tournament_of(*"abcdef", games_each=20)
     view = TournamentView(played, Clock())
     pairings = pairings_of(played)
-    glances = tuple(glance_of(played, pairing, "D4") for pairing in pairings[15:30])
-    view.add(Update((record_of(played, pairings[0], "a"),), glances=glances, workers=1))
+    snapshots = tuple(snapshot_of(played, pairing, "D4") for pairing in pairings[15:30])
+    view.add(Update((record_of(played, pairings[0], "a"),), snapshots=snapshots, workers=1))
     words = words_of(lines_of(screen_of(view), 60, 40))
     assert "Under way, 4 of 15" in words
     wide = words_of(lines_of(screen_of(view), 200, 60))
@@ -370,26 +370,26 @@ def test_of_many_pairings_those_with_most_to_play_are_shown() -> None:
 
 
 def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -> None:
-    clock, played = Clock(), ladder_of("a", "b", "c", games=100, to_see=30.0)
+    clock, played = Clock(), ladder_of("a", "b", "c", games=100, precision=30.0)
     view = TournamentView(played, clock)
     for width, height in SIZES:
         assert "widest interval" in words_of(lines_of(screen_of(view), width, height))
     first = pairings_of(played)
     winners = [sorted((pairing.black, pairing.white))[pairing.number == 3] for pairing in first]
     records = [record_of(played, pairing, winner) for pairing, winner in zip(first, winners, strict=True)]
-    view.add(Update(tuple(records[:4]), glances=(glance_of(played, first[4], "D4"),), workers=1))
+    view.add(Update(tuple(records[:4]), snapshots=(snapshot_of(played, first[4], "D4"),), workers=1))
     words = words_of(lines_of(screen_of(view), 80, 24))
     assert "round 1" in words and "ladder, 3 bots" in words
     view.add(Update(tuple(records[4:]), workers=1))
     second = [pairing for pairing in played.pairings(records) if "/0002-" in pairing.id]
-    view.add(Update(glances=(glance_of(played, second[0], "D4"),), workers=1))
+    view.add(Update(snapshots=(snapshot_of(played, second[0], "D4"),), workers=1))
     clock.now += 1
     view.add(Update())
     gap = widest_gap(view.league.ratings)  # type: ignore[union-attr]
     above, below = (view.tally.players[identity] for identity in gap[:2])
     for width, height in SIZES:
         words = words_of(lines_of(screen_of(view), width, height))
-        assert f"widest interval: {above} – {below} ±{gap[2]:.0f} (to see 30)" in words
+        assert f"widest interval: {above} – {below} ±{gap[2]:.0f} (to within 30)" in words
         assert "round 2" in words
 
 

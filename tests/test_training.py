@@ -28,7 +28,7 @@ from arena.go import kernels
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
@@ -47,32 +47,32 @@ SIZE = 7
 ENCODER = find_encoder("arena-17")
 
 
-def random_game(seed: int, date: str = "", size: int = SIZE) -> Record:
+def random_game(seed: int, date: str = "", size: int = SIZE) -> GameRecord:
     game = Game(Rules.preset("cgos", size), seed)
     while not game.is_over and len(game.moves) < 60:
         colour, played = int(game.to_play), len(game.moves)
         game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
     game.outcome = Outcome.scored(game.margin())
-    return Record.from_game(game, date=date)
+    return GameRecord.from_game(game, date=date)
 
 
-def turned(record: Record, symmetry: int) -> Record:
+def turned(record: GameRecord, symmetry: int) -> GameRecord:
     table = symmetry_table(record.rules.size)[symmetry]
     return replace(record, moves=tuple(int(table[move]) for move in record.moves))
 
 
 @pytest.fixture(scope="module")
-def records() -> list[Record]:
+def records() -> list[GameRecord]:
     return [random_game(seed, f"20{17 + seed % 2}-05-{1 + seed % 28:02}") for seed in range(80)]
 
 
 @pytest.fixture(scope="module")
-def games(records: list[Record]) -> data.Games:
+def games(records: list[GameRecord]) -> data.Games:
     return data.games_from_records(((0, record) for record in records), SIZE)
 
 
 @pytest.fixture(scope="module")
-def archive(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "random.sgfs"
     path.write_text("".join(f"{record.to_sgf()}\n" for record in records))
     return path
@@ -98,7 +98,7 @@ def tiny(archive: Path) -> sl.Config:
 # Rows.
 
 
-def test_games_keep_moves_winners_and_dates(records: list[Record], games: data.Games) -> None:
+def test_games_keep_moves_winners_and_dates(records: list[GameRecord], games: data.Games) -> None:
     assert len(games) == len(records) and games.size == SIZE
     for number in (0, 41, 79):
         record, begin = records[number], games.starts[number]
@@ -108,7 +108,7 @@ def test_games_keep_moves_winners_and_dates(records: list[Record], games: data.G
         assert str(games.dates[number]) == record.date.replace("-", "")
 
 
-def test_what_cannot_be_used_is_left_out(records: list[Record]) -> None:
+def test_what_cannot_be_used_is_left_out(records: list[GameRecord]) -> None:
     usable = records[0]
     others = [
         replace(usable, setup=((0,), ())),
@@ -120,13 +120,13 @@ def test_what_cannot_be_used_is_left_out(records: list[Record]) -> None:
     assert len(kept) == 1 and list(kept.sources) == [4]
 
 
-def test_of_eight_symmetric_twins_the_first_stays(records: list[Record]) -> None:
+def test_of_eight_symmetric_twins_the_first_stays(records: list[GameRecord]) -> None:
     twins = [turned(records[3], symmetry) for symmetry in (5, 0, 1, 2, 3, 4, 6, 7)]
     kept = data.games_from_records(enumerate([*twins, records[4]]), SIZE)
     assert list(kept.sources) == [0, 8]
 
 
-def test_a_split_has_no_game_on_two_sides(records: list[Record]) -> None:
+def test_a_split_has_no_game_on_two_sides(records: list[GameRecord]) -> None:
     copies = [turned(replace(record, date="2019-01-01"), 3) for record in records[:20]]
     games = data.games_from_records(((0, record) for record in [*records, *copies]), SIZE)
     split = data.split_by_game(games, data.SplitRule(20180101, 0.2))
@@ -185,7 +185,7 @@ def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
         assert not stones.reshape(60, -1)[np.flatnonzero(on_board), rows.moves[on_board]].any()
 
 
-def test_owners_and_scores_are_those_of_the_side_to_move(records: list[Record], games: data.Games) -> None:
+def test_owners_and_scores_are_those_of_the_side_to_move(records: list[GameRecord], games: data.Games) -> None:
     places = np.random.default_rng(1).integers(0, len(games.moves), 40)
     for symmetry in (0, 5):
         rows = data.encode_positions(games, ENCODER, places, np.full(40, symmetry))
@@ -201,7 +201,7 @@ def test_owners_and_scores_are_those_of_the_side_to_move(records: list[Record], 
             assert record.outcome is not None and rows.scores[row] == sign * (record.outcome.margin or 0)
 
 
-def test_ownership_is_unknown_where_the_board_does_not_tell_the_recorded_margin(records: list[Record]) -> None:
+def test_ownership_is_unknown_where_the_board_does_not_tell_the_recorded_margin(records: list[GameRecord]) -> None:
     outcome = records[0].outcome
     assert outcome is not None and outcome.margin is not None
     others = [Outcome(outcome.winner, Ending.RESIGN), Outcome.scored(outcome.margin + 2)]
@@ -522,7 +522,7 @@ def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Co
 
 
 @pytest.fixture
-def two_sizes(records: list[Record], tmp_path: Path) -> tuple[str, str]:
+def two_sizes(records: list[GameRecord], tmp_path: Path) -> tuple[str, str]:
     """Datasets of ``SIZE`` and of 5x5."""
     for size in (SIZE, 5):
         games = tmp_path / f"{size}.sgfs"
@@ -596,7 +596,7 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
 
 
 def test_a_childs_held_out_games_are_never_its_parents_training_games(
-    tiny: sl.Config, records: list[Record], games: data.Games, tmp_path: Path
+    tiny: sl.Config, records: list[GameRecord], games: data.Games, tmp_path: Path
 ) -> None:
     def keys(part: data.Games) -> set[bytes]:
         return {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}

@@ -9,10 +9,10 @@ from commandline import arena, refused
 from small_nets import HEADS, small_model, small_net
 
 from arena import CheckpointError, ConfigError
-from arena.events.runner import play_event
-from arena.events.schedule import Match, Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
+from arena.match.runner import play_event
+from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED, Checkpoint
@@ -70,7 +70,7 @@ def test_a_net_whose_answer_is_not_a_number_in_mid_game_forfeits_with_a_dossier(
     assert record.outcome is not None and record.outcome.ending is Ending.CRASH
     assert record.outcome.winner is (WHITE if record.black == player.name else BLACK)
     assert "its policy must be 26 finite numbers a position" in record.reason
-    assert "Traceback" in record.dossier and record.moves
+    assert "Traceback" in record.fault_details and record.moves
 
 
 def test_a_net_that_computes_for_ever_is_given_up_at_its_deadline(tmp_path: Path) -> None:

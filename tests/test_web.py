@@ -20,7 +20,7 @@ import pytest
 from played import match_of, record_of
 from stored_events import store_event
 
-from arena.go.record import UNKNOWN, Fact
+from arena.go.record import UNKNOWN, MoveStats
 from arena.results.store import Store
 from arena.results.stored import last_games, read_report
 from arena.screen.pages import draw_svgs, html_page, script_data, write_page
@@ -77,7 +77,7 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     match = match_of("alphago", "sl", games=4)
     games = [record_of(match, number, "sl") for number in range(4)]
     moves = len(games[-1].moves)
-    facts = [Fact(0.9 if number < 6 else 0.2, visits=number) for number in range(moves)]
+    facts = [MoveStats(0.9 if number < 6 else 0.2, visits=number) for number in range(moves)]
     games[-1] = replace(games[-1], facts=(*[UNKNOWN] * 2, *facts[2:]))
     with Store.open(tmp_path / "arena.db", write=True) as store:
         store_event(store, match, games)

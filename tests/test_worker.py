@@ -16,23 +16,23 @@ from scripted_bots import scripted
 from arena import UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
-from arena.events.schedule import Pairing
-from arena.events.worker import (
-    GLANCE,
+from arena.files import scratch
+from arena.go.game import Rules
+from arena.go.record import GameRecord
+from arena.match.schedule import Pairing
+from arena.match.worker import (
     PAUSE,
     READY,
     RESUME,
+    SNAPSHOT_SECONDS,
     CallClock,
-    Glance,
     Job,
+    Snapshot,
     shared_size,
     shared_views,
     start_method,
     work,
 )
-from arena.files import scratch
-from arena.go.game import Rules
-from arena.go.record import Record
 
 SHORT = Rules.preset("cgos", 7, move_limit=20)
 LONG = 60.0
@@ -94,31 +94,35 @@ def test_a_worker_tells_of_all_its_boards_at_once(hire: Hire) -> None:
     _, connection, _ = hire("PONDERER", boards=3)
     for number in range(3):
         connection.send(pairing(number))
-    glances = []
-    while [glance.pairing.number for glance in glances[-6:]] != [0, 1, 2] * 2:  # the last board may come a round later
-        glances.append(heard(connection))
-        assert len(glances) < 60
-    for glance in glances:
-        assert glance.moves[:2] == (16, 30)
-        assert len(glance.moves) == len(glance.win_rates) > 2
-        assert glance.ownership is None
+    snapshots = []
+    while [snapshot.pairing.number for snapshot in snapshots[-6:]] != [
+        0,
+        1,
+        2,
+    ] * 2:  # the last board may come a round later
+        snapshots.append(heard(connection))
+        assert len(snapshots) < 60
+    for snapshot in snapshots:
+        assert snapshot.moves[:2] == (16, 30)
+        assert len(snapshot.moves) == len(snapshot.win_rates) > 2
+        assert snapshot.ownership is None
 
 
 def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:
     _, connection, _ = hire("PUNDIT", boards=1, at=3)
     connection.send(pairing(1))
-    glances = [heard(connection) for _ in range(5)]
-    assert glances[-1].win_rates == pytest.approx((None, None, 0.5, 0.01, 0.99, 0.01)[: len(glances[-1].moves)])
-    assert np.frombuffer(glances[-1].ownership, np.int8).tolist() == [98] + [0] * 48
+    snapshots = [heard(connection) for _ in range(5)]
+    assert snapshots[-1].win_rates == pytest.approx((None, None, 0.5, 0.01, 0.99, 0.01)[: len(snapshots[-1].moves)])
+    assert np.frombuffer(snapshots[-1].ownership, np.int8).tolist() == [98] + [0] * 48
 
 
 def test_a_single_board_is_told_of_before_each_call(hire: Hire) -> None:
     _, connection, _ = hire("GOOD", boards=1)
     connection.send(pairing(1))
     lengths = set()
-    while isinstance(message := heard(connection), Glance):
+    while isinstance(message := heard(connection), Snapshot):
         lengths.add(len(message.moves))
-    assert isinstance(message, Record)
+    assert isinstance(message, GameRecord)
     assert lengths == set(range(2, len(message.moves)))
 
 
@@ -170,13 +174,13 @@ def test_a_paused_worker_calls_no_bot_and_runs_no_clock_until_it_may_go_on(hire:
     connection.send(pairing(1))
     heard(connection)
     connection.send(PAUSE)
-    while connection.poll(4 * GLANCE):
-        assert isinstance(connection.recv(), Glance)
+    while connection.poll(4 * SNAPSHOT_SECONDS):
+        assert isinstance(connection.recv(), Snapshot)
     connection.send(RESUME)
-    while not isinstance(message := heard(connection), Record):
+    while not isinstance(message := heard(connection), GameRecord):
         pass
     calls = len(message.moves) - 2
-    assert message.black_seconds + message.white_seconds < calls * 0.05 + 4 * GLANCE
+    assert message.black_seconds + message.white_seconds < calls * 0.05 + 4 * SNAPSHOT_SECONDS
 
 
 @pytest.mark.parametrize("end", ["terminated", "told to leave", "left alone"])

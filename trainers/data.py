@@ -21,7 +21,7 @@ from arena.files import replacing
 from arena.go.collection import read_path
 from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows, final_owners
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from trainers.settings import Records
 
 FORMAT = 2
@@ -141,9 +141,9 @@ def digest_of(paths: Sequence[Path]) -> str:
 
 
 def games_from_records(
-    records: Iterable[tuple[int, Record]],
+    records: Iterable[tuple[int, GameRecord]],
     size: int,
-    settle: Callable[[Record], np.ndarray | None] | None = None,
+    settle: Callable[[GameRecord], np.ndarray | None] | None = None,
 ) -> Games:
     """The usable games of (source, record): this size, no setup stones, Black first, no game twice under symmetry.
 
@@ -151,7 +151,7 @@ def games_from_records(
     tells the owners (size²,) of games whose last position doesn't give the recorded margin; None where it can't.
     """
     moves: list[np.ndarray] = []
-    taken: list[Record] = []
+    taken: list[GameRecord] = []
     komis, winners, dates, sources, margins = [], [], [], [], []
     seen: set[bytes] = set()
     for source, record in records:
@@ -191,13 +191,13 @@ def games_from_records(
     )
 
 
-def _margin(record: Record) -> float:
+def _margin(record: GameRecord) -> float:
     """Black's recorded margin before komi; NaN where none is known."""
     margin = None if record.outcome is None else record.outcome.margin
     return math.nan if margin is None else margin + record.rules.komi
 
 
-def _winner(record: Record) -> int:
+def _winner(record: GameRecord) -> int:
     if record.outcome is None:
         return UNKNOWN
     return DRAWN if record.outcome.winner is None else int(record.outcome.winner)
@@ -230,7 +230,7 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
     return games
 
 
-def _settler() -> Callable[[Record], np.ndarray | None]:
+def _settler() -> Callable[[GameRecord], np.ndarray | None]:
     from trainers.settling import judges, settle  # playouts are compiled
 
     return lambda record: settle(record, judges())[1]
@@ -256,10 +256,10 @@ def load_arrays(path: Path) -> dict[str, np.ndarray] | None:
         return None
 
 
-def _read(paths: Sequence[Path]) -> Iterator[tuple[int, Record]]:
+def _read(paths: Sequence[Path]) -> Iterator[tuple[int, GameRecord]]:
     for source, path in enumerate(paths):
         for record in read_path(path):
-            if isinstance(record, Record):
+            if isinstance(record, GameRecord):
                 yield min(source, 255), record
 
 

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.events.worker import end_with_parent
 from arena.files import check_keys, read_json, replacing
 from arena.go.collection import Text, read_texts
 from arena.go.game import Ending
 from arena.go.moves import BLACK
-from arena.go.record import Record, read_sgf
+from arena.go.record import GameRecord, read_sgf
+from arena.match.worker import end_with_parent
 from trainers.data import (
     TRAIN,
     UNKNOWN,
@@ -84,7 +84,7 @@ class Sieve:
         if self.rank and rank_of(self.rank) is None:
             raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
 
-    def refusal(self, record: Record) -> str:
+    def refusal(self, record: GameRecord) -> str:
         """Why a game isn't taken, in words fit to count; empty when it is."""
         outcome = record.outcome
         if record.rules.size != self.size:
@@ -200,7 +200,7 @@ class _Parsed:
 
 def parse(sieve: Sieve, texts: Sequence[tuple[int, Text]]) -> _Parsed:
     """Parse and filter some games; duplicates count once."""
-    records: list[tuple[int, Record]] = []
+    records: list[tuple[int, GameRecord]] = []
     rejects: Counter[str] = Counter()
     seen: set[bytes] = set()
     keys: list[bytes] = []

@@ -27,7 +27,7 @@ from trainers.players import Chances, Pace, Played, Player, Table
 from trainers.progress import Look
 
 if TYPE_CHECKING:
-    from arena.events.cluster import Stage
+    from arena.match.cluster import Stage
 
 MANY = 1_000_000
 """Players that a run may have in all, those in the place of lost ones included."""

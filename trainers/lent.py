@@ -12,7 +12,7 @@ from arena.go.game import Rules
 from arena.players.registry import Entry
 
 if TYPE_CHECKING:
-    from arena.events.cluster import Cluster, Work
+    from arena.match.cluster import Cluster, Work
 
 Made = TypeVar("Made")
 
@@ -54,7 +54,7 @@ def connected(lent: Lent | None, players: Collection[Entry], rules: Rules) -> It
     if lent is None:
         yield None
         return
-    from arena.events.cluster import Cluster
+    from arena.match.cluster import Cluster
 
     with Cluster(lent.address, lent.players, {entry.name: entry for entry in players}, rules) as cluster:
         yield Cores(cluster, lent.on_news)

@@ -52,7 +52,7 @@ from trainers.settling import playout_weights
 from trainers.workers import refuse_to_play_under_torchrun
 
 if TYPE_CHECKING:
-    from arena.events.cluster import Stage
+    from arena.match.cluster import Stage
 
 FORMAT = 1
 """Written into the name of every folder of games; a change of what is in its files raises it."""

@@ -28,11 +28,11 @@ from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
-from arena.events.openings import Opening, draw_openings
 from arena.files import replacing
 from arena.go.game import Rules
 from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
+from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Entry, Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
@@ -65,7 +65,7 @@ from trainers.tracking import profiled, tracked
 from trainers.workers import Workers, compiled, pick_device, prepare, refuse_torchrun
 
 if TYPE_CHECKING:
-    from arena.events.cluster import Stage
+    from arena.match.cluster import Stage
 
 LEARNER, OPPONENT = 0, 1
 """Who is who among the players of a game."""

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from arena.events.openings import Opening
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.planes import Encoder, Positions, final_owners
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.openings import Opening
 from bots.nets.catalogue import Net
 from bots.nets.gpu import TorchModel
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
@@ -174,13 +174,13 @@ class Played:
         mask, says so and else White."""
         return np.where(black, 1.0, -1.0) * np.sign(self.margins) / 2 + 0.5
 
-    def records(self, names: Sequence[tuple[str, str]], **fields: Any) -> Iterator[Record]:
+    def records(self, names: Sequence[tuple[str, str]], **fields: Any) -> Iterator[GameRecord]:
         """The games as records; ``names`` are Black's and White's of each, ``fields`` the same for all."""
         passing = self.games.size**2
         for number, (black, white) in enumerate(names):
             moves = self.games.moves[self.games.starts[number] : self.games.starts[number + 1]].tolist()
             ending = Ending.SCORE if moves[-2:] == [passing, passing] else Ending.MOVE_LIMIT
-            yield Record(
+            yield GameRecord(
                 self.rules,
                 tuple(moves),
                 Outcome.scored(float(self.margins[number]), ending),

@@ -15,7 +15,7 @@ from arena import BotFault, ConfigError
 from arena.go.board import Board
 from arena.go.game import Ending
 from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from bots.gtp import Config, GtpBot
 from bots.nets.checkpoint import SHIPPED
 from bots.nets.rollout import RolloutPolicy
@@ -50,7 +50,7 @@ Judge = Callable[[Board], Sequence[Move] | None]
 """The dead stones of a position, or None for no opinion."""
 
 
-def settle(record: Record, judges: Sequence[tuple[Settled, Judge]]) -> tuple[Settled, np.ndarray | None]:
+def settle(record: GameRecord, judges: Sequence[tuple[Settled, Judge]]) -> tuple[Settled, np.ndarray | None]:
     """The first of the judges, in turn, by whom the count gives the recorded margin, by the record's own scoring.
 
     Also who owns each point by area then, dead stones taken off: (size²,) int8, 1 Black, -1 White, 0 nobody; None when

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from arena.contract.bot import Bot, Decision, Limits
-from arena.events.openings import Opening
-from arena.events.room import Room
-from arena.events.schedule import Pairing
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.planes import encode_games
+from arena.match.game_loop import GameLoop
+from arena.match.openings import Opening
+from arena.match.schedule import Pairing
 from bots.policy import pick
 from trainers.selfplay import NetPlayer
 
@@ -59,13 +59,13 @@ def spar(
         Pairing(str(number), number, *((BOT, NET) if number % 2 else (NET, BOT)), opening, seed)
         for number, (seed, opening) in enumerate(zip(seeds, openings, strict=True))
     )
-    room = Room({NET: player, BOT: bot}, rules, {NET: PATIENT, BOT: limits})
-    while waiting or room.tables:
+    loop = GameLoop({NET: player, BOT: bot}, rules, {NET: PATIENT, BOT: limits})
+    while waiting or loop.live_games:
         if not goes_on():
             return None
-        while waiting and len(room.tables) < slots:
-            room.seat(waiting.popleft())
-        for record in room.play_round():
+        while waiting and len(loop.live_games) < slots:
+            loop.start_game(waiting.popleft())
+        for record in loop.play_round():
             outcome = record.outcome
             assert outcome is not None  # its game is over
             won = None if outcome.winner is None else outcome.winner is (BLACK if record.black == NET else WHITE)

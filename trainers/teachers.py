@@ -22,11 +22,11 @@ import numpy as np
 from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.contract.code import SENT
-from arena.events.openings import Opening, draw_openings
 from arena.go.game import Ending, Game, Rules
 from arena.go.kernels import area_of
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder, Positions
+from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Entry, Registry
 from bots import alphago, gtp
 from bots.nets.checkpoint import Checkpoint, find
@@ -53,7 +53,7 @@ from trainers.slots import (
 )
 
 if TYPE_CHECKING:
-    from arena.events.cluster import Stage
+    from arena.match.cluster import Stage
     from trainers.lent import Cores
 
 FORMAT = 2

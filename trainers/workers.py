@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, distributed, nn
 
 from arena import ConfigError, UserError
-from arena.events.worker import end_with_parent
 from arena.files import Held, lock, reason, scratch
+from arena.match.worker import end_with_parent
 from trainers.settings import Loop, is_first
 
 PATIENCE = timedelta(minutes=5)

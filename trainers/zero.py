@@ -24,9 +24,9 @@ import numpy as np
 from torch import Tensor
 
 from arena import ConfigError
-from arena.events.openings import draw_openings
 from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
+from arena.match.openings import draw_openings
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
 from bots.nets.catalogue import Net

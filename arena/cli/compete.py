@@ -15,9 +15,9 @@ from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Json, Results, regi
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
-    from arena.events.ladder import Ladder
-    from arena.events.schedule import Match, Tournament
-    from arena.events.standings import MatchTally, Standings
+    from arena.match.ladder import Ladder
+    from arena.match.schedule import Match, Tournament
+    from arena.match.standings import MatchTally, Standings
     from arena.players.registry import Registry
     from arena.results.store import Store
 
@@ -69,9 +69,9 @@ def match(
     plan: Annotated[
         bool, typer.Option("--plan", help="Estimate how many games, and how long, the match takes.")
     ] = False,
-    to_see: Annotated[
+    precision: Annotated[
         float | None,
-        typer.Option("--to-see", metavar="ELO", help="With --plan: the Elo difference to measure (default 30)."),
+        typer.Option("--precision", metavar="ELO", help="With --plan: the Elo difference to measure (default 30)."),
     ] = None,
     as_json: Json = False,
     results: Results = Path(RESULTS),
@@ -88,9 +88,9 @@ def match(
     [bold]arena match checkpoint:new sl --sprt 0 35 --name first-try[/bold] ·
     [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
     [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold] ·
-    [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --to-see 30[/bold]
+    [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --precision 30[/bold]
     """
-    from arena.events.schedule import Match
+    from arena.match.schedule import Match
     from arena.results.store import Store
     from arena.screen.style import Console
 
@@ -100,10 +100,10 @@ def match(
         extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new}
         for option in (option for option, given in extra.items() if given):
             raise ConfigError(f"--plan plays no match; leave out {option}")
-        if not 1 <= first_given(to_see, PLANNED) <= 1000:
-            raise ConfigError(f"--to-see {to_see:g} is out of range; give 1 to 1000 Elo")
-    elif to_see is not None:
-        raise ConfigError("--to-see needs --plan")
+        if not 1 <= first_given(precision, PLANNED) <= 1000:
+            raise ConfigError(f"--precision {precision:g} is out of range; give 1 to 1000 Elo")
+    elif precision is not None:
+        raise ConfigError("--precision needs --plan")
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
@@ -112,7 +112,7 @@ def match(
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = events.with_openings(Match(one, other, agreed, games, test=test, name=name), results)
     if plan:
-        _plan(played, first_given(to_see, PLANNED), live)
+        _plan(played, first_given(precision, PLANNED), live)
         return
     events.say_if_used_up(played.terms, games, say)
     with live.lending(played) as lent, Store.of(results, write=True) as store:
@@ -120,7 +120,7 @@ def match(
         lent.begin(played, store)
 
 
-def _plan(played: Match, to_see: float, live: events.Live) -> None:
+def _plan(played: Match, precision: float, live: events.Live) -> None:
     """Estimate from the match's stored games. Where there are hardly any, ``played`` is the pilot to play first."""
     from arena.results.store import Store, database
 
@@ -129,7 +129,7 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
             with Store.of(live.results) as store:
                 tally = _stored(store, played)
             if tally.games >= FORETELLING:
-                _print_plan(tally, to_see, lent)
+                _print_plan(tally, precision, lent)
                 return
         with Store.of(live.results, write=True) as store:
             played = replace(played, run=max(1, _runs(store, played)))
@@ -139,18 +139,18 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
             lent.play(played, store)
             tally = _stored(store, played)
         live.console.print()
-        _print_plan(tally, to_see, lent)
+        _print_plan(tally, precision, lent)
 
 
-def _print_plan(tally: MatchTally, to_see: float, live: events.Live) -> None:
+def _print_plan(tally: MatchTally, precision: float, live: events.Live) -> None:
     from arena.screen.tables import plan_figures, plan_sheet
 
     if not live.as_json:
-        live.console.print(plan_sheet(tally, to_see, live.at_once))
+        live.console.print(plan_sheet(tally, precision, live.at_once))
         return
     from arena.results.lines import line
 
-    for until, games, seconds in plan_figures(tally, to_see, live.at_once):
+    for until, games, seconds in plan_figures(tally, precision, live.at_once):
         shown = {"until": until, "games": round(games), "seconds": round(seconds, 1), "from_games": tally.games}
         print(line("plan", {"first": tally.first, "second": tally.second, **shown}))
 
@@ -165,7 +165,7 @@ def _stored(store: Store, played: Match) -> MatchTally:
     standings = played.standings()
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
-            for some in store.scores(event=event.id):
+            for some in store.game_summaries(event=event.id):
                 standings.add(some)
     return standings.between(*played.players)
 
@@ -173,8 +173,8 @@ def _stored(store: Store, played: Match) -> MatchTally:
 LADDER_GAMES = 100
 """Games of a ladder for each of its bots, by default."""
 
-TO_SEE_GAMES = 5_000
-"""Games of a ladder with --to-see, by default."""
+PRECISION_GAMES = 5_000
+"""Games of a ladder with --precision, by default."""
 
 Name = Annotated[
     str,
@@ -213,7 +213,7 @@ def tournament(
 
     Examples: [bold]arena tournament league random mcts sl alphago[/bold] ·
     [bold]arena tournament check checkpoint:new sl alphago --style gauntlet -n 100[/bold] ·
-    [bold]arena tournament nets checkpoint:a checkpoint:b checkpoint:c --style ladder --to-see 50[/bold]
+    [bold]arena tournament nets checkpoint:a checkpoint:b checkpoint:c --style ladder --precision 50[/bold]
     """
     from arena.screen.style import Console
 
@@ -223,7 +223,7 @@ def tournament(
     if terms.style is not None and (terms.style == "ladder") != (declared.style == "ladder"):
         declared = replace(declared, games=None)  # which counts something else
     given = replace(terms, bots=tuple(bots or ())).over(declared)
-    of_ladder = [key for key in ("to_see", "block") if getattr(given, key) is not None]
+    of_ladder = [key for key in ("precision", "block") if getattr(given, key) is not None]
     if of_ladder and given.style != "ladder":
         raise ConfigError(f"tournament '{name}': {of_ladder[0]} needs --style ladder")
     played = _event(name, given, registry, events.printer(console))
@@ -242,22 +242,22 @@ def _declared(registry: Registry, name: str, bots: list[str] | None) -> Tourname
 
 
 def _event(name: str, given: TournamentTable, registry: Registry, say: Callable[[str], None]) -> Tournament | Ladder:
-    from arena.events.ladder import Ladder
-    from arena.events.schedule import Style, Tournament
+    from arena.match.ladder import Ladder
+    from arena.match.schedule import Style, Tournament
 
     entries = tuple(events.read_player(registry, bot, given, or_person=True) for bot in given.bots)
     terms = events.read_terms(given, say)
     if given.style == "ladder":
-        most = LADDER_GAMES * len(entries) if given.to_see is None else TO_SEE_GAMES
+        most = LADDER_GAMES * len(entries) if given.precision is None else PRECISION_GAMES
         block = first_given(given.block, 8)
-        return Ladder(name, entries, terms, first_given(given.games, most), given.to_see or 0.0, block)
+        return Ladder(name, entries, terms, first_given(given.games, most), given.precision or 0.0, block)
     games = first_given(given.games, 20)
     return Tournament(name, entries, terms, games, Style((given.style or "round-robin").replace("-", " ")))
 
 
 def _play(played: Tournament | Ladder, live: events.Live) -> None:
     """Play it, and say what it came to."""
-    from arena.events.ladder import Ladder
+    from arena.match.ladder import Ladder
     from arena.results.store import Store
 
     played = events.with_openings(played, live.results)
@@ -271,7 +271,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
 
 def _precision(table: Standings) -> str:
     """How well the neighbours in a ladder are told apart."""
-    from arena.events.ladder import widest_gap
+    from arena.match.ladder import widest_gap
 
     league = table.league()
     gap = None if league is None else widest_gap(league.ratings)

@@ -19,8 +19,8 @@ from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of
 if TYPE_CHECKING:
     from arena.contract.bot import Bot
     from arena.contract.finding import Begun, Finding
-    from arena.events.cluster import Cluster
     from arena.go.game import Rules
+    from arena.match.cluster import Cluster
     from arena.players.registry import Entry, Registry
 
 
@@ -159,7 +159,7 @@ def _nodes(
     """The cluster where these bots are to be checked; those that can't be had are left out."""
     if address is None:
         return nullcontext()
-    from arena.events.cluster import Cluster
+    from arena.match.cluster import Cluster
 
     players = {}
     for name in names:
@@ -174,7 +174,7 @@ def _probed(
     """The steps of a look at a bot, or what each node finds; one that can't be had, as for want of its net, fails in
     the first."""
     from arena.contract.finding import Finding, Verdict
-    from arena.events.probe import probe
+    from arena.match.check import probe
 
     try:
         entry = registry.resolve(name)

@@ -21,11 +21,11 @@ from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
     from arena.contract.code import Player
-    from arena.events.crew import Players
-    from arena.events.ladder import Ladder
-    from arena.events.openings import Opening
-    from arena.events.runner import Control, Update
-    from arena.events.schedule import Match, Terms, Tournament
+    from arena.match.crew import Players
+    from arena.match.ladder import Ladder
+    from arena.match.openings import Opening
+    from arena.match.runner import Control, Update
+    from arena.match.schedule import Match, Terms, Tournament
     from arena.players.registry import Entry, Registry
     from arena.ratings import Sprt
     from arena.results.store import Store
@@ -56,9 +56,9 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     """The terms of an event; what there is to know of a book that is named is said. Unless openings are asked for, they
     are those that ship, then drawn ones. Raises UserError."""
     from arena.contract.adjudication import Adjudication
-    from arena.events.openings import read_book, shipped_book
-    from arena.events.schedule import Terms
     from arena.go.game import Rules
+    from arena.match.openings import read_book, shipped_book
+    from arena.match.schedule import Terms
 
     rules = Rules.preset(first_given(given.rules, "cgos"), first_given(given.size, 9), given.komi)
     seed = first_given(given.seed, 1)
@@ -105,7 +105,7 @@ def with_openings(event: E, results: Path) -> E:
     """The event with the openings that it began with, where it is stored and no others are asked for. Raises
     ConfigError, before anything is stored, where there are fewer openings than games need. An event that is stored with
     as many games has them: they aren't drawn again."""
-    from arena.events.ladder import Ladder
+    from arena.match.ladder import Ladder
 
     stored = list(_stored_plans(event, results))
     event = _as_begun(event, stored)
@@ -120,14 +120,14 @@ def with_openings(event: E, results: Path) -> E:
 
 def _games_each(event: Match | Tournament | Ladder) -> int:
     """How many games two players are to play."""
-    from arena.events.schedule import Match
+    from arena.match.schedule import Match
 
     return event.games if isinstance(event, Match) else event.games_each
 
 
 def _stored_plans(event: E, results: Path) -> Iterator[tuple[E, bool]]:
     """The stored events that may be this one, and whether no openings were asked for then."""
-    from arena.events.schedule import Match, event_from_json
+    from arena.match.schedule import Match, event_from_json
     from arena.results.store import Store
 
     with suppress(StoreError, ConfigError), Store.of(results) as store:  # who writes it says what is wrong
@@ -197,7 +197,7 @@ class Live:
         if self.cluster is None:
             yield replace(self, hands=self.workers or cores())
             return
-        from arena.events.cluster import Cluster
+        from arena.match.cluster import Cluster
 
         terms = event.terms
         with Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication) as hands:
@@ -210,7 +210,7 @@ class Live:
 
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
-        from arena.events.schedule import Match
+        from arena.match.schedule import Match
         from arena.screen.report import forecast_test
 
         test = [forecast_test(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
@@ -223,7 +223,7 @@ class Live:
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
         """Play what is missing of an event and show it meanwhile; returns the view of it.
         Whatever ends it, the ratings are written."""
-        from arena.events.runner import Control, play_event
+        from arena.match.runner import Control, play_event
         from arena.screen.events import show
 
         control = Control()
@@ -251,7 +251,7 @@ FINISHING = "Finishing the games under way for at most {seconds:g} s, then stopp
 
 def _told(updates: Generator[Update, None, None], control: Control) -> Generator[Update, None, None]:
     """The updates, the first after Ctrl-C with the news of it."""
-    from arena.events.runner import FINISH
+    from arena.match.runner import FINISH
 
     is_told = False
     with closing(updates):
@@ -295,13 +295,13 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
 
 def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], store: Store) -> None:
     """A line of JSON for each game as it ends, then one for what all games say."""
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
     from arena.results.lines import game_line, report_line
     from arena.results.stored import read_report
 
     for update in updates:
         for record in () if update.resumed else update.records:
-            if isinstance(record, Record):
+            if isinstance(record, GameRecord):
                 print(game_line(record), flush=True)
     print(report_line(read_report(store, event.event, keep=False)), flush=True)
 
@@ -309,7 +309,7 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
 @contextmanager
 def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
-    from arena.events.runner import Unstored
+    from arena.match.runner import Unstored
     from arena.results.frames import write_elo_csv
 
     before, ratings = store.count(), results / "elo.csv"
@@ -338,7 +338,7 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     """Store who plays what, and how many games of it."""
     from datetime import UTC, datetime
 
-    from arena.events.schedule import event_to_json
+    from arena.match.schedule import event_to_json
     from arena.results.store import Event
 
     store.add_players(entry.player for entry in played.players.values())

@@ -29,7 +29,7 @@ from arena.cli.options import (
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
     from arena.players.registry import Entry, Registry
     from arena.results.store import Store
     from arena.screen.style import Console
@@ -146,7 +146,7 @@ def _read_ending(text: str | None) -> list[str]:
     return [text.replace("-", " ")]
 
 
-def _write_sgf(games: Iterable[Record], folder: Path, total: int, quiet: bool) -> None:
+def _write_sgf(games: Iterable[GameRecord], folder: Path, total: int, quiet: bool) -> None:
     from rich.progress import track
 
     from arena import files
@@ -177,9 +177,9 @@ def show(
     move: Annotated[
         int | None, typer.Option("--move", "-m", help="Start at the position after this many moves.", min=0)
     ] = None,
-    dossier: Annotated[
+    fault_details: Annotated[
         bool,
-        typer.Option("--dossier", help="Print instead who played and how it ended, with the traceback of a fault."),
+        typer.Option("--details", help="Print instead who played and how it ended, with the traceback of a fault."),
     ] = False,
     replay: Annotated[
         bool, typer.Option("--replay", help="Let the bots replay the game and show where it differs.")
@@ -194,12 +194,12 @@ def show(
     A click on a stone goes to the move that placed it. Comments and win rates of the file are shown beside the board.
     In a pipe it prints the position, at the end or after --move, and the moves that led there.
 
-    --dossier prints settings, nets and times, the last position, the SGF and the details of a fault. For a game that a
+    --details prints settings, nets and times, the last position, the SGF and the details of a fault. For a game that a
     fault ended, this is the default. --replay plays a stored game again from its seed, with the original settings
     and nets; the exit code is 1 if it differs.
 
     Examples: [bold]arena show[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
-    [bold]arena show 12 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
+    [bold]arena show 12 --details[/bold] · [bold]arena show 12 --replay[/bold]
     """
     from arena.go.remarks import are_by_players, read_remarks
     from arena.results.store import Store
@@ -209,9 +209,9 @@ def show(
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored = not path.is_file()
-    if not is_stored and (dossier or replay):
+    if not is_stored and (fault_details or replay):
         raise UserError(
-            f"{path}: --dossier and --replay take a stored game; give its number, as 'arena games' lists it"
+            f"{path}: --details and --replay take a stored game; give its number, as 'arena games' lists it"
         )
     if move is not None and move > len(record.moves):
         raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
@@ -222,8 +222,8 @@ def show(
         with Store.of(results) as store:
             show_again([record], store, 1, results, config)
         return
-    if dossier or (lost and not at_terminal):
-        _print_dossier(record, results, console)
+    if fault_details or (lost and not at_terminal):
+        _print_details(record, results, console)
         return
     by_players = is_stored or are_by_players(path.read_bytes())
     remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
@@ -238,21 +238,21 @@ def show(
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     if lost:
-        _print_dossier(record, results, console)
+        _print_details(record, results, console)
 
 
-def _print_dossier(record: Record, results: Path, console: Console) -> None:
+def _print_details(record: GameRecord, results: Path, console: Console) -> None:
     from arena.results.store import Store
-    from arena.screen.game import show_dossier
+    from arena.screen.game import show_details
 
     with Store.of(results) as store:
         players = store.players()
     again = ["arena", "show", record.id, "--replay"]
     again += ["--results", str(results)] if results != Path(RESULTS) else []
-    show_dossier(record, players, shlex.join(again), console)
+    show_details(record, players, shlex.join(again), console)
 
 
-def show_again(records: Sequence[Record], store: Store, workers: int, results: Path, config: Path | None) -> None:
+def show_again(records: Sequence[GameRecord], store: Store, workers: int, results: Path, config: Path | None) -> None:
     """Play games of a store again and print where they differ; of a single one, the position too. Exits with 1 unless
     all are identical. Raises ReplayError for a single game that can't be played again."""
     from contextlib import closing
@@ -395,7 +395,7 @@ def analyze(
         raise SystemExit(130)
 
 
-def read_game(text: str | None, results: Path) -> Record:
+def read_game(text: str | None, results: Path) -> GameRecord:
     """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
     StoreError."""
     from arena.go.record import MAX_BYTES, read_sgf

@@ -17,7 +17,7 @@ from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limit
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
-    from arena.events.schedule import Match
+    from arena.match.schedule import Match
     from arena.players.bot_file import Change
     from arena.players.registry import Entry, Registry
     from arena.results.gate import Evidence, Ruling
@@ -173,7 +173,7 @@ class _Found:
 
 def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     """Who meets whom, by what terms; the checkpoint is copied. Raises UserError, and then has left nothing."""
-    from arena.events.schedule import Gate, Match
+    from arena.match.schedule import Gate, Match
     from arena.players.bot_file import require_writable
     from arena.results.gate import checkpoint_of, entry_for, training, with_checkpoint
     from bots.nets.checkpoint import find

@@ -21,7 +21,7 @@ from arena.files import remove_scratch
 
 if TYPE_CHECKING:
     from arena.go.moves import Colour
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
     from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
     from arena.people.sitting import Opponent
@@ -227,7 +227,7 @@ def _evaluator(judges: Iterable[Entry]) -> Evaluate | None:
     if judge is None:
         return None
 
-    def evaluate(record: Record) -> Iterator[Evaluation]:
+    def evaluate(record: GameRecord) -> Iterator[Evaluation]:
         with closing(patient(judge).build()) as bot:
             yield from analyse(record, bot, at_once=1)
 

@@ -16,10 +16,10 @@ from arena.players.tables import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
-    from arena.events.schedule import Event, Pairing
     from arena.go.game import Rules
     from arena.go.moves import Colour
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
+    from arena.match.schedule import Event, Pairing
     from arena.people.kifu import Kifu
     from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
@@ -59,7 +59,7 @@ def arranged(registry: Registry, entry: Entry, name: str | None, wish: Wish) -> 
 
     from arena.go.game import Rules, handicap_points
     from arena.go.moves import BLACK, WHITE
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
     from arena.people.kifu import EVENT, Kifu
 
     limits, size = _read_clock(wish.time), first_given(wish.size, 9)
@@ -76,7 +76,7 @@ def arranged(registry: Registry, entry: Entry, name: str | None, wish: Wish) -> 
         rules = replace(rules, komi=0.5)
     setup = tuple(handicap_points(size, stones)) if stones not in (0, 1) else ()
     seats = {colour: person, colour.opponent: opponent}
-    record = Record(
+    record = GameRecord(
         rules,
         (),
         None,
@@ -96,14 +96,14 @@ def arranged(registry: Registry, entry: Entry, name: str | None, wish: Wish) -> 
     return Kifu(record, people, limits, players=players), bots
 
 
-def opened(path: Path, moves: int | None) -> Record:
+def opened(path: Path, moves: int | None) -> GameRecord:
     """The first game of a file, cut after ``moves`` moves. Raises UserError."""
     from arena import RecordError, UserError
     from arena.go.collection import read_path
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
 
     try:
-        record = next((found for found in read_path(path) if isinstance(found, Record)), None)
+        record = next((found for found in read_path(path) if isinstance(found, GameRecord)), None)
         if record is None:
             raise UserError(f"--from {path}: there is no game in it")
         if moves is not None and moves > len(record.moves):
@@ -115,7 +115,7 @@ def opened(path: Path, moves: int | None) -> Record:
     return record
 
 
-def begun_from(source: Record, kifu: Kifu) -> Kifu:
+def begun_from(source: GameRecord, kifu: Kifu) -> Kifu:
     """A game before its first move, begun in the position that another one came to."""
     from arena.people.kifu import Help
 
@@ -133,7 +133,7 @@ def begun_from(source: Record, kifu: Kifu) -> Kifu:
 def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
     """The bots, ready to move: their kernels are compiled before any clock runs. Raises UserError for one that can't be
     had."""
-    from arena.events.worker import warm_up
+    from arena.match.worker import warm_up
     from arena.people.sitting import Opponent
 
     opponents = {}
@@ -144,17 +144,17 @@ def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opp
     return opponents
 
 
-def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing], Record]:
+def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing], GameRecord]:
     """Sits people down to their games of an event, which this console shows. Who leaves one raises KeyboardInterrupt,
     as Ctrl-C does."""
     lines: Lines | None = None
 
-    def play(pairing: Pairing) -> Record:
+    def play(pairing: Pairing) -> GameRecord:
         from datetime import UTC, datetime
 
         from arena.contract.bot import Limits
         from arena.go.moves import Colour
-        from arena.go.record import Record
+        from arena.go.record import GameRecord
         from arena.people.kifu import Kifu
         from arena.people.sitting import Sitting
         from arena.screen.plain_play import Lines
@@ -166,7 +166,7 @@ def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing],
         seats = {colour: event.players[name] for colour, name in names.items()}
         bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
         people = tuple(colour for colour in Colour if colour not in bots)
-        record = Record(
+        record = GameRecord(
             event.terms.rules,
             pairing.opening,
             None,

@@ -151,7 +151,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class RawNN:
     """What a net says of a position without any search, of the side to move.
 
     ``policy`` (size² + 1,) are the probabilities of the legal moves, 0 for others; ``win_rate`` is NaN where the net
@@ -212,7 +212,7 @@ class Bot(ABC):
         a game that it hasn't seen."""
         return None
 
-    def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
+    def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         """What the net says of each position, evaluated under one of the 8 symmetries: for kinds that have the head
         policy; empty for others. The games are of one size."""
         return []
@@ -232,7 +232,7 @@ class BotKind:
     ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
     (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` have one in their decisions, unless a net is without. Kinds
     with ``analyses`` weigh candidates (``analyse``, ``overview``); those whose ``heads`` include policy have a net to
-    ask (``glance``); ``teachers`` weigh all moves of many games (``weigh_all``). A kind
+    ask (``raw_nn``); ``teachers`` weigh all moves of many games (``weigh_all``). A kind
     whose config has a field ``checkpoint`` plays with what that folder holds, which must have the ``heads`` (policy,
     value; rollout for a rollout policy).
 

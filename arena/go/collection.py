@@ -16,7 +16,7 @@ from typing import IO
 
 from arena import RecordError
 from arena.go.game import Ending, Outcome
-from arena.go.record import MAX_BYTES, Record, game_span, read_sgf, utf8
+from arena.go.record import MAX_BYTES, GameRecord, game_span, read_sgf, utf8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ _DAMAGE = (
 )
 
 
-def read_path(path: str | Path) -> Iterator[Record | Refusal]:
+def read_path(path: str | Path) -> Iterator[GameRecord | Refusal]:
     """Every game of a file or, in order of their names, of the files in a folder and its folders.
 
     Files are ``.sgf`` (any number of games), ``.sgfs`` (a game a line; also ``.sgfs.xz`` and ``.sgfs.gz``), and
@@ -64,7 +64,7 @@ def read_path(path: str | Path) -> Iterator[Record | Refusal]:
     return map(_parsed, read_texts(path))
 
 
-def read_each(path: str | Path) -> Iterator[Record | Refusal]:
+def read_each(path: str | Path) -> Iterator[GameRecord | Refusal]:
     """What ``read_path`` reads, but a damaged file in a folder is one ``Refusal``, and the others are read."""
     path = Path(path)
     if not path.is_dir():
@@ -100,7 +100,7 @@ def read_texts(path: str | Path) -> Iterator[Text]:
     return _read(path)
 
 
-def _parsed(text: Text) -> Record | Refusal:
+def _parsed(text: Text) -> GameRecord | Refusal:
     source, number, sgf = text
     try:
         return read_sgf(sgf)
@@ -220,7 +220,7 @@ class Statistics:
         return 0
 
 
-def statistics(items: Iterable[Record | Refusal]) -> Statistics:
+def statistics(items: Iterable[GameRecord | Refusal]) -> Statistics:
     """Count records and refusals, in one pass."""
     sizes, rules, komi = Counter[int](), Counter[str](), Counter[float]()
     results, lengths, refusals = Counter[str](), Counter[int](), Counter[str]()

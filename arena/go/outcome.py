@@ -61,8 +61,8 @@ class Outcome:
         return 0.5 if self.winner is None else float(self.winner is BLACK)
 
 
-class Score(NamedTuple):
-    """A finished game without its moves and rules: what is counted and rated. The fields are those of ``Record``."""
+class GameSummary(NamedTuple):
+    """A finished game without its moves and rules: what is counted and rated. Its fields are ``GameRecord``'s."""
 
     seq: int
     """The number under which it arrived in the store."""

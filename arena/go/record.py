@@ -27,7 +27,7 @@ from arena.go.moves import (
     sgf_from_move,
     symmetry_table,
 )
-from arena.go.outcome import Score as Score
+from arena.go.outcome import GameSummary as GameSummary
 
 MAX_BYTES = 16 << 20
 """The longest SGF text of one game that is read unless told otherwise."""
@@ -43,7 +43,7 @@ Notes = Mapping[int, Mapping[str, Sequence[str]]]
 """Additional SGF properties by node number and name, with unescaped values; the root is node 0."""
 
 
-class Fact(NamedTuple):
+class MoveStats(NamedTuple):
     """What is known of a move besides the move: what its player reported, and the seconds that it took; None where that
     isn't known. ``win_rate`` is in [0, 1] and ``score`` in points, both of the side that made the move."""
 
@@ -58,10 +58,10 @@ class Fact(NamedTuple):
         return self[:3] != (None, None, None)
 
     @property
-    def rounded(self) -> Fact:
+    def rounded(self) -> MoveStats:
         """As exactly as it is stored, and within what can be stored."""
         rate, score, visits, seconds = self
-        return Fact(
+        return MoveStats(
             None if rate is None else round(min(1.0, max(0.0, rate)), 4),
             None if score is None else round(min(3000.0, max(-3000.0, score)), 1) + 0.0,
             None if visits is None else min(4_000_000_000, max(0, visits)),
@@ -69,11 +69,11 @@ class Fact(NamedTuple):
         )
 
 
-UNKNOWN = Fact()
+UNKNOWN = MoveStats()
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class GameRecord:
     """A finished game and everything known of it; enough to play it again.
 
     ``black`` and ``white`` are names; ``black_player`` and ``white_player`` identify exactly what played (kind,
@@ -101,15 +101,15 @@ class Record:
     seed: int = 0
     opening: int = 0
     reason: str = ""
-    dossier: str = ""
+    fault_details: str = ""
     adjudged: Colour | None = None
     black_seconds: float = 0.0
     white_seconds: float = 0.0
     unrated: str = ""
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[MoveStats, ...] = ()
 
     @classmethod
-    def from_game(cls, game: Game, **fields: Any) -> Record:
+    def from_game(cls, game: Game, **fields: Any) -> GameRecord:
         """The record of a game as it stands; ``fields`` are those that a game doesn't know, by name."""
         black, white = game.setup
         first = game.to_play if len(game.moves) % 2 == 0 else game.to_play.opponent
@@ -195,7 +195,7 @@ class Record:
         """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes, and
         ``variations``, moves in place of the move of this number and those after it, stand beside them.
 
-        Not kept are the exact players, the dossier, the seconds used, and a move limit that didn't end the game. Of
+        Not kept are the exact players, the details of a fault, the seconds used, and a move limit that didn't end the game. Of
         rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
         """
         size = self.rules.size
@@ -293,18 +293,18 @@ Properties = Mapping[str, list[bytes]]
 """A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
 
 
-Played = Record | Score
+Played = GameRecord | GameSummary
 """What can be counted."""
 
 
 @lru_cache(maxsize=512)  # a game that is over is counted in several places
 def _canonical(rules: Rules, setup: Stones, first: Colour, moves: tuple[Move, ...]) -> bytes:
-    form = Record(rules, moves, None, setup=setup).canonical_moves()
+    form = GameRecord(rules, moves, None, setup=setup).canonical_moves()
     text = json.dumps([rules.to_json(), int(first), form], separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = MAX_MOVES) -> Record:
+def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = MAX_MOVES) -> GameRecord:
     """The first game of an SGF text, its main line.
 
     Read are the setup before the first move, players, ranks, date, event, game name (as ``id``), komi, rules and
@@ -343,7 +343,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
     outcome = _outcome(_text(root, "RE"), ending)
     stopped = outcome is not None and outcome.ending is Ending.MOVE_LIMIT  # a result that RE doesn't give has no ending
     limit = len(moves) if stopped else max(len(moves), 3 * size * size)
-    record = Record(
+    record = GameRecord(
         rules=_rules(root, size, limit, handicap=_usual_first(setup) is WHITE),
         moves=tuple(moves),
         outcome=outcome,
@@ -595,7 +595,7 @@ def _noted_words(note: str, name: str) -> str:
     return match[1] if match else ""
 
 
-def _legal(record: Record) -> Record:
+def _legal(record: GameRecord) -> GameRecord:
     """The record under the strictest rules that it replays by, from its own on. Raises RecordError."""
     own = record.rules
     *strict, loosest = dict.fromkeys(

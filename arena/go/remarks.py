@@ -10,7 +10,7 @@ from sgfmill import sgf_grammar
 
 from arena import RecordError
 from arena.go.moves import Move, move_from_sgf, pass_move
-from arena.go.record import Properties, Record, game_span, main_line, utf8
+from arena.go.record import GameRecord, Properties, game_span, main_line, utf8
 
 TRIANGLE = "△"
 
@@ -29,7 +29,7 @@ class Remark:
     instead: tuple[Move, ...] = ()
 
 
-def read_remarks(text: str | bytes, record: Record) -> tuple[Remark, ...]:
+def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
     """One for each position of the record that was read from this text: before the first move, after it, and so on.
 
     Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it), V, LB, TR, and the first variation beside a

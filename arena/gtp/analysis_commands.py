@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from arena.contract.bot import Bot, Candidate, Decision, Glance
+from arena.contract.bot import Bot, Candidate, Decision, RawNN
 from arena.go.game import Game
 from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move
 from arena.gtp.arguments import COLOURS, NUMBER, Refused, colour_of, move_of, number_of, whole_of
@@ -88,13 +88,13 @@ def _is_true(words: Sequence[str]) -> bool:
 class PositionAnalysis:
     """A bot's analysis of one position with what its net adds: each candidate's score and ownership.
 
-    ``has_net`` says whether the bot can ``glance``.
+    ``has_net`` says whether the bot can ``raw_nn``.
     """
 
     bot: Bot
     game: Game
     has_net: bool
-    _after: dict[Move, Glance] = field(default_factory=dict)
+    _after: dict[Move, RawNN] = field(default_factory=dict)
 
     def with_scores(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates with score and ownership, if the bot's net predicts them; each move is evaluated once."""
@@ -102,8 +102,8 @@ class PositionAnalysis:
             return list(candidates)
         new = [each.move for each in candidates if each.move not in self._after]
         if new:
-            glances = self.bot.glance([self.game.after(move) for move in new])
-            self._after.update(zip(new, glances, strict=True))
+            raw_nns = self.bot.raw_nn([self.game.after(move) for move in new])
+            self._after.update(zip(new, raw_nns, strict=True))
         return [self._with_score(each) for each in candidates]
 
     def _with_score(self, candidate: Candidate) -> Candidate:

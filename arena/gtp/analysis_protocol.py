@@ -340,10 +340,10 @@ class AnalysisEngine:
         if query.include_ownership and whole.ownership is not None:
             result["ownership"] = _flipped(whole.ownership, flip)
         if query.include_policy and self._has_net:
-            [glance] = self._bot.glance([game])
-            shares = zip(glance.policy.tolist(), game.legal_moves(), strict=True)
+            [raw_nn] = self._bot.raw_nn([game])
+            shares = zip(raw_nn.policy.tolist(), game.legal_moves(), strict=True)
             result["policy"] = [round(share, 6) if is_legal else -1 for share, is_legal in shares]
-            root["rawWinrate"] = 1 - glance.win_rate if flip else glance.win_rate
+            root["rawWinrate"] = 1 - raw_nn.win_rate if flip else raw_nn.win_rate
         return result
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from arena import IllegalMove, RecordError
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move, sgf_from_move
-from arena.go.record import Node, Record, Stones, read_nodes
+from arena.go.record import GameRecord, Node, Stones, read_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Position:
         """The game as SGF, one line."""
         size = self.rules.size
         first = self._first or Game(self.rules, 0, *self.setup).to_play
-        root = Record(self.rules, (), None, setup=self.setup, first=first)
+        root = GameRecord(self.rules, (), None, setup=self.setup, first=first)
         nodes = []
         for step in self.steps:
             if isinstance(step, Step):

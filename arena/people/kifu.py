@@ -21,10 +21,10 @@ from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.clock import TimeLeft
 from arena.contract.code import Player
-from arena.events.schedule import PEOPLE
 from arena.go.game import Outcome, Rules
 from arena.go.moves import WHITE, Colour, Move, pass_move
-from arena.go.record import UNKNOWN, Fact, Record, read_sgf
+from arena.go.record import UNKNOWN, GameRecord, MoveStats, read_sgf
+from arena.match.schedule import PEOPLE
 from arena.people.counting import Count, Estimate
 
 EVENT = PEOPLE
@@ -65,7 +65,7 @@ class Turn:
     colour: Colour
     move: Move
     captured: tuple[Move, ...] = ()
-    fact: Fact = UNKNOWN
+    fact: MoveStats = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Kifu:
     rating.
     """
 
-    record: Record
+    record: GameRecord
     people: tuple[Colour, ...]
     time: Limits = field(default_factory=Limits)
     clocks: tuple[TimeLeft | None, TimeLeft | None] = (None, None)
@@ -218,9 +218,11 @@ class Kifu:
             identities = dict(zip(("black_player", "white_player"), data["identities"], strict=True))
             seconds = dict(zip(("black_seconds", "white_seconds"), data["seconds"], strict=True))
             black, white = (None if left is None else TimeLeft(*left) for left in data["left"])
-            facts = tuple(Fact(*fact) for fact in data.get("facts", ()))  # older arenas kept none
+            facts = tuple(MoveStats(*fact) for fact in data.get("facts", ()))  # older arenas kept none
             return cls(
-                record=replace(record, rules=rules, dossier=data["dossier"], facts=facts, **identities, **seconds),
+                record=replace(
+                    record, rules=rules, fault_details=data["fault_details"], facts=facts, **identities, **seconds
+                ),
                 people=tuple(Colour(colour) for colour in data["people"]),
                 time=Limits.read(data["time"], "the clock") if data["time"] else Limits(),
                 clocks=(black, white),
@@ -248,7 +250,7 @@ class Kifu:
             "helps": [help.value for help in self.helps],
             "dead": self.dead,
             "proposed": self.proposed,
-            "dossier": record.dossier,
+            "fault_details": record.fault_details,
         }
 
 

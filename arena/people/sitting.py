@@ -21,12 +21,12 @@ import numpy as np
 
 from arena import ArenaError, IllegalMove, UserError
 from arena.contract.bot import Bot, Limits
-from arena.events.room import Room, Table, worth_keeping
-from arena.events.room import Turn as Call
-from arena.events.schedule import Pairing
 from arena.go.game import Ending, Game, Outcome
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
-from arena.go.record import UNKNOWN, Fact, Record
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
+from arena.match.game_loop import Turn as Call
+from arena.match.schedule import Pairing
 from arena.people.adviser import PATIENCE, Adviser, Analyst, Worker, caught_up
 from arena.people.clocks import Clocks
 from arena.people.counting import AGREED, PLAYOUTS, count, dead_stones, estimated, group_at
@@ -80,7 +80,7 @@ class Sitting:
         limits = {colour: opponents[colour].limits if colour in opponents else kifu.time for colour in Colour}
         self._clocks = Clocks(limits, kifu.clocks, now)
         names = {colour: kifu.name(colour) for colour in opponents}
-        self._room = Room(
+        self._loop = GameLoop(
             {names[colour]: opponent.bot for colour, opponent in opponents.items()},
             kifu.rules,
             {names[colour]: _patient(opponent.limits) for colour, opponent in opponents.items()},
@@ -90,7 +90,7 @@ class Sitting:
         self._now = Snapshot(**{field.name: getattr(kifu, field.name) for field in fields(Kifu)})
         with self._changing():
             self._replay(kifu.record.moves)
-            self._table = Table(Pairing(kifu.id, 0, *kifu.names, (), kifu.record.seed), self._game.copy())
+            self._live = LiveGame(Pairing(kifu.id, 0, *kifu.names, (), kifu.record.seed), self._game.copy())
             self._begin_turn()
 
     # --- What there is to see ---
@@ -100,7 +100,7 @@ class Sitting:
         with self._changed:
             return replace(self._now, clocks=self._shown())
 
-    def record(self) -> Record:
+    def record(self) -> GameRecord:
         """The game so far as a record; over or not."""
         return self.snapshot().record
 
@@ -391,13 +391,13 @@ class Sitting:
             prisoners=(game.prisoners(BLACK), game.prisoners(WHITE)),
         )
 
-    def _carry_out(self, move: Move, fact: Fact | None = None) -> None:
+    def _carry_out(self, move: Move, fact: MoveStats | None = None) -> None:
         """Play for the side to move: a person, or a bot whose time is counted already. Raises IllegalMove, and then has
         changed nothing."""
         colour = self._game.to_play
         captured = _play(self._game, move)
         if fact is None:
-            fact = Fact(seconds=self._clocks.charge(colour))
+            fact = MoveStats(seconds=self._clocks.charge(colour))
             self._spend(colour, fact.seconds or 0.0)
         self._place((*self._now.turns, Turn(len(self._game.moves), colour, move, captured, fact.rounded)))
         self._begin_turn()
@@ -409,7 +409,7 @@ class Sitting:
     def _go_back(self, kept: int) -> None:
         """Take back all but the first ``kept`` moves. The clock of the running turn is not restored."""
         self._stop_clock()
-        self._note(outcome=None, reason="", dossier="")
+        self._note(outcome=None, reason="", fault_details="")
         self._see(dead=None, proposed=None, count=None)
         self._replay(self._now.record.moves[:kept])
         self._begin_turn()
@@ -448,12 +448,12 @@ class Sitting:
         """Leave the clock of the running turn where it stands, and count its seconds."""
         self._spend(self._now.to_play, self._clocks.stop(self._now.to_play))
 
-    def _end(self, outcome: Outcome, reason: str = "", dossier: str = "") -> None:
+    def _end(self, outcome: Outcome, reason: str = "", fault_details: str = "") -> None:
         self._stop_clock()
         if outcome.ending is Ending.TIME and outcome.winner is not None:
             self._clocks.run_out(outcome.winner.opponent)
         self._ticket += 1
-        self._note(outcome=outcome, reason=reason, dossier=dossier)
+        self._note(outcome=outcome, reason=reason, fault_details=fault_details)
         self._see(thinking=None, advising=0, estimating=0)
         self._write()
 
@@ -466,29 +466,29 @@ class Sitting:
 
     def _answer(self, ticket: int) -> None:
         """Have the bot decide, as in a match, and do that unless the game has gone another way meanwhile."""
-        table = self._table
+        live = self._live
         with self._changed:
             if not self._is_due(ticket):
                 return
             self._clocks.begin(running=False)  # it may have waited for another call to end
             colour = self._now.to_play
-            table.game = caught_up(table.game, self._game)
+            live.game = caught_up(live.game, self._game)
             clock = self._clocks.of(colour)
-            table.clocks = {} if clock is None else {colour: clock}
-            before = table.seconds[colour]
-        self._room.tables = [table]
-        for _ in self._room.play_round():
+            live.clocks = {} if clock is None else {colour: clock}
+            before = live.seconds[colour]
+        self._loop.live_games = [live]
+        for _ in self._loop.play_round():
             pass
         with self._changing():
             if not self._is_due(ticket):
                 return
-            self._clocks.take(colour, table.clocks.get(colour))
-            self._spend(colour, table.seconds[colour] - before)
-            game = table.game
+            self._clocks.take(colour, live.clocks.get(colour))
+            self._spend(colour, live.seconds[colour] - before)
+            game = live.game
             if len(game.moves) > len(self._game.moves):
-                self._carry_out(game.moves[-1], table.facts[-1])
+                self._carry_out(game.moves[-1], live.facts[-1])
             elif game.outcome is not None:
-                self._end(game.outcome, table.reason, table.dossier)
+                self._end(game.outcome, live.reason, live.fault_details)
 
     def _called(self, call: Call | None) -> None:
         """The bot's clock runs from its call on; making ready comes before, in a call of its own."""

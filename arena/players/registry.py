@@ -145,7 +145,7 @@ class Entry:
                     "run the same command again to play the new one"
                 )
 
-    def luggage(self) -> dict[str, list[Path]]:
+    def files_to_ship(self) -> dict[str, list[Path]]:
         """What another machine needs to build it, besides what is installed: the files of its net, and of a bot that is
         one file that; by the names of the folders where ``moved`` looks for them, which tell what is in them."""
         found = {}

@@ -67,9 +67,9 @@ class TournamentTable(TermsTable):
     games: int | None = setting(
         None,
         "Games of each pair of bots (default 20). In a ladder, the maximum for all together (default 100 for each bot; "
-        "5000 with --to-see).",
+        "5000 with --precision).",
     )
-    to_see: float | None = setting(
+    precision: float | None = setting(
         None,
         "Ladder only: stop when the Elo difference of all neighbours is known to within this, with 95 % confidence.",
         low=1,

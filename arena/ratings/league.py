@@ -286,9 +286,9 @@ class Likelihood:
         self._prior = prior
         self._played = games > 0
         self._free = len(games) + with_black
-        self.mode = self._climb(np.zeros(len(games) + 1))
-        self.inverse = np.linalg.inv(self._slopes(self.mode)[1])
-        self._top = self._height(self.mode)
+        self.mode = self._maximize(np.zeros(len(games) + 1))
+        self.inverse = np.linalg.inv(self._gradient_and_hessian(self.mode)[1])
+        self._top = self._log_likelihood(self.mode)
 
     def estimate(self, contrast: FloatArray, has_low: bool = True, has_high: bool = True) -> Estimate:
         """What a contrast is, in Elo, with the ends of its 95 % interval that the games give."""
@@ -311,7 +311,7 @@ class Likelihood:
         at = float(contrast @ self.mode)
         if at == value:
             return 0.0
-        loss = self._top - self._height(self._climb(self._moved(contrast, value), contrast))
+        loss = self._top - self._log_likelihood(self._maximize(self._moved(contrast, value), contrast))
         return math.copysign(math.sqrt(max(0.0, 2 * loss)), at - value)
 
     def _end(self, contrast: FloatArray, value: float, side: int) -> float | None:
@@ -323,14 +323,14 @@ class Likelihood:
         at = value + side * min(FARTHEST, Z95 * math.sqrt(float(own @ self.inverse @ own)))
         point = self._moved(contrast, at)
         for _ in range(100):
-            point = self._climb(point, contrast)
-            excess = 2 * (self._top - self._height(point)) - Z95**2
+            point = self._maximize(point, contrast)
+            excess = 2 * (self._top - self._log_likelihood(point)) - Z95**2
             if at == farthest and excess < 0:
                 return None
             if abs(excess) < 1e-6:
                 break
             inside, outside = (at, outside) if excess < 0 else (inside, at)
-            slope = -2 * float(self._slopes(point)[0] @ own) / float(own @ own)
+            slope = -2 * float(self._gradient_and_hessian(point)[0] @ own) / float(own @ own)
             further = at - excess / slope if slope else math.inf
             if not min(inside, outside) < further < max(inside, outside):
                 further = farthest if excess < 0 and outside == farthest else (inside + outside) / 2
@@ -350,13 +350,13 @@ class Likelihood:
     def _odds(self, fit: FloatArray) -> FloatArray:
         return fit[:-1, None] - fit[:-1] + fit[-1]
 
-    def _height(self, fit: FloatArray) -> float:
+    def _log_likelihood(self, fit: FloatArray) -> float:
         odds = self._odds(fit)
         of_games = self._points * np.logaddexp(0, -odds) + self._losses * np.logaddexp(0, odds)
         imagined = self._prior / 2 * (np.logaddexp(0, fit) + np.logaddexp(0, -fit))
         return -float(of_games.sum() + imagined.sum())
 
-    def _slopes(self, fit: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _gradient_and_hessian(self, fit: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gradient and minus the Hessian, of the free parameters. Without a prior the Hessian gets a term that holds
         the mean strength at 0 and has no part in differences."""
         n, free = len(self._games), self._free
@@ -374,7 +374,7 @@ class Likelihood:
             hessian[:n, :n] += weight.sum() / n**2
         return gradient[:free], hessian[:free, :free]
 
-    def _climb(self, fit: FloatArray, contrast: FloatArray | None = None) -> FloatArray:
+    def _maximize(self, fit: FloatArray, contrast: FloatArray | None = None) -> FloatArray:
         """The best parameters; with a contrast, the best of those that have as much of it.
 
         Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic
@@ -384,7 +384,7 @@ class Likelihood:
         for _ in range(STEPS):
             if self._prior == 0 and np.abs(self._odds(fit)[self._played]).max() > 30:
                 break
-            gradient, hessian = self._slopes(fit)
+            gradient, hessian = self._gradient_and_hessian(fit)
             if contrast is not None:  # far from the mode it may be singular to rounding; damped steps gain as well
                 hessian = hessian + DAMPING * hessian.diagonal().max() * np.eye(free)
             step = np.zeros(len(fit))

@@ -6,7 +6,7 @@
     moves = judge(record, evaluations)                                # one a move: what it cost, what was better
     worst = mistakes(moves, most=3, colour=WHITE)                     # the largest first
 
-``bot`` is best built by ``patient(entry).build()``. ``Record.from_game(game)`` is the record of a game under way.
+``bot`` is best built by ``patient(entry).build()``. ``GameRecord.from_game(game)`` is the record of a game under way.
 Evaluations may end early; what is there can be judged. ``notes`` and ``as_csv`` make SGF and CSV of them.
 """
 
@@ -23,12 +23,12 @@ from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Limits
 from arena.go.game import Game
 from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
-from arena.go.record import Record
+from arena.go.record import GameRecord
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from arena.contract.bot import Decision, Glance
+    from arena.contract.bot import Decision, RawNN
     from arena.players.registry import Entry
 
 AT_ONCE = 8
@@ -108,13 +108,15 @@ def patient(entry: Entry) -> Entry:
     return replace(entry, settings=settings)
 
 
-def evaluation_count(record: Record) -> int:
+def evaluation_count(record: GameRecord) -> int:
     """How many evaluations ``analyse`` gives: of the position before each move and after the last. Passes that ended
     the game aren't judged: the count that follows them takes dead stones off, of which the bot isn't told."""
     return _last_judged(record) + 1
 
 
-def analyse(record: Record, bot: Bot, limits: Limits | None = None, at_once: int | None = None) -> Iterator[Evaluation]:
+def analyse(
+    record: GameRecord, bot: Bot, limits: Limits | None = None, at_once: int | None = None
+) -> Iterator[Evaluation]:
     """Evaluate the positions of a game from its first to its last, each within ``limits`` and by itself: it doesn't
     matter for one which others there are. With simulations as limit, the result is the same each time. Unless
     ``at_once`` says otherwise, several are asked about in one call where that is quicker.
@@ -132,7 +134,7 @@ def analyse(record: Record, bot: Bot, limits: Limits | None = None, at_once: int
             games = []
 
 
-def judge(record: Record, evaluations: Sequence[Evaluation]) -> list[PlayedMove]:
+def judge(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[PlayedMove]:
     """The moves whose positions before and after are evaluated, in the order of the game."""
     return [
         PlayedMove(after.number, before.to_play, record.moves[before.number], before, after)
@@ -147,13 +149,13 @@ def mistakes(moves: Sequence[PlayedMove], most: int | None = 3, colour: Colour |
     return sorted(found, key=lambda move: -move.loss)[:most]
 
 
-def _last_judged(record: Record) -> int:
+def _last_judged(record: GameRecord) -> int:
     """How many moves there are without the passes that ended the game."""
     passing = pass_move(record.rules.size)
     return len(record.moves) - 2 * (record.moves[-2:] == (passing, passing))
 
 
-def positions(record: Record) -> Iterator[Game]:
+def positions(record: GameRecord) -> Iterator[Game]:
     """The game after each number of moves: the same object, which is played on. Raises RecordError."""
     room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
     whole = replace(record, rules=replace(record.rules, move_limit=room), outcome=None)
@@ -175,14 +177,14 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
         raise AnalysisError(f"the bot failed: {' '.join(str(fault).split())}") from fault
     following = [_after_best(game, decision) for game, decision in zip(games, decisions, strict=True)]
     has_ownership = all(decision.ownership is not None for decision in decisions)
-    glances: Sequence[Glance | None] = bot.glance(following) if has_ownership else []
-    for game, decision, weighed, after, glance in zip(
-        games, decisions, candidates, following, glances or [None] * len(games), strict=True
+    raw_nns: Sequence[RawNN | None] = bot.raw_nn(following) if has_ownership else []
+    for game, decision, weighed, after, raw_nn in zip(
+        games, decisions, candidates, following, raw_nns or [None] * len(games), strict=True
     ):
         evaluation = _evaluation(game, decision, weighed)
-        if glance is not None and glance.ownership is not None and decision.score is None:
+        if raw_nn is not None and raw_nn.ownership is not None and decision.score is None:
             # a net predicts a little less for the side to move, which would swing with every move
-            margin = after.expected_margin(glance.ownership if after.to_play is BLACK else -glance.ownership)
+            margin = after.expected_margin(raw_nn.ownership if after.to_play is BLACK else -raw_nn.ownership)
             evaluation = replace(evaluation, margin=((evaluation.margin or 0.0) + margin) / 2)
         yield evaluation
 
@@ -229,8 +231,8 @@ def _margin(game: Game, decision: Decision, ownership: np.ndarray | None) -> flo
 # --- As files have it ---
 
 
-def notes(record: Record, evaluations: Sequence[Evaluation], bot: str) -> dict[int, dict[str, list[str]]]:
-    """Properties for ``Record.to_sgf``: what was found, at the position that it was found in.
+def notes(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> dict[int, dict[str, list[str]]]:
+    """Properties for ``GameRecord.to_sgf``: what was found, at the position that it was found in.
 
     Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score where it is
     known (V) and labels at the best moves for the next player (LB). A mistake gets DO or, from three times its least
@@ -257,8 +259,8 @@ def notes(record: Record, evaluations: Sequence[Evaluation], bot: str) -> dict[i
     return found
 
 
-def variations(record: Record, evaluations: Sequence[Evaluation]) -> dict[int, tuple[Move, ...]]:
-    """For ``Record.to_sgf``: by the number of a mistake, the line that the bot would have played instead."""
+def variations(record: GameRecord, evaluations: Sequence[Evaluation]) -> dict[int, tuple[Move, ...]]:
+    """For ``GameRecord.to_sgf``: by the number of a mistake, the line that the bot would have played instead."""
     return {move.number: move.before.line for move in judge(record, evaluations) if move.is_mistake}
 
 
@@ -284,7 +286,7 @@ def scored(margin: float) -> str:
     return f"{'B' if margin >= 0 else 'W'}+{abs(margin):.1f}"
 
 
-def as_csv(record: Record, evaluations: Sequence[Evaluation]) -> str:
+def as_csv(record: GameRecord, evaluations: Sequence[Evaluation]) -> str:
     """A row for each move; win rates and scores, before and after it, are Black's, and losses are of who moved."""
     size = record.rules.size
     text = io.StringIO()

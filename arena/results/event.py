@@ -11,9 +11,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from arena.events.standings import League, MatchTally, SequentialTest, Standings, rate_all
 from arena.go.game import Ending, Rules
 from arena.go.record import Played
+from arena.match.standings import League, MatchTally, SequentialTest, Standings, rate_all
 from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, Sprt, compare, share_interval
 from arena.results.store import Event
 

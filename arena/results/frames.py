@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from arena.go.game import Rules
-    from arena.go.record import Played, Record
+    from arena.go.record import GameRecord, Played
     from arena.results.event import Report
     from arena.results.store import Pool, Store
 
@@ -112,7 +112,7 @@ def games_table(games: Iterable[Played], event: str, rules: Rules) -> pd.DataFra
     return pd.DataFrame(columns, columns=GAME_COLUMNS)
 
 
-def all_games(games: Iterable[Record]) -> pd.DataFrame:
+def all_games(games: Iterable[GameRecord]) -> pd.DataFrame:
     """Games of any events and rules, a row each, in the columns of ``games_table``."""
     import pandas as pd
 

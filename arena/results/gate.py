@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError, ConfigError
-from arena.events.schedule import Gate, Match, event_from_json
-from arena.events.standings import MatchTally, SequentialTest, Standings
 from arena.files import read_json
+from arena.match.schedule import Gate, Match, event_from_json
+from arena.match.standings import MatchTally, SequentialTest, Standings
 from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.results.store import Store

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from arena.events.standings import League, Standings
 from arena.files import FOREIGN
+from arena.match.standings import League, Standings
 from arena.ratings import Estimate, Sprt
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def league(store: Store, pool: Pool | None = None, *, anchor: str | None = None)
     if pool is None:
         return None
     standings = Standings(tell_apart(store.players()), tests=sequential_tests(store))
-    for games in store.scores(pool=pool):
+    for games in store.game_summaries(pool=pool):
         for identity in {game.black_player for game in games} | {game.white_player for game in games}:
             standings.players.setdefault(identity, identity)
         standings.add(games)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from arena.contract.settings import COMMANDS, describe
 from arena.go.moves import gtp_from_move
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from arena.ratings import Estimate
 from arena.results.event import Findings, Report
 
 if TYPE_CHECKING:
-    from arena.events.standings import League
+    from arena.match.standings import League
     from arena.players.registry import Entry
     from arena.results.store import Pool
     from arena.results.stored import Overview
@@ -45,7 +45,7 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)
 
 
-def game_line(record: Record, number: int | None = None) -> str:
+def game_line(record: GameRecord, number: int | None = None) -> str:
     """A stored game, its number in the database, its moves and what was reported of them."""
     outcome, size = record.outcome, record.rules.size
     return line(

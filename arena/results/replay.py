@@ -16,14 +16,14 @@ from arena import CheckpointError, ConfigError, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.contract.settings import describe
-from arena.events.crew import Crew, Progress
-from arena.events.ladder import Ladder
-from arena.events.runner import TICK
-from arena.events.schedule import Match, Pairing, Terms, Tournament, event_from_json
-from arena.events.worker import Job
 from arena.go.game import Ending
 from arena.go.moves import gtp_from_move
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.crew import Crew, Progress
+from arena.match.ladder import Ladder
+from arena.match.runner import TICK
+from arena.match.schedule import Match, Pairing, Terms, Tournament, event_from_json
+from arena.match.worker import Job
 from arena.players.registry import Entry, Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import find, known
@@ -37,12 +37,12 @@ class ReplayError(UserError):
 class Comparison:
     """A stored game beside the one that was played now; ``common`` counts the moves that both begin with."""
 
-    stored: Record
-    again: Record
+    stored: GameRecord
+    again: GameRecord
     common: int
 
     @classmethod
-    def of(cls, stored: Record, again: Record) -> Comparison:
+    def of(cls, stored: GameRecord, again: GameRecord) -> Comparison:
         pairs = enumerate(zip(stored.moves, again.moves, strict=False))
         shorter = min(len(stored.moves), len(again.moves))
         return cls(stored, again, next((number for number, (one, other) in pairs if one != other), shorter))
@@ -62,14 +62,14 @@ class Comparison:
         return f"differs at move {self.common + 1}: stored {then}, now {now}"
 
 
-def _next(record: Record, number: int) -> str:
+def _next(record: GameRecord, number: int) -> str:
     """The position and what follows after a number of moves."""
     if number < len(record.moves):
         return gtp_from_move(record.moves[number], record.rules.size)
     return f"the end, {_end(record)}"
 
 
-def _end(record: Record) -> str:
+def _end(record: GameRecord) -> str:
     """``W+3.5``, or with why it is over where that isn't the score."""
     outcome = record.outcome
     if outcome is None:
@@ -114,7 +114,7 @@ class Casting:
         self._results = results
         self._roles: dict[tuple[str, str, str], Role] = {}
 
-    def cast(self, record: Record) -> Cast:
+    def cast(self, record: GameRecord) -> Cast:
         """Who plays this game again. Raises ReplayError where a person played, or a player whose settings or net aren't
         there any more."""
         roles = {
@@ -240,7 +240,7 @@ class Rerun:
 
     players: dict[str, Entry]
     terms: Terms
-    records: list[Record]
+    records: list[GameRecord]
 
     def takes(self, cast: Cast) -> bool:
         """Whether a game of this cast can be played with the others: no two players share a name."""
@@ -249,7 +249,7 @@ class Rerun:
         return all(self.players.get(name, entry) == entry for name, entry in cast.players)
 
 
-def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[Progress, None, None]:
+def play_again(games: Sequence[tuple[GameRecord, Cast]], workers: int) -> Generator[Progress, None, None]:
     """Play these games again. Closing the generator stops the workers."""
     reruns: list[Rerun] = []
     for record, cast in games:

@@ -24,11 +24,11 @@ from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
 from arena.files import FOREIGN
 from arena.go.moves import Colour
-from arena.go.outcome import Ending, Outcome, Score
+from arena.go.outcome import Ending, Outcome, GameSummary
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Rules
-    from arena.go.record import Fact, Record
+    from arena.go.record import GameRecord, MoveStats
 
 SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
@@ -36,7 +36,7 @@ _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
 
 AT_ONCE = 1_000
-"""Games that ``scores`` reads at a time, at most."""
+"""Games that ``game_summaries`` reads at a time, at most."""
 
 _CREATE = (
     """
@@ -64,7 +64,7 @@ _CREATE = (
         margin        REAL,              -- Black's
         black_score   REAL,              -- 1, 1/2 or 0; NULL for an unknown outcome
         reason        TEXT NOT NULL,
-        dossier       TEXT NOT NULL,
+        fault_details TEXT NOT NULL,
         adjudged      INTEGER,           -- 1 Black, 2 White, NULL where nothing was adjudicated
         black_seconds REAL NOT NULL,
         white_seconds REAL NOT NULL,
@@ -107,7 +107,7 @@ _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_p
 
 # What a record and its row have under the same name and in the same form.
 _NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
-_TEXTS = ("id", "event", *_NAMES, "reason", "dossier", "date", "unrated")
+_TEXTS = ("id", "event", *_NAMES, "reason", "fault_details", "date", "unrated")
 _NUMBERS = ("opening", "black_seconds", "white_seconds")
 
 
@@ -245,7 +245,7 @@ class Store:
 
     # --- Games ---
 
-    def append(self, records: Sequence[Record], patience: float = _PATIENCE) -> None:
+    def append(self, records: Sequence[GameRecord], patience: float = _PATIENCE) -> None:
         """Store finished games in one transaction; they are durable on return. Raises StoreError, and then none of them
         is stored: an id that is empty or already there, a disk that is full. StoreBusy is raised when another program
         holds the file for ``patience`` seconds."""
@@ -266,7 +266,7 @@ class Store:
         with _in_one_line(self.path):
             return {row["id"] for row in self._connection.execute("SELECT id FROM games WHERE event = ?", (event,))}
 
-    def game(self, id: str) -> Record:
+    def game(self, id: str) -> GameRecord:
         """The game of this id. Raises StoreError when there is none."""
         with _in_one_line(self.path):
             row = self._connection.execute("SELECT * FROM games WHERE id = ?", (id,)).fetchone()
@@ -274,7 +274,7 @@ class Store:
             raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
         return self._record(row)
 
-    def find_game(self, text: str) -> Record:
+    def find_game(self, text: str) -> GameRecord:
         """The game whose row has the number ``text``, as ``numbered_games`` gives it; else the game whose id is
         ``text``, or the only one whose id begins or ends so: ``league/7`` ends with the game's number in its event.
         Raises StoreError when there is none, or more than one."""
@@ -309,7 +309,7 @@ class Store:
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, (beginning, most))]
 
-    def games(self, **wanted: Any) -> Iterator[Record]:
+    def games(self, **wanted: Any) -> Iterator[GameRecord]:
         """The games of ``numbered_games``."""
         return (record for _, record in self.numbered_games(**wanted))
 
@@ -320,7 +320,7 @@ class Store:
         newest_first: bool = False,
         spread: int | None = None,
         **wanted: Any,
-    ) -> Iterator[tuple[int, Record]]:
+    ) -> Iterator[tuple[int, GameRecord]]:
         """Games in the order of their arrival, or the other way round, read as they are asked for, each with the number
         of its row, which no other game of the file has. ``wanted`` are the filters of ``count``.
 
@@ -338,7 +338,7 @@ class Store:
         values["limit"] = -1 if limit is None else max(0, limit)
         return self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values)
 
-    def scores(self, *, event: str | None = None, pool: Pool | None = None) -> Iterator[list[Score]]:
+    def game_summaries(self, *, event: str | None = None, pool: Pool | None = None) -> Iterator[list[GameSummary]]:
         """Games without their moves, in the order of their arrival, read some at a time: all, those of an event, or
         those of a pool that may be rated. Raises StoreError for one that is damaged."""
         condition, values = _condition(event=event)
@@ -350,11 +350,11 @@ class Store:
             cursor.row_factory = None
             cursor.execute(f"SELECT {', '.join(_SCORED)} FROM games WHERE {condition} ORDER BY seq", values)
             while rows := cursor.fetchmany(AT_ONCE):
-                yield [self._score(row) for row in rows]
+                yield [self._game_summary(row) for row in rows]
 
-    def _score(self, row: tuple[Any, ...]) -> Score:
+    def _game_summary(self, row: tuple[Any, ...]) -> GameSummary:
         try:
-            return Score._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:])))
+            return GameSummary._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:])))
         except FOREIGN as error:
             raise StoreError(_damaged(row[1], self.path, error)) from error
 
@@ -486,12 +486,12 @@ class Store:
             finally:
                 self._connection.execute("ROLLBACK")
 
-    def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, Record]]:
+    def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, GameRecord]]:
         with _in_one_line(self.path):
             for row in self._connection.execute(f"SELECT * FROM games WHERE {condition}", values):
                 yield row["seq"], self._record(row)
 
-    def _record(self, row: sqlite3.Row) -> Record:
+    def _record(self, row: sqlite3.Row) -> GameRecord:
         try:
             return _record_from_row(row)
         except (*FOREIGN, ConfigError, struct.error) as error:
@@ -650,7 +650,7 @@ def _condition(
 # --- Rows and records ---
 
 
-def _row_from_record(record: Record) -> dict[str, Any]:
+def _row_from_record(record: GameRecord) -> dict[str, Any]:
     if not record.id:
         raise StoreError(f"a game of '{record.black}' and '{record.white}' has no id; only games of events are stored")
     outcome, size = record.outcome, record.rules.size
@@ -682,11 +682,11 @@ def _row_from_record(record: Record) -> dict[str, Any]:
 
 
 _PACKED = (("<u2", 1e4), ("<i2", 10), ("<u4", 1), ("<u4", 1e3))
-"""How the facts of all moves are packed: a byte for the form, 1, then with zlib a column for each field of ``Fact``, of
-this type and in these parts of its unit; the last value of the type that there is stands for an unknown one."""
+"""How the facts of all moves are packed: a byte for the form, 1, then with zlib a column for each field of ``MoveStats``,
+of this type and in these parts of its unit; the last value of the type that there is stands for an unknown one."""
 
 
-def _packed(facts: Sequence[Fact]) -> bytes | None:
+def _packed(facts: Sequence[MoveStats]) -> bytes | None:
     """As they are stored; None where nothing is known of any move."""
     import numpy as np
 
@@ -699,11 +699,11 @@ def _packed(facts: Sequence[Fact]) -> bytes | None:
     return b"\1" + compress(b"".join(columns), 9)
 
 
-def _unpacked(packed: bytes | None) -> tuple[Fact, ...]:
+def _unpacked(packed: bytes | None) -> tuple[MoveStats, ...]:
     """Raises ValueError for what isn't packed so."""
     import numpy as np
 
-    from arena.go.record import Fact
+    from arena.go.record import MoveStats
 
     if packed is None:
         return ()
@@ -719,7 +719,7 @@ def _unpacked(packed: bytes | None) -> tuple[Fact, ...]:
         begin += moves * np.dtype(form).itemsize
         unknown = np.iinfo(form).max
         columns.append([None if one == unknown else one if parts == 1 else one / parts for one in values])
-    return tuple(map(Fact, *columns))
+    return tuple(map(MoveStats, *columns))
 
 
 @lru_cache(maxsize=16)
@@ -732,13 +732,13 @@ def _outcome(winner: int | None, ending: str | None, margin: float | None) -> Ou
     return None if ending is None else Outcome(_colour(winner), Ending(ending), margin)
 
 
-def _record_from_row(row: sqlite3.Row) -> Record:
+def _record_from_row(row: sqlite3.Row) -> GameRecord:
     """Raises what is in FOREIGN, ConfigError or struct.error when the row doesn't hold a record."""
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
 
     black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
     moves = row["moves"]
-    return Record(
+    return GameRecord(
         rules=_rules_from_json(row["rules"]),
         moves=struct.unpack(f"<{len(moves) // 2}H", moves),
         outcome=_outcome(row["winner"], row["ending"], row["margin"]),

@@ -11,9 +11,9 @@ from pathlib import Path
 from arena import CheckpointError, ConfigError, StoreError
 from arena.contract.code import Player
 from arena.contract.settings import describe
-from arena.events.schedule import event_from_json
 from arena.files import FOREIGN
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.schedule import event_from_json
 from arena.ratings import Estimate
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import sequential_tests, tell_apart
@@ -41,14 +41,14 @@ def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Re
     with readable(store, event), store.unchanged():  # while it is played, games and players may grow
         participants, planned = _participants(store, store.event(event.id))
         tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
-        return Report(event, participants, store.scores(event=event.id), planned, tests, total=total, keep=keep)
+        return Report(event, participants, store.game_summaries(event=event.id), planned, tests, total=total, keep=keep)
 
 
 EMBEDDED = 200
 """Games that a page of an event takes in."""
 
 
-def last_games(store: Store, event: str) -> list[Record]:
+def last_games(store: Store, event: str) -> list[GameRecord]:
     """The games of an event that can be stepped through on a page: the last ones, the newest first."""
     return list(store.games(event=event, limit=EMBEDDED, newest_first=True))
 

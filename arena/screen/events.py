@@ -12,13 +12,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from arena.events.ladder import Ladder, widest_gap
-from arena.events.runner import Control, Update
-from arena.events.schedule import Match, Tournament
-from arena.events.standings import League, MatchTally, Standing, Standings
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
+from arena.match.ladder import Ladder, widest_gap
+from arena.match.runner import Control, Update
+from arena.match.schedule import Match, Tournament
+from arena.match.standings import League, MatchTally, Standing, Standings
 from arena.ratings import Comparison, Estimate, SprtState
 from arena.results.event import Findings, Moment
 from arena.screen import style
@@ -277,7 +277,7 @@ class TournamentView(EventView[Standings]):
         self.gap: tuple[str, str, float] | None = None  # of a ladder: that of ``widest_gap``, with names
         self._round = 1  # of a ladder: the last that was begun
         self._stage = self._warning = ""
-        self.may_end_early = isinstance(tournament, Ladder) and tournament.to_see > 0
+        self.may_end_early = isinstance(tournament, Ladder) and tournament.precision > 0
         self._is_stale = False
         self._rated_at: float | None = None
         self._met: Counter[str] = Counter()  # games of each meeting
@@ -366,7 +366,7 @@ class TournamentView(EventView[Standings]):
         self._met.update(played)
         if update.resumed:
             self._met_before.update(played)
-        seen = {*played, *(_meeting_of(glance.pairing.id) for glance in update.glances)}
+        seen = {*played, *(_meeting_of(snapshot.pairing.id) for snapshot in update.snapshots)}
         for meeting in seen if not update.resumed else ():
             self._met_since.setdefault(meeting, self.now)
         if isinstance(self.tournament, Ladder) and seen:
@@ -380,10 +380,10 @@ class TournamentView(EventView[Standings]):
         far: dict[str, float] = {}
         players: dict[str, list[str]] = {}
         order = list(self.event.players)
-        for glance in self.boards.glances:
-            meeting = _meeting_of(glance.pairing.id)
-            far[meeting] = far.get(meeting, 0.0) + self._how_far(glance)
-            players[meeting] = sorted((glance.pairing.black, glance.pairing.white), key=order.index)
+        for snapshot in self.boards.snapshots:
+            meeting = _meeting_of(snapshot.pairing.id)
+            far[meeting] = far.get(meeting, 0.0) + self._how_far(snapshot)
+            players[meeting] = sorted((snapshot.pairing.black, snapshot.pairing.white), key=order.index)
         games = self.tournament.block if isinstance(self.tournament, Ladder) else self.tournament.games_each
         found = []
         for meeting, (first, second) in sorted(players.items(), key=lambda item: [*map(order.index, item[1])]):
@@ -506,7 +506,7 @@ class TournamentFrame(Frame[TournamentView]):
         if self.view.gap is None:
             return [self._text("widest interval: –", style.LABEL)]
         above, below, half = self.view.gap
-        goal = f" (to see {self.view.tournament.to_see:g})" if self.view.tournament.to_see else ""
+        goal = f" (to within {self.view.tournament.precision:g})" if self.view.tournament.precision else ""
         known = f"±{half:.0f}{goal}"
         named = width - len(known) - 22
         first = style.shorten(above, named // 2)

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from arena.contract.code import Player
 from arena.contract.settings import describe
-from arena.events.crew import Progress
 from arena.go.moves import BLACK, Colour, gtp_from_move
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.crew import Progress
 from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
 from arena.results.replay import Comparison
 from arena.screen import style
@@ -25,7 +25,7 @@ from arena.screen.style import some
 from arena.screen.tables import print_facts
 
 
-def show_dossier(record: Record, players: Mapping[str, Player], command: str, console: Console) -> None:
+def show_details(record: GameRecord, players: Mapping[str, Player], command: str, console: Console) -> None:
     """Who played what, how it ended, the last position, what was written down of a fault, the SGF; ``command`` plays
     the game again. ``players`` are by identity."""
     outcome, rules = record.outcome, record.rules
@@ -38,9 +38,9 @@ def show_dossier(record: Record, players: Mapping[str, Player], command: str, co
     print_facts(headline(record), facts, console)
     console.print()
     print_position(record, len(record.moves), console)
-    if record.dossier.strip():
+    if record.fault_details.strip():
         console.print()
-        for line in record.dossier.rstrip().splitlines():
+        for line in record.fault_details.rstrip().splitlines():
             style.say(line, console)
     elif outcome is not None and outcome.ending.is_forfeit:
         console.print()
@@ -49,7 +49,7 @@ def show_dossier(record: Record, players: Mapping[str, Player], command: str, co
     style.say(record.to_sgf(record.notes), console)
 
 
-def print_position(record: Record, number: int, console: Console) -> None:
+def print_position(record: GameRecord, number: int, console: Console) -> None:
     """The board after a number of moves, with the last move marked and the side to move."""
     moves, size = record.moves[:number], record.rules.size
     game = replace(record, moves=moves, outcome=None).replay()
@@ -65,7 +65,7 @@ def print_position(record: Record, number: int, console: Console) -> None:
     style.say(words, console)
 
 
-def headline(record: Record) -> str:
+def headline(record: GameRecord) -> str:
     """How a game ended, and by whose fault."""
     outcome = record.outcome
     if outcome is None:
@@ -75,13 +75,13 @@ def headline(record: Record) -> str:
     return f"Game {record.id} ended without a fault: {outcome.brief} after {some(len(record.moves), 'move')}"
 
 
-def loser(record: Record) -> str:
+def loser(record: GameRecord) -> str:
     """Who lost; empty for a draw or an unknown outcome."""
     winner = record.outcome.winner if record.outcome is not None else None
     return "" if winner is None else record.white if winner is BLACK else record.black
 
 
-def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> str:
+def _player(record: GameRecord, colour: Colour, players: Mapping[str, Player]) -> str:
     """A player's name, settings, net, and the time it used."""
     black = colour is BLACK
     name, identity = (record.black, record.black_player) if black else (record.white, record.white_player)
@@ -100,7 +100,7 @@ def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> st
 
 
 def show_replay(
-    stored: Mapping[str, Record], updates: Iterator[Progress], console: Console, show: bool = False
+    stored: Mapping[str, GameRecord], updates: Iterator[Progress], console: Console, show: bool = False
 ) -> list[Comparison]:
     """Show games by their ids as they are played again, with ``show`` the position where each ends or differs. With
     several, a line for each that differs."""
@@ -109,10 +109,10 @@ def show_replay(
     with show_bar("", total, console) as (bar, task):
         far: dict[str, int] = {}
         for update in updates:
-            for glance in update.glances:
-                far[glance.pairing.id] = min(len(glance.moves), len(stored[glance.pairing.id].moves))
+            for snapshot in update.snapshots:
+                far[snapshot.pairing.id] = min(len(snapshot.moves), len(stored[snapshot.pairing.id].moves))
             for again in update.records:
-                assert isinstance(again, Record)  # nothing was played before
+                assert isinstance(again, GameRecord)  # nothing was played before
                 found = Comparison.of(stored[again.id], again)
                 far[again.id] = len(found.stored.moves)
                 compared.append(found)
@@ -139,7 +139,7 @@ class AnalysisSheet:
     It fits every width from 40 columns: what matters less is left out where there is no room.
     """
 
-    record: Record
+    record: GameRecord
     evaluations: Sequence[Evaluation]
     most: int = 3
 
@@ -210,7 +210,7 @@ class AnalysisSheet:
         )
 
 
-def analysis_headline(record: Record, bot: str) -> str:
+def analysis_headline(record: GameRecord, bot: str) -> str:
     """Which game is analysed, by whom."""
     names = f"{record.black or 'Black'} - {record.white or 'White'}"
     rules = record.rules

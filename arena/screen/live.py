@@ -24,11 +24,11 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from arena.events.runner import Control, Update
-from arena.events.schedule import Event
-from arena.events.worker import Glance
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
+from arena.match.runner import Control, Update
+from arena.match.schedule import Event
+from arena.match.worker import Snapshot
 from arena.screen import style
 from arena.screen.board import (
     DARK,
@@ -318,7 +318,7 @@ class Frame(ABC, Generic[V]):
         across = max(1, (self.room.width + 2) // width)
         down = max(1, height // (board_height(self.size) + 2))
         watched = self.view.boards.watched
-        games: Sequence[Glance | Watched] = self.view.boards.seated[: min(WALL, across * down)]
+        games: Sequence[Snapshot | Watched] = self.view.boards.seated[: min(WALL, across * down)]
         if not games and watched is not None:
             games = [watched]
         lines: list[RenderableType] = []

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from arena import files
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from arena.ratings import Estimate
 from arena.results.event import Participant, Report
 from arena.results.stored import Trained
@@ -243,13 +243,13 @@ WEB = Path(__file__).with_name("web")
 """The scripts and styles of a page. ``LICENSE`` there names what was bundled."""
 
 
-def write_page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record], path: Path) -> Path:
+def write_page(report: Report, drawings: Sequence[Drawing], games: Sequence[GameRecord], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
     files.write(path, page(report, drawings, games).encode("utf-8", "replace"))
     return path
 
 
-def page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record], *more: str) -> str:
+def page(report: Report, drawings: Sequence[Drawing], games: Sequence[GameRecord], *more: str) -> str:
     """All that is known of an event: the report, its plots, the players' settings, and ``games`` to step through, the
     last ones of it, the newest first. ``more`` scripts run at its end."""
     return html_page(headline(report), _page(report, drawings, games), *more)
@@ -277,7 +277,7 @@ def html_page(title: str, body: Iterable[str], *more: str) -> str:
     )
 
 
-def _page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record]) -> Iterator[str]:
+def _page(report: Report, drawings: Sequence[Drawing], games: Sequence[GameRecord]) -> Iterator[str]:
     yield f'<main id="report"><h1>{_html(headline(report))}</h1>'
     yield from _list(terms(report))
     found = sections(report)
@@ -296,7 +296,7 @@ def _page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record]) 
         yield from games_part(games, report.stored, report.id)
 
 
-def games_part(games: Sequence[Record], total: int, event: str) -> Iterator[str]:
+def games_part(games: Sequence[GameRecord], total: int, event: str) -> Iterator[str]:
     """Games to step through, and the number of all games."""
     words = f"All {total} games." if len(games) >= total else f"The last {len(games)} of {total} games."
     if len(games) < total:
@@ -307,7 +307,7 @@ def games_part(games: Sequence[Record], total: int, event: str) -> Iterator[str]
     yield script_data("games", {"note": words, "games": shown})
 
 
-def _without_its_paths(game: Record) -> Record:
+def _without_its_paths(game: GameRecord) -> GameRecord:
     def clean(text: str) -> str:
         return _without_paths(style.spell(text))
 

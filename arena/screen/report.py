@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from arena.events.standings import Forfeit, League, MatchTally, SequentialTest, Standings
 from arena.go.moves import Colour
+from arena.match.standings import Forfeit, League, MatchTally, SequentialTest, Standings
 from arena.players.bot_file import Change
 from arena.ratings import Sprt, Verdict
 from arena.results.event import EndingCount, Findings, Kind, Report

@@ -14,12 +14,12 @@ from itertools import count
 from statistics import NormalDist
 from typing import Generic, TypeVar
 
-from arena.events.runner import Update
-from arena.events.schedule import Event, Pairing
-from arena.events.standings import MatchTally, Standings
-from arena.events.worker import Glance
 from arena.go.moves import Move
-from arena.go.record import Played, Record
+from arena.go.record import GameRecord, Played
+from arena.match.runner import Update
+from arena.match.schedule import Event, Pairing
+from arena.match.standings import MatchTally, Standings
+from arena.match.worker import Snapshot
 from arena.results.event import Findings
 from arena.screen import style
 from arena.screen.progress import Start
@@ -112,13 +112,13 @@ class EventView(ABC, Generic[Counted]):
         if update.resumed:
             self.resumed, self._resumed_moves = self.stored, self._moves
             return
-        if (update.records or update.glances) and self._playing_since is None:
+        if (update.records or update.snapshots) and self._playing_since is None:
             self._playing_since = self.now
             self.start.end()
         self.workers, self.nodes = max(self.workers, update.workers), update.nodes
         self.news = (self.news, *update.news)[-1]
-        self.boards.add(update.records, update.glances, self.now)
-        looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
+        self.boards.add(update.records, update.snapshots, self.now)
+        looks = {snapshot.pairing.id: (self.now, len(snapshot.moves)) for snapshot in self.boards.snapshots}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
 
     @abstractmethod
@@ -218,35 +218,35 @@ class EventView(ABC, Generic[Counted]):
         left = missing - self.played
         if left <= 0 or self.finished:
             return None
-        far = [self._how_far(glance) for glance in self.boards.glances]
+        far = [self._how_far(snapshot) for snapshot in self.boards.snapshots]
         under_way = min(left, self._at_once(missing)) if far else 0
         work = self.played + under_way * sum(far) / max(1, len(far))
         seconds = None if self.is_starting else seconds_for_rest(self._spent, work, missing)
         return None if seconds is None else max(seconds, self._moves_in_a_row(left) * self._seconds_a_move)
 
-    def _how_far(self, glance: Glance) -> float:
+    def _how_far(self, snapshot: Snapshot) -> float:
         """How much of a game is played, as far as can be told, in [0, 1). Its opening takes no time."""
-        moves = len(glance.moves)
-        made = max(0, moves - len(glance.pairing.opening))
+        moves = len(snapshot.moves)
+        made = max(0, moves - len(snapshot.pairing.opening))
         return made / (made + self._lengths.rest(moves))
 
     def _moves_in_a_row(self, left: int) -> float:
         """The moves of the longest game under way, and where games are left that have no board yet, of one more after
         the game that is over first."""
-        glances = self.boards.glances
-        longest = max((self._lengths.rest(len(glance.moves), len(glances)) for glance in glances), default=0.0)
-        if left <= len(glances):
+        snapshots = self.boards.snapshots
+        longest = max((self._lengths.rest(len(snapshot.moves), len(snapshots)) for snapshot in snapshots), default=0.0)
+        if left <= len(snapshots):
             return longest
-        free = min((self._lengths.rest(len(glance.moves)) for glance in glances), default=0.0)
+        free = min((self._lengths.rest(len(snapshot.moves)) for snapshot in snapshots), default=0.0)
         return max(longest, free + self._lengths.mean)
 
     @property
     def _seconds_a_move(self) -> float:
         """Of the boards under way on which some moves were seen made, each by itself; 0 while there are none."""
         made, spent = 0, 0.0
-        for glance in self.boards.glances:
-            since, before = self._first_looks[glance.pairing.id]
-            moves = len(glance.moves) - before
+        for snapshot in self.boards.snapshots:
+            since, before = self._first_looks[snapshot.pairing.id]
+            moves = len(snapshot.moves) - before
             if moves >= SOME_MOVES:
                 made += moves
                 spent += self.now - since
@@ -274,7 +274,7 @@ HOLD = 1.5
 class Watched:
     """The game that is watched. ``record`` is there once it is over; ``until`` is when another may take its place.
 
-    ``win_rates`` are those of the side that made each move, where it told. ``ownership`` is that of ``Glance``.
+    ``win_rates`` are those of the side that made each move, where it told. ``ownership`` is that of ``Snapshot``.
     ``board`` tells the boards apart on which games are under way at once, from 0.
     """
 
@@ -283,10 +283,10 @@ class Watched:
     win_rates: tuple[float | None, ...]
     ownership: bytes | None = None
     board: int = 0
-    record: Record | None = None
+    record: GameRecord | None = None
     until: float = 0.0
 
-    def ended(self, record: Record, now: float) -> Watched:
+    def ended(self, record: GameRecord, now: float) -> Watched:
         """The same with its end, to be seen for a moment."""
         return replace(self, moves=record.moves, ownership=None, record=record, until=now + HOLD)
 
@@ -296,38 +296,38 @@ class Boards:
 
     def __init__(self) -> None:
         self.watched: Watched | None = None
-        self._glances: dict[str, Glance] = {}  # the last look at each game under way
+        self._snapshots: dict[str, Snapshot] = {}  # the last look at each game under way
         self._boards: dict[str, int] = {}  # the board of each of these
 
     @property
-    def glances(self) -> list[Glance]:
+    def snapshots(self) -> list[Snapshot]:
         """The last look at each game under way."""
-        return list(self._glances.values())
+        return list(self._snapshots.values())
 
     @property
-    def seated(self) -> list[Glance]:
+    def seated(self) -> list[Snapshot]:
         """The same in the order of their boards."""
-        return [self._glances[id] for id in sorted(self._boards, key=self._boards.__getitem__)]
+        return [self._snapshots[id] for id in sorted(self._boards, key=self._boards.__getitem__)]
 
-    def add(self, records: Sequence[Played], glances: Sequence[Glance], now: float) -> None:
+    def add(self, records: Sequence[Played], snapshots: Sequence[Snapshot], now: float) -> None:
         """Take in which games are over, and looks at others, some of which may be over too."""
-        ended = {record.id: record for record in records if isinstance(record, Record)}
-        for glance in glances:
-            self._glances[glance.pairing.id] = glance
+        ended = {record.id: record for record in records if isinstance(record, GameRecord)}
+        for snapshot in snapshots:
+            self._snapshots[snapshot.pairing.id] = snapshot
         for record in records:
-            self._glances.pop(record.id, None)
-        self._seat(self._glances)
-        self._watch(ended, glances, now)
+            self._snapshots.pop(record.id, None)
+        self._seat(self._snapshots)
+        self._watch(ended, snapshots, now)
 
     def _seat(self, games: Iterable[str]) -> None:
-        self._boards = {id: board for id, board in self._boards.items() if id in self._glances}
+        self._boards = {id: board for id, board in self._boards.items() if id in self._snapshots}
         taken = set(self._boards.values())
         free = (board for board in count() if board not in taken)
         for id in games:
             if id not in self._boards:
                 self._boards[id] = next(free)
 
-    def _watch(self, ended: dict[str, Record], glances: Sequence[Glance], now: float) -> None:
+    def _watch(self, ended: dict[str, GameRecord], snapshots: Sequence[Snapshot], now: float) -> None:
         """Stay with one game to its end, and a moment longer; then take the next on this board, or that which was
         looked at last."""
         watched = self.watched
@@ -335,19 +335,19 @@ class Boards:
             id = watched.pairing.id
             if id in ended:
                 self.watched = watched.ended(ended[id], now)
-            elif id in self._glances:
-                self.watched = self._look(self._glances[id])
+            elif id in self._snapshots:
+                self.watched = self._look(self._snapshots[id])
         elif watched is None or now >= watched.until:
             here = [id for id, board in self._boards.items() if watched is not None and board == watched.board]
             if here:
-                self.watched = self._look(self._glances[here[0]])
-            elif glances:
-                seen, record = self._look(glances[-1]), ended.get(glances[-1].pairing.id)
+                self.watched = self._look(self._snapshots[here[0]])
+            elif snapshots:
+                seen, record = self._look(snapshots[-1]), ended.get(snapshots[-1].pairing.id)
                 self.watched = seen if record is None else seen.ended(record, now)
 
-    def _look(self, glance: Glance) -> Watched:
-        board = self._boards.get(glance.pairing.id, 0)
-        return Watched(glance.pairing, glance.moves, glance.win_rates, glance.ownership, board)
+    def _look(self, snapshot: Snapshot) -> Watched:
+        board = self._boards.get(snapshot.pairing.id, 0)
+        return Watched(snapshot.pairing, snapshot.moves, snapshot.win_rates, snapshot.ownership, board)
 
     @property
     def place(self) -> tuple[int, int] | None:
@@ -364,4 +364,4 @@ class Boards:
             here = -1 if self.watched is None else self.watched.board
             index = bisect(boards, here) if step > 0 else bisect(boards, here - 1) - 1
             _, id = games[index % len(games)]
-            self.watched = self._look(self._glances[id])
+            self.watched = self._look(self._snapshots[id])

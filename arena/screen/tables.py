@@ -25,9 +25,9 @@ from arena.screen import style
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena.events.standings import MatchTally
     from arena.go.collection import Statistics
-    from arena.go.record import Record
+    from arena.go.record import GameRecord
+    from arena.match.standings import MatchTally
     from arena.players.registry import Entry
     from arena.ratings import Estimate
     from arena.results.store import Pool
@@ -227,7 +227,7 @@ def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
-def games_table(games: Sequence[tuple[int, Record]], total: int) -> Sheet:
+def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Sheet:
     """Games with their numbers in the order given, out of ``total``."""
     rows = []
     for number, record in games:
@@ -273,8 +273,8 @@ def _counts(counts: Mapping[Any, int], label: Callable[[Any], str]) -> str:
 # --- How long a match takes ---
 
 
-def plan_figures(tally: MatchTally, to_see: float, workers: int) -> list[tuple[str, int, float]]:
-    """The estimated games and seconds for ``to_see`` Elo, from the games in ``tally`` and a number of workers, each
+def plan_figures(tally: MatchTally, precision: float, workers: int) -> list[tuple[str, int, float]]:
+    """The estimated games and seconds for ``precision`` Elo, from the games in ``tally`` and a number of workers, each
     with what is known by then."""
     from arena.ratings import Sprt
     from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
@@ -283,22 +283,22 @@ def plan_figures(tally: MatchTally, to_see: float, workers: int) -> list[tuple[s
     outlook = Outlook.of(counts)
     now = outlook.difference(counts)
     thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
-    test = Sprt(0, to_see)
+    test = Sprt(0, precision)
     asked = [
-        (f"the 95 % interval is ±{to_see:g} Elo", games_for_interval(outlook, to_see)),
-        (f"a true {to_see:+g} Elo is shown, with 95 % chance", games_to_show(outlook, to_see)),
-        (f"--sprt 0 {to_see:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
-        (f"--sprt 0 {to_see:g} ends, if {to_see:+g} Elo are true", sprt_games(outlook, test, to_see)),
-        (f"--sprt 0 {to_see:g} ends, if {now:+.0f} Elo are true, as estimated now", sprt_games(outlook, test, now)),
+        (f"the 95 % interval is ±{precision:g} Elo", games_for_interval(outlook, precision)),
+        (f"a true {precision:+g} Elo is shown, with 95 % chance", games_to_show(outlook, precision)),
+        (f"--sprt 0 {precision:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
+        (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
+        (f"--sprt 0 {precision:g} ends, if {now:+.0f} Elo are true, as estimated now", sprt_games(outlook, test, now)),
     ]
     return [(words, games, games * thought / workers) for words, games in asked]
 
 
-def plan_sheet(tally: MatchTally, to_see: float, workers: int) -> Sheet:
+def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
     """``plan_figures`` as a table."""
     counts = tally.counts
     thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
-    figures = plan_figures(tally, to_see, workers)
+    figures = plan_figures(tally, precision, workers)
     rows = [(words, f"{games:,}", _lasting(seconds)) for words, games, seconds in figures]
     pairs = f", {style.some(counts.games // 2, 'different pair')}"
     note = (

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from arena import RecordError, UserError
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
-from arena.go.record import Record
+from arena.go.record import GameRecord
 from arena.go.remarks import Remark
 from arena.results.analysis import (
     MISTAKE,
@@ -62,7 +62,7 @@ KEYS = (
 )
 """What can be pressed, the longest wording first."""
 
-Evaluate = Callable[[Record], Iterator[Evaluation]]
+Evaluate = Callable[[GameRecord], Iterator[Evaluation]]
 """What a bot thinks of each position of a game, one after the other, as soon as it is known."""
 
 LETTERS = "ABC"
@@ -74,7 +74,7 @@ PATIENCE = 2.0
 # --- A game position by position ---
 
 
-def costs(record: Record, win_rates: Sequence[float | None], by_players: bool = False) -> dict[int, float]:
+def costs(record: GameRecord, win_rates: Sequence[float | None], by_players: bool = False) -> dict[int, float]:
     """What moves cost those who played them, by their numbers, where the win rates (Black's) before and after are
     known. ``by_players`` have each win rate from who has just moved: then a move costs what its player reports less at
     its next move, as two players' win rates can't be compared."""
@@ -86,7 +86,7 @@ def costs(record: Record, win_rates: Sequence[float | None], by_players: bool = 
     return found
 
 
-def ended(record: Record) -> str:
+def ended(record: GameRecord) -> str:
     """How a game ended, in words."""
     outcome = record.outcome
     if outcome is None:
@@ -94,7 +94,7 @@ def ended(record: Record) -> str:
     return f"{result_words(outcome)} ({record.reason})" if record.reason else result_words(outcome)
 
 
-def move_lines(record: Record, start: int, end: int, width: int) -> list[str]:
+def move_lines(record: GameRecord, start: int, end: int, width: int) -> list[str]:
     """The moves after ``start`` up to number ``end`` in columns: ``1 ● E5    2 ○ C3``, as many as fit."""
     size, digits = record.rules.size, len(str(end))
     items = [
@@ -109,7 +109,7 @@ _Position = tuple[np.ndarray, tuple[int, int]]
 """The stones, and the prisoners that Black and White have taken."""
 
 
-def _positions(record: Record) -> list[_Position]:
+def _positions(record: GameRecord) -> list[_Position]:
     """Before the first move, after it, and so on. Raises RecordError."""
     return [(game.board.stones, (game.prisoners(BLACK), game.prisoners(WHITE))) for game in positions(record)]
 
@@ -126,7 +126,7 @@ class Viewer:
 
     def __init__(
         self,
-        record: Record,
+        record: GameRecord,
         remarks: Sequence[Remark] = (),
         *,
         at: int = 0,
@@ -230,7 +230,7 @@ class Viewer:
             self._message = f"The variation can't be shown: {error}."
 
     @property
-    def _varied(self) -> Record:
+    def _varied(self) -> GameRecord:
         """The game with the variation in place of what was played."""
         return replace(self.record, moves=self.record.moves[: self.number - 1] + self.remark.instead)
 
@@ -453,7 +453,7 @@ def print_game(viewer: Viewer, console: Console) -> None:
         console.print(Text(words))
 
 
-def remarks_of_players(record: Record) -> list[Remark]:
+def remarks_of_players(record: GameRecord) -> list[Remark]:
     """What the players of a stored game reported of its positions, none where they reported nothing."""
     remarks = [Remark()] * bool(record.facts)
     for number, fact in enumerate(record.facts, 1):
@@ -474,7 +474,7 @@ def remarks_of_players(record: Record) -> list[Remark]:
 # --- Evaluated while it is looked at ---
 
 
-def remarks_of(record: Record, evaluations: Sequence[Evaluation]) -> list[Remark]:
+def remarks_of(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[Remark]:
     """What a bot's evaluations say, for the positions from the first on that it has evaluated."""
     played = {move.number: move for move in judge(record, evaluations)}
     return [_remark(evaluation, played.get(evaluation.number), record.rules.size) for evaluation in evaluations]
@@ -502,7 +502,7 @@ def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remar
 class Review(Viewer):
     """A game that is stepped through while its evaluations come in."""
 
-    def __init__(self, record: Record, colour: Colour | None = None, *, theme: Theme = DARK):
+    def __init__(self, record: GameRecord, colour: Colour | None = None, *, theme: Theme = DARK):
         """Of whose moves mistakes are told: of one colour, or of both."""
         super().__init__(record, theme=theme, at=len(record.moves), mistakes=[])
         self.colour = colour

@@ -240,9 +240,9 @@ class Evaluator:
         self._require_numbers(logits, given, OWNERSHIP, given.shape[-1] ** 2)
         return np.tanh(logits / 2)
 
-    def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[tuple[np.ndarray, float, np.ndarray | None]]:
+    def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[tuple[np.ndarray, float, np.ndarray | None]]:
         """What the net says of each of these positions, which are of one size, under a symmetry: the fields of a
-        ``Glance``. Raises CheckpointError."""
+        ``RawNN``. Raises CheckpointError."""
         planes = encode_games(self.encoder, games, symmetry)
         table = symmetry_table(games[0].rules.size)[symmetry]
         logits, win_rates = self.evaluate(planes)

@@ -28,11 +28,11 @@ from stored_events import earlier_wins, games_of, player, store_event
 
 from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
-from arena.events.schedule import Gate, Match, Terms, Tournament
 from arena.go.collection import read_path
 from arena.go.game import Game, Rules
 from arena.go.record import read_sgf
 from arena.gtp.server import Server
+from arena.match.schedule import Gate, Match, Terms, Tournament
 from arena.players.registry import Registry
 from arena.ratings import Sprt
 from arena.results.league import player_ratings

@@ -16,10 +16,10 @@ import msgspec
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.settings import conceal
-from arena.events.openings import Drawn, Opening
-from arena.events.standings import PEOPLE, Standings
 from arena.go.game import Rules
 from arena.go.record import Played
+from arena.match.openings import Drawn, Opening
+from arena.match.standings import PEOPLE, Standings
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 
@@ -370,6 +370,6 @@ def _players(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _kinds() -> dict[str, type[Any]]:
-    from arena.events.ladder import Ladder  # which plans with what is in this file
+    from arena.match.ladder import Ladder  # which plans with what is in this file
 
     return {"match": Match, "tournament": Tournament, "ladder": Ladder}

@@ -9,8 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 from arena.contract.guard import children
-from arena.events.worker import go_on_without_parent, leave_to_the_parent  # its imports are what workers need
 from arena.go.jit import wake
+from arena.match.worker import go_on_without_parent, leave_to_the_parent  # its imports are what workers need
 
 
 def _wake_workers(parent: int, *_: object) -> None:

@@ -14,11 +14,11 @@ from time import monotonic
 from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
-from arena.events.crew import Crew, Players, Progress, signals_later
-from arena.events.ladder import Ladder
-from arena.events.schedule import Event, Pairing
-from arena.events.worker import Glance, Job
-from arena.go.record import Played, Record
+from arena.go.record import GameRecord, Played
+from arena.match.crew import Crew, Players, Progress, signals_later
+from arena.match.ladder import Ladder
+from arena.match.schedule import Event, Pairing
+from arena.match.worker import Job, Snapshot
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -37,7 +37,7 @@ class Update:
 
     records: Sequence[Played] = ()
     resumed: bool = False
-    glances: Sequence[Glance] = ()
+    snapshots: Sequence[Snapshot] = ()
     workers: int = 0
     waiting: int = 0
     nodes: Mapping[str, float] | None = None
@@ -69,13 +69,13 @@ class Control:
 class RecordStore(Protocol):
     """Where games are kept: a ``Store``, or something that keeps them as safely."""
 
-    def append(self, records: Sequence[Record], patience: float) -> None:
+    def append(self, records: Sequence[GameRecord], patience: float) -> None:
         """Make games durable. Raises StoreBusy when another program prevents it for ``patience`` seconds."""
 
     def check_place(self) -> None:
         """Raises StoreError when the file was moved or deleted."""
 
-    def scores(self, *, event: str) -> Iterator[Sequence[Played]]: ...
+    def game_summaries(self, *, event: str) -> Iterator[Sequence[Played]]: ...
 
 
 def play_event(
@@ -83,7 +83,7 @@ def play_event(
     store: RecordStore,
     workers: int | Players,
     control: Control | None = None,
-    play_person: Callable[[Pairing], Record] | None = None,
+    play_person: Callable[[Pairing], GameRecord] | None = None,
 ) -> Generator[Update, None, None]:
     """Play the games that ``store`` lacks, yielding an update several times a second until all are durable.
 
@@ -112,7 +112,7 @@ class _Run:
         self._identities = {name: entry.identity for name, entry in event.players.items()}
         self._played: list[Played] = []  # of a ladder, which plans by them
         self._standings = event.standings()
-        self._finished: list[Record] = []  # not durable yet
+        self._finished: list[GameRecord] = []  # not durable yet
         self._is_paused = False
         self._finish_by: float | None = None
         self._people = {name for name, entry in event.players.items() if entry.is_person}
@@ -121,7 +121,7 @@ class _Run:
         """Updates with the games of earlier runs that belong to the event as it is planned now."""
         is_planned = _membership(self._event, self._store)
         is_new = True
-        for games in self._store.scores(event=self._event.event):
+        for games in self._store.game_summaries(event=self._event.event):
             if known := [game for game in games if is_planned(game.id)]:
                 is_new = False
                 self._count(known)
@@ -129,7 +129,7 @@ class _Run:
         if is_new:
             yield Update(resumed=True)
 
-    def play(self, crew: Players, play_person: Callable[[Pairing], Record] | None) -> Generator[Update, None, None]:
+    def play(self, crew: Players, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
         """Play what can be planned, the games of bots first, until no more is planned, or someone asks for the end."""
         while not self._standings.is_decided and (missing := self._missing()):
             with_people = [pairing for pairing in missing if {pairing.black, pairing.white} & self._people]
@@ -149,16 +149,16 @@ class _Run:
 
     def _play_bots(self, crew: Players) -> Generator[Update, None, None]:
         updated = monotonic()
-        glances: dict[str, Glance] = {}
+        snapshots: dict[str, Snapshot] = {}
         try:
             while (crew.is_busy or self._finished) and not self._is_finished():
                 self._obey(crew)
                 progress = crew.poll(TICK / 2)
                 self._finished += progress.records
-                glances |= {glance.pairing.id: glance for glance in progress.glances}
+                snapshots |= {snapshot.pairing.id: snapshot for snapshot in progress.snapshots}
                 if monotonic() - updated >= TICK or not crew.is_busy or progress.news:
-                    yield self._update(progress, tuple(glances.values()))
-                    glances.clear()
+                    yield self._update(progress, tuple(snapshots.values()))
+                    snapshots.clear()
                     updated = monotonic()
             if self._finish_by is not None:
                 self._finished += crew.stop()
@@ -180,10 +180,10 @@ class _Run:
             self._finish_by = monotonic() + FINISH
             crew.finish()
 
-    def _update(self, progress: Progress, glances: Sequence[Glance]) -> Update:
+    def _update(self, progress: Progress, snapshots: Sequence[Snapshot]) -> Update:
         records = self._append(TICK)
         waiting = len(self._finished)
-        return Update(records, False, glances, progress.workers, waiting, progress.nodes, progress.news)
+        return Update(records, False, snapshots, progress.workers, waiting, progress.nodes, progress.news)
 
     def _end(self, crew: Players) -> None:
         """Stop the crew and store what it had finished. Raises Unstored where that is not possible."""
@@ -193,7 +193,7 @@ class _Run:
             if self._finished and not self._standings.is_decided and not isinstance(sys.exception(), UserError):
                 raise Unstored(len(self._finished))
 
-    def _append(self, patience: float) -> tuple[Record, ...]:
+    def _append(self, patience: float) -> tuple[GameRecord, ...]:
         """Store the finished games in one transaction, and return them; none while another program holds the store."""
         self._store.check_place()
         with signals_later():  # a game that is in the store is no longer in the list
@@ -226,5 +226,5 @@ def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:
     if isinstance(event, Ladder):
         round_of = event.round_finder()
         return lambda id: round_of(id) > 0
-    played = chain.from_iterable(store.scores(event=event.event)) if event.standings().tests else ()
+    played = chain.from_iterable(store.game_summaries(event=event.event)) if event.standings().tests else ()
     return {pairing.id for pairing in event.pairings(played)}.__contains__

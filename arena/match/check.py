@@ -21,10 +21,15 @@ from arena import BotFault, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.events.crew import exit_words
-from arena.events.room import Room, Turn
-from arena.events.schedule import Pairing
-from arena.events.worker import (
+from arena.files import scratch
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.jit import while_compiling
+from arena.go.moves import gtp_from_move, pass_move
+from arena.go.record import UNKNOWN
+from arena.match.crew import exit_words
+from arena.match.game_loop import GameLoop, Turn
+from arena.match.schedule import Pairing
+from arena.match.worker import (
     end_with_parent,
     leave_safe_path,
     leave_to_the_parent,
@@ -34,11 +39,6 @@ from arena.events.worker import (
     warm_up,
     warm_up_seconds,
 )
-from arena.files import scratch
-from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.jit import while_compiling
-from arena.go.moves import gtp_from_move, pass_move
-from arena.go.record import UNKNOWN
 from arena.players.registry import Entry
 from bots.gtp import GtpBot, Refusal
 
@@ -225,21 +225,21 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
             longest = min(turn.allowed, _longest_move(entry.limits)) if turn.is_charged else turn.allowed
             report(Begun("moves", longest + PATIENCE))
 
-    room = Room({entry.name: bot}, rules, {entry.name: entry.limits}, OFF, note)
-    room.seat(Pairing("check/00001", 0, entry.name, entry.name, (), seed=1))
-    over = [record for _ in range(PLIES) for record in room.play_round()]
-    moves = over[0].moves if over else room.tables[0].game.moves
+    loop = GameLoop({entry.name: bot}, rules, {entry.name: entry.limits}, OFF, note)
+    loop.start_game(Pairing("check/00001", 0, entry.name, entry.name, (), seed=1))
+    over = [record for _ in range(PLIES) for record in loop.play_round()]
+    moves = over[0].moves if over else loop.live_games[0].game.moves
     chosen = len(moves)
     if not over:
-        table = room.tables[0]
-        table.game.play(pass_move(rules.size))
-        table.facts.append(UNKNOWN)
-        over = list(room.play_round())
+        live = loop.live_games[0]
+        live.game.play(pass_move(rules.size))
+        live.facts.append(UNKNOWN)
+        over = list(loop.play_round())
     outcome = over[0].outcome if over else None
     if outcome is not None and outcome.ending.is_forfeit:
         lost = over[0]
         reason = lost.reason.removeprefix(f"{entry.name}: ")
-        report(Finding("moves", Verdict.FAILED, reason, "" if entry.bot_kind.external else lost.dossier))
+        report(Finding("moves", Verdict.FAILED, reason, "" if entry.bot_kind.external else lost.fault_details))
         return
     words = f"{chosen} legal ones, {fmean(times):.2f} s each, {max(times):.2f} s the slowest"
     if outcome is not None and outcome.ending is Ending.RESIGN:

@@ -11,20 +11,20 @@ from played import SIZES, console_of, entry, match_of, output_of, record_of
 
 from arena import StoreError
 from arena.contract.code import Player
-from arena.events.schedule import Match, Terms
 from arena.go.game import Ending
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.schedule import Match, Terms
 from arena.results.store import Event, Store
-from arena.screen.game import show_dossier
+from arena.screen.game import show_details
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"
 TRACEBACK = "Traceback (most recent call last):\n  line 1\x07 é\nRuntimeError: no idea"
 
 
-def crash(number: int = 1) -> Record:
+def crash(number: int = 1) -> GameRecord:
     """A game that sl lost by a fault."""
-    return replace(record_of(MATCH, number, "alphago", Ending.CRASH, REASON), dossier=TRACEBACK)
+    return replace(record_of(MATCH, number, "alphago", Ending.CRASH, REASON), fault_details=TRACEBACK)
 
 
 @pytest.fixture
@@ -44,11 +44,11 @@ def test_only_games_that_a_fault_ended_are_forfeits(store: Store) -> None:
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_a_dossier_tells_who_why_where_and_how_to_see_it_again(width: int, height: int, encoding: str) -> None:
+def test_the_details_tell_who_why_where_and_how_to_see_it_again(width: int, height: int, encoding: str) -> None:
     record, player = crash(), entry("sl")
     players = {player.identity: Player(player.identity, "sl", "policy", json.dumps({"temperature": 0.5}), "4b86c7a8ff")}
     console = console_of(width, height, terminal=False, encoding=encoding)
-    show_dossier(record, players, f"arena show {record.id} --replay", console)
+    show_details(record, players, f"arena show {record.id} --replay", console)
     shown = output_of(console)
     assert f"sl forfeited game {record.id} at move {len(record.moves) + 1}: crash" in shown
     assert REASON in shown and f"arena show {record.id} --replay" in shown
@@ -59,7 +59,7 @@ def test_a_dossier_tells_who_why_where_and_how_to_see_it_again(width: int, heigh
 
 def test_a_game_without_a_fault_says_so() -> None:
     console = console_of(80, 24, terminal=False)
-    show_dossier(record_of(MATCH, 0, "sl"), {}, "arena show 1 --replay", console)
+    show_details(record_of(MATCH, 0, "sl"), {}, "arena show 1 --replay", console)
     assert "ended without a fault: W+2.5 after 24 moves" in output_of(console)
 
 
@@ -67,7 +67,7 @@ def test_a_forfeit_on_an_empty_board_is_shown() -> None:
     bare = Match(entry("a"), entry("b"), Terms(MATCH.terms.rules, plies=0), 2)
     record = replace(record_of(bare, 0, "a", Ending.TIME, "b: late"), moves=(), opening=0)
     console = console_of(80, 24, terminal=False)
-    show_dossier(record, {}, "arena show 1 --replay", console)
+    show_details(record, {}, "arena show 1 --replay", console)
     shown = output_of(console)
     assert (
         "at move 1: time" in shown and "after 0 moves; ● a to play" in shown and "Only the reason was recorded" in shown
@@ -94,9 +94,9 @@ def test_dossiers_on_the_command_line(store: Store, tmp_path: Path) -> None:
     assert listed.returncode == 0 and "1 game." in listed.stdout
     assert "crash" in listed.stdout
     assert "no such games" in arena("games", "--ending", "forfeit", "--player", "nobody", folder=tmp_path).stdout
-    for given in (("show", "2"), ("show", "2", "--dossier")):
+    for given in (("show", "2"), ("show", "2", "--details")):
         shown = arena(*given, folder=tmp_path)
         assert "sl forfeited" in shown.stdout and f"arena show {crash().id} --replay" in shown.stdout
     assert "forfeited" not in arena("show", "2", "--move", "1", folder=tmp_path).stdout
-    assert "ended without a fault" in arena("show", "1", "--dossier", folder=tmp_path).stdout
-    refused(arena("show", "99", "--dossier", folder=tmp_path), "no game '99'", "arena games")
+    assert "ended without a fault" in arena("show", "1", "--details", folder=tmp_path).stdout
+    refused(arena("show", "99", "--details", folder=tmp_path), "no game '99'", "arena games")

@@ -14,7 +14,7 @@ from arena import ConfigError, IllegalMove
 from arena.go.collection import Refusal, read_path
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, SYMMETRIES, Move, apply_symmetry, symmetry_table
-from arena.go.record import Record
+from arena.go.record import GameRecord
 
 Opening = tuple[Move, ...]
 
@@ -220,7 +220,7 @@ def position_of(game: Game) -> bytes:
     return bytes([len(game.moves) % 2]) + form
 
 
-def _opened(item: Record | Refusal, rules: Rules, plies: int | None) -> Game:
+def _opened(item: GameRecord | Refusal, rules: Rules, plies: int | None) -> Game:
     """The opening of a game on the board. Raises ConfigError, in a word or two, when it is none."""
     if isinstance(item, Refusal):
         raise ConfigError(item.reason)

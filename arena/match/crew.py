@@ -18,14 +18,17 @@ from time import monotonic
 from typing import Any, Protocol, Self
 
 from arena import UserError
-from arena.events.room import DEATHS, lost_record
-from arena.events.schedule import Pairing
-from arena.events.worker import (
+from arena.files import allow_open_files, scratch
+from arena.go.game import Ending
+from arena.go.record import GameRecord
+from arena.match.game_loop import DEATHS, lost_record
+from arena.match.schedule import Pairing
+from arena.match.worker import (
     PAUSE,
     RESUME,
-    Glance,
     Job,
     Message,
+    Snapshot,
     Unfinished,
     safe_path,
     shared_size,
@@ -34,9 +37,6 @@ from arena.events.worker import (
     start_method,
     work,
 )
-from arena.files import allow_open_files, scratch
-from arena.go.game import Ending
-from arena.go.record import Record
 
 STARTUP = 300.0
 """Seconds that a worker may take to build its players, compiling included."""
@@ -81,8 +81,8 @@ class Progress:
     lines about them for the user.
     """
 
-    records: Sequence[Record] = ()
-    glances: Sequence[Glance] = ()
+    records: Sequence[GameRecord] = ()
+    snapshots: Sequence[Snapshot] = ()
     workers: int = 0
     nodes: Mapping[str, float] | None = None
     news: Sequence[str] = ()
@@ -111,7 +111,7 @@ class Players(Protocol):
     def finish(self) -> None:
         """Begin no further game."""
 
-    def stop(self) -> list[Record]:
+    def stop(self) -> list[GameRecord]:
         """End all workers; returns the games that were over and not yet reported."""
 
 
@@ -188,7 +188,7 @@ class WorkerProcess:
         with suppress(EOFError, OSError):
             while self.connection.poll():
                 message = self.connection.recv()
-                if isinstance(message, Record):
+                if isinstance(message, GameRecord):
                     del self.games[message.id]
                 yield message
 
@@ -238,7 +238,7 @@ class Crew:
         self._deaths: dict[str, tuple[int, int]] = {}  # at which move a game's workers died last, and how often there
         self._workers: list[WorkerProcess] = []
         self._started = 0
-        self._finished: list[Record] = []
+        self._finished: list[GameRecord] = []
         self._has_started = False  # any worker
         self._failed_starts = self._failed_launches = 0
         self._records, self._since = 0, monotonic()
@@ -287,17 +287,17 @@ class Crew:
         self._is_finishing = True
 
     def poll(self, seconds: float) -> Progress:
-        glances = {}
+        snapshots = {}
         by_connection = {worker.connection: worker for worker in self._workers}
         for connection in wait(list(by_connection), seconds):
-            for glance in self._receive(by_connection[connection]):  # type: ignore[index]
-                glances[glance.pairing.id] = glance
+            for snapshot in self._receive(by_connection[connection]):  # type: ignore[index]
+                snapshots[snapshot.pairing.id] = snapshot
         self._replace_dead_workers()
         self._assign_games()
         records, self._finished = self._finished, []
-        return Progress(records, [*glances.values()], len(self._workers))
+        return Progress(records, [*snapshots.values()], len(self._workers))
 
-    def stop(self) -> list[Record]:
+    def stop(self) -> list[GameRecord]:
         with signals_later():
             for worker in self._workers:
                 if worker.is_ready and not worker.games:
@@ -315,14 +315,14 @@ class Crew:
             records, self._finished = self._finished, []
             return records
 
-    def _receive(self, worker: WorkerProcess) -> Iterator[Glance]:
+    def _receive(self, worker: WorkerProcess) -> Iterator[Snapshot]:
         """Take a worker's messages; yields the boards. Raises the UserError of one that can't build its bots."""
         for message in worker.receive():
             if isinstance(message, UserError):
                 raise message
-            if isinstance(message, Glance):
+            if isinstance(message, Snapshot):
                 yield message
-            elif isinstance(message, Record):
+            elif isinstance(message, GameRecord):
                 self._finished.append(message)
                 self._records += 1
             else:

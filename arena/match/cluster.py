@@ -32,13 +32,13 @@ from arena import ConfigError, UserError, __version__, files
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.code import SENT, code_of
 from arena.contract.finding import Finding, Verdict
-from arena.events.crew import Crew, Progress
-from arena.events.probe import family, probe
-from arena.events.schedule import Pairing
-from arena.events.worker import CARDS, Glance, Job
 from arena.files import reason, scratch
 from arena.go.game import Rules
-from arena.go.record import Record
+from arena.go.record import GameRecord
+from arena.match.check import family, probe
+from arena.match.crew import Crew, Progress
+from arena.match.schedule import Pairing
+from arena.match.worker import CARDS, Job, Snapshot
 from arena.players.registry import Entry
 
 LOCAL, AUTO = "local", "auto"
@@ -175,16 +175,16 @@ class Node:
         cards = os.environ.get(CARDS, "").split(",") if any(entry.gpus for entry in players.values()) else []
         with Crew(replace(job, players=players), workers, cards) as crew:
             reported = 0.0
-            glances: dict[str, Glance] = {}
+            snapshots: dict[str, Snapshot] = {}
             while not self._is_closed:
                 while self._inbox:
                     crew.add([self._inbox.popleft()])
                 crew.pause(self._is_paused)
                 progress = crew.poll(REPORT / 5)
-                glances |= {glance.pairing.id: glance for glance in progress.glances}
+                snapshots |= {snapshot.pairing.id: snapshot for snapshot in progress.snapshots}
                 if progress.records or monotonic() - reported > REPORT:
-                    yield replace(progress, glances=tuple(glances.values()))
-                    glances.clear()
+                    yield replace(progress, snapshots=tuple(snapshots.values()))
+                    snapshots.clear()
                     reported = monotonic()
             yield Progress(crew.stop())
 
@@ -287,7 +287,7 @@ class Cluster:
         self._job = Job(self._players, rules, adjudication, 1)
         self._boards = min((entry.bot_kind.boards for entry in players.values()), default=1)
         self._checks_only = checks_only
-        self._to_ship = {name: paths for entry in players.values() for name, paths in entry.luggage().items()}
+        self._to_ship = {name: paths for entry in players.values() for name, paths in entry.files_to_ship().items()}
         self._shipped: dict[str, Any] = {}  # references in Ray's object store
         self._gpus = min(1.0, sum(entry.gpus for entry in players.values()))  # of a worker
         self._address, self._workers = address, workers
@@ -384,19 +384,19 @@ class Cluster:
         self._wait(seconds)
         peers = list(self.peers.values())
         records = [record for peer in peers for record in peer.last.records]
-        glances = [glance for peer in peers for glance in peer.last.glances]
+        snapshots = [snapshot for peer in peers for snapshot in peer.last.snapshots]
         for peer in peers:
-            peer.last = replace(peer.last, records=(), glances=())
+            peer.last = replace(peer.last, records=(), snapshots=())
         workers = sum(peer.last.workers for peer in self._present)
         rates = {peer.name: peer.rate for peer in self._present if peer.is_ready}
-        return Progress(records, glances, workers, rates, self.news())
+        return Progress(records, snapshots, workers, rates, self.news())
 
     def news(self) -> list[str]:
         """Lines about nodes for the user, each once."""
         news, self._news = self._news, []
         return news
 
-    def stop(self) -> list[Record]:
+    def stop(self) -> list[GameRecord]:
         """Close every node and take what it had finished."""
         for peer in self._present:
             self._tell(peer, "close")
@@ -446,7 +446,7 @@ class Cluster:
         peer.last = replace(
             progress,
             records=(*peer.last.records, *progress.records),
-            glances=(*peer.last.glances, *progress.glances),
+            snapshots=(*peer.last.snapshots, *progress.snapshots),
         )
 
     # --- Nodes ---

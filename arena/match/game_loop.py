@@ -20,10 +20,10 @@ from arena import BotKilled, BotTimeout, IllegalMove
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Bot, Decision, Limits, fault_words
 from arena.contract.clock import Clock
-from arena.events.schedule import Pairing
 from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move
-from arena.go.record import UNKNOWN, Fact, Record
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.match.schedule import Pairing
 
 DEATHS = 3
 """How often a bot may be ended by a signal at one position before it forfeits. Until then it is built again and asked
@@ -34,7 +34,7 @@ ROUNDING = 1e-3
 
 
 @dataclass(slots=True)
-class Table:
+class LiveGame:
     """A game under way between two named players.
 
     ``clocks`` are of the sides that play on one. ``facts`` has one for each move; ``ownership`` is the last that a bot
@@ -47,11 +47,11 @@ class Table:
     game: Game
     clocks: dict[Colour, Clock] = field(default_factory=dict)
     seconds: dict[Colour, float] = field(default_factory=lambda: {colour: 0.0 for colour in Colour})
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[MoveStats] = field(default_factory=list)
     ownership: bytes | None = None
     adjudged: Colour | None = None
     reason: str = ""
-    dossier: str = ""
+    fault_details: str = ""
     deaths: int = 0
     spent: float = 0.0
     copies: dict[str, GameCopy] = field(default_factory=dict)
@@ -82,12 +82,12 @@ class Turn(NamedTuple):
     the bot's time. Only a bot with a ``choose_all`` of its own gets several tables."""
 
     player: str
-    tables: tuple[Table, ...]
+    live_games: tuple[LiveGame, ...]
     allowed: float
     is_charged: bool = True
 
 
-class Room:
+class GameLoop:
     """Two or more bots and the tables they play at, by one set of rules; each bot has its own limits.
 
     A bot with a ``choose_all`` of its own, and without a clock, is given several boards in a call: one at first, then
@@ -107,10 +107,10 @@ class Room:
         limits: Mapping[str, Limits],
         adjudication: Adjudication = OFF,
         on_turn: Callable[[Turn | None], None] = lambda turn: None,
-        on_move: Callable[[Table], None] = lambda table: None,
+        on_move: Callable[[LiveGame], None] = lambda live: None,
         now: Callable[[], float] = perf_counter,
     ):
-        self.tables: list[Table] = []
+        self.live_games: list[LiveGame] = []
         self._players = players
         self._rules = rules
         self._limits = limits
@@ -124,157 +124,157 @@ class Room:
         self._prepares = {name: type(bot).prepare is not Bot.prepare for name, bot in players.items()}
         self._allowed = {name: limits[name].allowed_for(1) for name in players}
 
-    def seat(self, pairing: Pairing, played: Sequence[tuple[Move, Fact]] = (), seconds: float = 0.0) -> None:
+    def start_game(self, pairing: Pairing, played: Sequence[tuple[Move, MoveStats]] = (), seconds: float = 0.0) -> None:
         """Begin a game: its opening is on the board. One that was under way elsewhere goes on behind the moves
         ``played`` after the opening; the side to move has
         thought for ``seconds`` already."""
-        table = Table(pairing, _opened(pairing, self._rules), facts=[UNKNOWN] * len(pairing.opening))
+        live = LiveGame(pairing, _opened(pairing, self._rules), facts=[UNKNOWN] * len(pairing.opening))
         for colour in Colour:
-            clock = self._limits[table.player(colour)].start_clock()
+            clock = self._limits[live.player(colour)].start_clock()
             if clock is not None:
-                table.clocks[colour] = clock
-        self.tables.append(table)
+                live.clocks[colour] = clock
+        self.live_games.append(live)
         for move, fact in played:
             decision = Decision(move, fact.win_rate, fact.visits, score=fact.score)
-            self._carry_out(table, decision, fact.seconds or 0.0)
+            self._carry_out(live, decision, fact.seconds or 0.0)
         if seconds:
-            self._spend(table, seconds)
+            self._spend(live, seconds)
 
-    def play_round(self) -> Iterator[Record]:
+    def play_round(self) -> Iterator[GameRecord]:
         """Let every player decide once at all the tables where it is on the move; yields the games that end."""
         for name in self._players:
-            tables = [table for table in self.tables if table.on_move == name]
-            if tables:
-                done, playing = 0, [table for table in tables if not table.game.is_over]
+            live_games = [live for live in self.live_games if live.on_move == name]
+            if live_games:
+                done, playing = 0, [live for live in live_games if not live.game.is_over]
                 while done < len(playing):
                     called = playing[done : done + (self._boards[name] if self._takes_many[name] else 1)]
                     done += len(called)
                     if self._prepares[name]:
-                        called = [table for table in called if self._prepare(name, table)]
+                        called = [live for live in called if self._prepare(name, live)]
                     if called:
                         self._take_turns(name, called)
                 self._on_turn(None)
-                for table in tables:
-                    if table.game.is_over:
-                        self.tables.remove(table)
-                        yield _record(table)
+                for live in live_games:
+                    if live.game.is_over:
+                        self.live_games.remove(live)
+                        yield _record(live)
 
-    def _prepare(self, name: str, table: Table) -> bool:
+    def _prepare(self, name: str, live: LiveGame) -> bool:
         """Have a bot make ready, outside its clock, and tell whether it is. One that can't forfeits."""
         bot = self._players[name]
-        self._on_turn(Turn(name, (table,), bot.startup, is_charged=False))
+        self._on_turn(Turn(name, (live,), bot.startup, is_charged=False))
         try:
-            bot.prepare(table.copy_for(name), self._limits[name])
+            bot.prepare(live.copy_for(name), self._limits[name])
         except Exception as error:  # as in _take_turns
-            if not _may_go_on(table, error):
-                _forfeit(table, error)
+            if not _may_go_on(live, error):
+                _forfeit(live, error)
             return False
         return True
 
-    def _take_turns(self, name: str, tables: Sequence[Table]) -> None:
+    def _take_turns(self, name: str, live_games: Sequence[LiveGame]) -> None:
         """Have a bot decide at these tables in one call, one table where there is a clock."""
-        limits, table = self._limits[name], tables[0]
+        limits, live = self._limits[name], live_games[0]
         allowed = self._allowed[name]
-        if clock := table.clocks.get(table.game.to_play):
-            limits = limits.at(clock, self._rules.size, len(table.game.moves), table.spent)
+        if clock := live.clocks.get(live.game.to_play):
+            limits = limits.at(clock, self._rules.size, len(live.game.moves), live.spent)
             allowed = limits.allowed
-        elif len(tables) > 1:
-            allowed = limits.allowed_for(len(tables))
-        self._on_turn(Turn(name, tuple(tables), allowed))
+        elif len(live_games) > 1:
+            allowed = limits.allowed_for(len(live_games))
+        self._on_turn(Turn(name, tuple(live_games), allowed))
         decisions: Sequence[Decision] = ()
         fault: Exception | None = None
         start = self._now()
         try:
             if self._takes_many[name]:
-                decisions = self._players[name].choose_all([table.copy_for(name) for table in tables], limits)
-                if len(decisions) != len(tables):
-                    raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
+                decisions = self._players[name].choose_all([live.copy_for(name) for live in live_games], limits)
+                if len(decisions) != len(live_games):
+                    raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(live_games)} games")
             else:
-                decisions = (self._players[name].choose(table.copy_for(name), limits),)
+                decisions = (self._players[name].choose(live.copy_for(name), limits),)
             for decision in decisions:
                 check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
         seconds = self._now() - start
-        if len(tables) > 1 and (fault is not None or seconds > allowed):
+        if len(live_games) > 1 and (fault is not None or seconds > allowed):
             if fault is None:
                 self._boards[name] = 1
-            for table in tables:  # find out which game is to blame
-                self._take_turns(name, [table])
+            for live in live_games:  # find out which game is to blame
+                self._take_turns(name, [live])
         elif fault is not None:
-            self._fail(table, fault, seconds)
+            self._fail(live, fault, seconds)
         else:
             if self._takes_many[name]:
-                least = len(tables) * (limits.seconds or 0.0)
+                least = len(live_games) * (limits.seconds or 0.0)
                 if seconds - least <= (allowed - least) / 4:
-                    self._boards[name] = max(self._boards[name], 2 * len(tables))
-            for table, decision in zip(tables, decisions, strict=True):
-                self._carry_out(table, decision, seconds / len(tables))
+                    self._boards[name] = max(self._boards[name], 2 * len(live_games))
+            for live, decision in zip(live_games, decisions, strict=True):
+                self._carry_out(live, decision, seconds / len(live_games))
 
-    def _fail(self, table: Table, fault: Exception, seconds: float) -> None:
+    def _fail(self, live: LiveGame, fault: Exception, seconds: float) -> None:
         """End a game by a fault, unless the bot may be asked again; the call took this many seconds."""
-        self._spend(table, seconds, fault)
-        if not table.game.is_over and not _may_go_on(table, fault):
-            _forfeit(table, fault)
+        self._spend(live, seconds, fault)
+        if not live.game.is_over and not _may_go_on(live, fault):
+            _forfeit(live, fault)
 
-    def _spend(self, table: Table, seconds: float, fault: Exception | None = None) -> None:
+    def _spend(self, live: LiveGame, seconds: float, fault: Exception | None = None) -> None:
         """Charge a call that gave no decision, which may end the game."""
-        table.seconds[table.game.to_play] += seconds
-        table.spent += seconds
-        if (fault is None or isinstance(fault, BotTimeout | BotKilled)) and (late := self._late(table, table.spent)):
+        live.seconds[live.game.to_play] += seconds
+        live.spent += seconds
+        if (fault is None or isinstance(fault, BotTimeout | BotKilled)) and (late := self._late(live, live.spent)):
             late.__cause__ = fault
-            _forfeit(table, late)
+            _forfeit(live, late)
 
-    def _carry_out(self, table: Table, decision: Decision, seconds: float) -> None:
+    def _carry_out(self, live: LiveGame, decision: Decision, seconds: float) -> None:
         """Play what a bot decided, or make its forfeit of it."""
-        game = table.game
+        game = live.game
         colour = game.to_play
-        table.seconds[colour] += seconds
-        seconds += table.spent
-        if late := self._late(table, seconds):
-            _forfeit(table, late)
+        live.seconds[colour] += seconds
+        seconds += live.spent
+        if late := self._late(live, seconds):
+            _forfeit(live, late)
             return
-        if colour in table.clocks:
-            table.clocks[colour].spend(seconds)
+        if colour in live.clocks:
+            live.clocks[colour].spend(seconds)
         try:
             if decision.move is None:
                 game.resign(colour)
                 return
             game.play(decision.move)
         except IllegalMove as error:
-            table.reason = f"{table.on_move}: illegal move {len(game.moves) + 1}: {error}"
+            live.reason = f"{live.on_move}: illegal move {len(game.moves) + 1}: {error}"
             game.end(Outcome(colour.opponent, Ending.ILLEGAL))
             return
-        table.deaths, table.spent = 0, 0.0
-        table.facts.append(_fact(decision, seconds))
+        live.deaths, live.spent = 0, 0.0
+        live.facts.append(_fact(decision, seconds))
         if decision.ownership is not None:
             black = decision.ownership if colour is BLACK else -decision.ownership
-            table.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
-        if decision.win_rate is not None and table.adjudged is None and not game.is_over:
-            self._adjudicate(table)
-        self._on_move(table)
+            live.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
+        if decision.win_rate is not None and live.adjudged is None and not game.is_over:
+            self._adjudicate(live)
+        self._on_move(live)
 
-    def _late(self, table: Table, seconds: float) -> BotTimeout | None:
+    def _late(self, live: LiveGame, seconds: float) -> BotTimeout | None:
         """The error for a move that took too many seconds; None if it was in time."""
-        name = table.on_move
+        name = live.on_move
         allowed = self._allowed[name]
-        clock = table.clocks.get(table.game.to_play)
+        clock = live.clocks.get(live.game.to_play)
         if clock and seconds > clock.available + clock.allowance:
             return BotTimeout(f"out of time: {clock.overrun(seconds)}")
         if seconds > allowed:
             return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {allowed:g} s")
         return None
 
-    def _adjudicate(self, table: Table) -> None:
+    def _adjudicate(self, live: LiveGame) -> None:
         """End a game that a side has lost by what the bots think of it, but for those that are played on."""
-        pairing, opening = table.pairing, len(table.pairing.opening)
-        verdict = self._adjudication.verdict(table.win_rates[opening:], WHITE if opening % 2 else BLACK)
+        pairing, opening = live.pairing, len(live.pairing.opening)
+        verdict = self._adjudication.verdict(live.win_rates[opening:], WHITE if opening % 2 else BLACK)
         if verdict is None:
             return
-        table.adjudged = verdict.loser.opponent
+        live.adjudged = verdict.loser.opponent
         if not self._adjudication.plays_on(pairing.seed):
-            table.reason = self._adjudication.reason(verdict, table.player(verdict.loser))
-            table.game.end(Outcome(table.adjudged, Ending.ADJUDICATED))
+            live.reason = self._adjudication.reason(verdict, live.player(verdict.loser))
+            live.game.end(Outcome(live.adjudged, Ending.ADJUDICATED))
 
 
 def _takes_many(bot: Bot) -> bool:
@@ -302,9 +302,9 @@ def check_decision(decision: Decision, size: int) -> None:
         _check_ownership(decision.ownership, size)
 
 
-def _fact(decision: Decision, seconds: float) -> Fact:
+def _fact(decision: Decision, seconds: float) -> MoveStats:
     rate, score, visits = decision.win_rate, decision.score, decision.visits
-    return Fact(
+    return MoveStats(
         None if rate is None else float(rate),
         None if score is None or not isfinite(score) else float(score),
         None if visits is None or not isfinite(visits) else int(visits),
@@ -321,19 +321,19 @@ def _check_ownership(ownership: object, size: int) -> None:
         raise TypeError("ownership goes from -1 to 1")
 
 
-def _may_go_on(table: Table, fault: Exception) -> bool:
+def _may_go_on(live: LiveGame, fault: Exception) -> bool:
     """Whether a bot that was ended by a signal is asked again at this position."""
     if not isinstance(fault, BotKilled):
         return False
-    table.deaths += 1
-    return table.deaths < DEATHS
+    live.deaths += 1
+    return live.deaths < DEATHS
 
 
-def _forfeit(table: Table, error: Exception) -> None:
+def _forfeit(live: LiveGame, error: Exception) -> None:
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
-    table.reason = f"{table.on_move}: {fault_words(error)}"
-    table.dossier = "".join(traceback.format_exception(error))
-    table.game.end(Outcome(table.game.to_play.opponent, ending))
+    live.reason = f"{live.on_move}: {fault_words(error)}"
+    live.fault_details = "".join(traceback.format_exception(error))
+    live.game.end(Outcome(live.game.to_play.opponent, ending))
 
 
 def lost_record(
@@ -342,19 +342,21 @@ def lost_record(
     player: str,
     ending: Ending,
     reason: str,
-    dossier: str,
-    played: Sequence[tuple[Move, Fact]] = (),
-) -> Record:
+    fault_details: str,
+    played: Sequence[tuple[Move, MoveStats]] = (),
+) -> GameRecord:
     """The record of a game that took its process down with it, forfeited by ``player``. ``played`` are the moves after
     the opening."""
     game = _opened(pairing, rules)
-    table = Table(pairing, game, facts=[UNKNOWN] * len(pairing.opening), reason=f"{player}: {reason}", dossier=dossier)
+    live = LiveGame(
+        pairing, game, facts=[UNKNOWN] * len(pairing.opening), reason=f"{player}: {reason}", fault_details=fault_details
+    )
     for move, fact in played:
-        table.seconds[game.to_play] += fact.seconds or 0.0
+        live.seconds[game.to_play] += fact.seconds or 0.0
         game.play(move)
-        table.facts.append(fact)
+        live.facts.append(fact)
     game.end(Outcome(WHITE if player == pairing.black else BLACK, ending))
-    return _record(table)
+    return _record(live)
 
 
 def _opened(pairing: Pairing, rules: Rules) -> Game:
@@ -368,26 +370,26 @@ LONG = 1.0
 """Seconds of a game from which the time of each move is kept though no bot reported anything."""
 
 
-def worth_keeping(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+def worth_keeping(facts: Sequence[MoveStats]) -> tuple[MoveStats, ...]:
     """The facts of a game's moves; none where no bot reported anything and the game took no time."""
     is_long = sum(fact.seconds or 0.0 for fact in facts) >= LONG
     return tuple(fact.rounded for fact in facts) if is_long or any(fact.is_reported for fact in facts) else ()
 
 
-def _record(table: Table) -> Record:
-    pairing, game = table.pairing, table.game
-    return Record.from_game(
+def _record(live: LiveGame) -> GameRecord:
+    pairing, game = live.pairing, live.game
+    return GameRecord.from_game(
         game,
         id=pairing.id,
         event=pairing.id.partition("/")[0],
         black=pairing.black,
         white=pairing.white,
         opening=len(pairing.opening),
-        reason=table.reason,
-        dossier=table.dossier,
-        adjudged=table.adjudged,
-        black_seconds=round(table.seconds[BLACK], 3),
-        white_seconds=round(table.seconds[WHITE], 3),
+        reason=live.reason,
+        fault_details=live.fault_details,
+        adjudged=live.adjudged,
+        black_seconds=round(live.seconds[BLACK], 3),
+        white_seconds=round(live.seconds[WHITE], 3),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
-        facts=worth_keeping(table.facts),
+        facts=worth_keeping(live.facts),
     )

@@ -12,9 +12,9 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
-from arena.events.schedule import Pairing, Terms, check_players, pairings_of, require_range, sort_players
-from arena.events.standings import Standings
 from arena.go.record import Played
+from arena.match.schedule import Pairing, Terms, check_players, pairings_of, require_range, sort_players
+from arena.match.standings import Standings
 from arena.players.registry import Entry
 from arena.ratings import Z95, FloatArray, K, Ratings, Result, rate
 
@@ -28,8 +28,8 @@ class Ladder:
 
     A round is some matchups of ``block`` games each. First, players next to each other in ``entries`` meet; then the
     matchups follow from the ratings so far, see ``next_meetings``. It is over after ``games`` games, or when the
-    interval between each two neighbours in the ranking is at most ``to_see`` Elo either way (95 %; 0: never). The next
-    round depends on the games of the rounds before and on nothing else, so a resumed ladder plays the same games.
+    interval between each two neighbours in the ranking is at most ``precision`` Elo either way (95 %; 0: never). The
+    next round depends on the games of the rounds before and on nothing else, so a resumed ladder plays the same games.
     Players may join later, ``games`` may grow.
     """
 
@@ -37,7 +37,7 @@ class Ladder:
     entries: tuple[Entry, ...]
     terms: Terms
     games: int
-    to_see: float = 0.0
+    precision: float = 0.0
     block: int = 8
 
     def __post_init__(self) -> None:
@@ -45,8 +45,8 @@ class Ladder:
         require_range("games", self.games, 1)
         if self.block < 2 or self.block % 2:
             raise ConfigError(f"a block of {self.block} games can't be played; it is an even number from 2")
-        if not 0 <= self.to_see < inf:
-            raise ConfigError(f"an interval of ±{self.to_see:g} Elo can't be reached; give more than 0")
+        if not 0 <= self.precision < inf:
+            raise ConfigError(f"an interval of ±{self.precision:g} Elo can't be reached; give more than 0")
 
     @property
     def event(self) -> str:
@@ -140,13 +140,13 @@ class Ladder:
         if unrated or ratings is None:
             return [sort_players(one, other) for one, other in unrated]
         entries = {entry.identity: entry for entry in self.entries}
-        chosen = next_meetings(ratings, self.block, self.to_see)
+        chosen = next_meetings(ratings, self.block, self.precision)
         return [sort_players(entries[one], entries[other]) for one, other in chosen]
 
 
-def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tuple[str, str]]:
+def next_meetings(ratings: Ratings, block: int, precision: float = 0.0) -> list[tuple[str, str]]:
     """Who is to play ``block`` games next so that neighbours in the ranking are told apart; nobody when all are, to
-    ``to_see`` Elo (95 %).
+    ``precision`` Elo (95 %).
 
     Neighbours without a measured distance meet first, though not for ever. In every fourth of the other meetings, the
     widest interval between neighbours, or others whose order isn't shown, gets the meeting that shrinks it most. In the
@@ -167,7 +167,7 @@ def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tup
     difference = ratings.elo[:, None] - ratings.elo
     urgent = [gap for gap in unmeasured if ratings.games[gap] < GIVE_UP * block]
     covariance = np.array(ratings.covariance)
-    if to_see and not urgent and all(_half_width(covariance, *gap) <= to_see for gap in measured):
+    if precision and not urgent and all(_half_width(covariance, *gap) <= precision for gap in measured):
         return []
     open_order = [
         pair

@@ -26,16 +26,16 @@ from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
 from arena.contract.guard import SET_PDEATHSIG, control
-from arena.events.room import Room, Table, Turn
-from arena.events.schedule import Pairing
 from arena.files import scratch
 from arena.go.game import Game, Rules
 from arena.go.jit import while_compiling
 from arena.go.moves import Move
-from arena.go.record import Fact
+from arena.go.record import MoveStats
+from arena.match.game_loop import GameLoop, LiveGame, Turn
+from arena.match.schedule import Pairing
 from arena.players.registry import Entry
 
-GLANCE = 0.25
+SNAPSHOT_SECONDS = 0.25
 """Seconds between two looks at the boards that are sent."""
 
 GRACE = 3.0
@@ -52,7 +52,7 @@ PAUSE, RESUME = "pause", "resume"
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class Snapshot:
     """A look at one game under way. ``win_rates`` are those of the side that made each move, where it told;
     ``ownership`` is size² int8 in per cent, positive for Black, the last that a bot told."""
 
@@ -62,8 +62,8 @@ class Glance:
     ownership: bytes | None = None
 
     @classmethod
-    def at(cls, table: Table) -> Glance:
-        return cls(table.pairing, tuple(table.game.moves), tuple(table.win_rates), table.ownership)
+    def at(cls, live: LiveGame) -> Snapshot:
+        return cls(live.pairing, tuple(live.game.moves), tuple(live.win_rates), live.ownership)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Unfinished:
     that."""
 
     pairing: Pairing
-    played: tuple[tuple[Move, Fact], ...]
+    played: tuple[tuple[Move, MoveStats], ...]
     seconds: float = 0.0
     was_called: bool = False
 
@@ -176,7 +176,7 @@ class Journal:
         """Write a header."""
         self._ROW.pack_into(self._shared, board * self._length, number, moves, spent, 0, 0)
 
-    def add(self, board: int, move: Move, fact: Fact) -> None:
+    def add(self, board: int, move: Move, fact: MoveStats) -> None:
         number, moves, *_ = self._ROW.unpack_from(self._shared, board * self._length)
         values = (nan if value is None else value for value in fact)
         self._ROW.pack_into(self._shared, board * self._length + int(moves + 1) * self._ROW.size, move, *values)
@@ -186,7 +186,7 @@ class Journal:
         number, moves, *_ = self._ROW.unpack_from(self._shared, board * self._length)
         self.write(board, number, moves, seconds)
 
-    def games(self) -> Iterator[tuple[int, int, tuple[tuple[Move, Fact], ...], float]]:
+    def games(self) -> Iterator[tuple[int, int, tuple[tuple[Move, MoveStats], ...], float]]:
         """The board, number, moves and spent seconds of each game."""
         for board in range(self._boards):
             number, moves, spent, *_ = self._ROW.unpack_from(self._shared, board * self._length)
@@ -194,10 +194,10 @@ class Journal:
                 played = tuple(self._played(board, place + 1) for place in range(int(moves)))
                 yield board, int(number), played, spent
 
-    def _played(self, board: int, place: int) -> tuple[Move, Fact]:
+    def _played(self, board: int, place: int) -> tuple[Move, MoveStats]:
         row = self._ROW.unpack_from(self._shared, board * self._length + place * self._ROW.size)
         rate, score, visits, seconds = (None if isnan(value) else value for value in row[1:])
-        return int(row[0]), Fact(rate, score, None if visits is None else int(visits), seconds)
+        return int(row[0]), MoveStats(rate, score, None if visits is None else int(visits), seconds)
 
 
 def start_method() -> ForkServerContext | SpawnContext:
@@ -205,7 +205,7 @@ def start_method() -> ForkServerContext | SpawnContext:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["arena.events.ready"])
+    context.set_forkserver_preload(["arena.match.ready"])
     config = getattr(current_process(), "_config", None)  # there is no public way; without it a kill leaves a folder
     if isinstance(config, dict):
         config["tempdir"] = str(scratch())
@@ -379,26 +379,26 @@ def _serve(connection: Connection, clock: CallClock, journal: Journal, players: 
         if turn is None:
             clock.stop()
             return
-        first, *more = turn.tables
+        first, *more = turn.live_games
         if job.boards == 1:
-            connection.send(Glance.at(first))
+            connection.send(Snapshot.at(first))
         board = -1 if more or not turn.is_charged else boards[first.pairing.id]
         if first.spent:
             journal.spend(boards[first.pairing.id], first.spent)
         clock.start(names.index(turn.player), turn.allowed, board)
 
-    def note_move(table: Table) -> None:
-        journal.add(boards[table.pairing.id], table.game.moves[-1], table.facts[-1])
+    def note_move(live: LiveGame) -> None:
+        journal.add(boards[live.pairing.id], live.game.moves[-1], live.facts[-1])
 
     limits = {name: entry.limits for name, entry in job.players.items()}
-    room = Room(players, job.rules, limits, job.adjudication, on_turn=note_turn, on_move=note_move)
+    loop = GameLoop(players, job.rules, limits, job.adjudication, on_turn=note_turn, on_move=note_move)
     inbox: SimpleQueue[Message | Gone] = SimpleQueue()
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     waiting: deque[Pairing | Unfinished] = deque()
     glanced = monotonic()
     more, paused, number = True, False, 0
-    while more or waiting or room.tables:
-        while more and (paused or not inbox.empty() or not (waiting or room.tables)):
+    while more or waiting or loop.live_games:
+        while more and (paused or not inbox.empty() or not (waiting or loop.live_games)):
             message = inbox.get()
             if message is None:
                 more = False
@@ -413,14 +413,14 @@ def _serve(connection: Connection, clock: CallClock, journal: Journal, players: 
             boards[game.id] = free.pop()
             journal.write(boards[game.id], number)
             if isinstance(game, Unfinished):
-                room.seat(game.pairing, game.played, game.seconds)
+                loop.start_game(game.pairing, game.played, game.seconds)
             else:
-                room.seat(game)
-        for record in room.play_round():
+                loop.start_game(game)
+        for record in loop.play_round():
             connection.send(record)
             free.append(boards.pop(record.id))
             journal.write(free[-1], 0)
-        if monotonic() - glanced > GLANCE:
+        if monotonic() - glanced > SNAPSHOT_SECONDS:
             glanced = monotonic()
-            for table in room.tables:
-                connection.send(Glance.at(table))
+            for live in loop.live_games:
+                connection.send(Snapshot.at(live))
