@@ -195,8 +195,8 @@ class GameRecord:
         """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes, and
         ``variations``, moves in place of the move of this number and those after it, stand beside them.
 
-        Not kept are the exact players, the details of a fault, the seconds used, and a move limit that didn't end the game. Of
-        rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
+        Not kept are the exact players, the details of a fault, the seconds used, and a move limit that didn't end the
+        game. Of rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
         """
         size = self.rules.size
         root = {

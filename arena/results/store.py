@@ -24,7 +24,7 @@ from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
 from arena.files import FOREIGN
 from arena.go.moves import Colour
-from arena.go.outcome import Ending, Outcome, GameSummary
+from arena.go.outcome import Ending, GameSummary, Outcome
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Rules
@@ -682,8 +682,8 @@ def _row_from_record(record: GameRecord) -> dict[str, Any]:
 
 
 _PACKED = (("<u2", 1e4), ("<i2", 10), ("<u4", 1), ("<u4", 1e3))
-"""How the facts of all moves are packed: a byte for the form, 1, then with zlib a column for each field of ``MoveStats``,
-of this type and in these parts of its unit; the last value of the type that there is stands for an unknown one."""
+"""How the facts of all moves are packed: a byte for the form, 1, then with zlib a column for each field of
+``MoveStats``, of this type and in these parts of its unit; the last value of the type that there is stands for an unknown one."""
 
 
 def _packed(facts: Sequence[MoveStats]) -> bytes | None:
