@@ -683,7 +683,8 @@ def _row_from_record(record: GameRecord) -> dict[str, Any]:
 
 _PACKED = (("<u2", 1e4), ("<i2", 10), ("<u4", 1), ("<u4", 1e3))
 """How the facts of all moves are packed: a byte for the form, 1, then with zlib a column for each field of
-``MoveStats``, of this type and in these parts of its unit; the last value of the type that there is stands for an unknown one."""
+``MoveStats``, of this type and in these parts of its unit; the last value of the type that there is stands for an
+unknown one."""
 
 
 def _packed(facts: Sequence[MoveStats]) -> bytes | None:
