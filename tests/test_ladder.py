@@ -23,8 +23,8 @@ from arena.match.ladder import Ladder, next_meetings, widest_gap
 from arena.match.runner import play_event
 from arena.match.schedule import Pairing, Terms, Tournament
 from arena.ratings import Z95, Ratings, Result, expected_score, rate
+from arena.report.text import SHOWN
 from arena.results.store import Store
-from arena.screen.report import SHOWN
 
 FIVE = Rules.preset("cgos", 5)
 SEVEN = Rules.preset("cgos", 7)
