@@ -266,7 +266,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     with live.lending(played) as lent, Store.of(live.results, write=True) as store:
         view = lent.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):
-            events.printer(live.console)(_precision(view.tally))
+            events.printer(live.console)(_precision(view.standings))
 
 
 def _precision(table: Standings) -> str:
