@@ -466,7 +466,7 @@ def check_heads(name: str, data: bytes) -> None:
                 assert policy.shape == (number, size * size + 1) and np.isfinite(policy).all()
                 assert win_rates.shape == (number,) and (np.isfinite(win_rates).all() or not evaluator.has_value)
                 if evaluator.has_ownership:
-                    assert evaluator.foresee_owners(positions).shape == (number, size * size)
+                    assert evaluator.ownership(positions).shape == (number, size * size)
 
         one_line(play)
 
