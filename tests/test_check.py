@@ -19,7 +19,7 @@ from arena.go.game import Rules
 from arena.match.check import probe
 from arena.players.player import Player
 from arena.players.registry import Registry
-from arena.screen.progress import show_check
+from arena.report.progress import show_check
 
 NINE = Rules.preset("cgos", 9)
 

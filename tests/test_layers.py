@@ -32,7 +32,8 @@ LAYERS = (
     ("arena.match",),
     ("arena.results",),
     ("arena.people", "trainers"),
-    ("arena.screen",),
+    ("arena.report",),
+    ("arena.screen", "arena.tui"),
     ("arena.cli",),
     ("arena.__main__",),
 )
@@ -40,7 +41,7 @@ LAYERS = (
 
 HOMES = {
     "llvmlite": ("bots/nets/vnni.py",),
-    "matplotlib": ("arena/screen/pages.py",),
+    "matplotlib": ("arena/report/page.py",),
     "numba": (
         "arena/go/jit.py",
         "arena/go/kernels.py",
@@ -55,7 +56,7 @@ HOMES = {
     "pandas": ("arena/results/frames.py",),
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
     "ray": ("arena/match/cluster.py",),
-    "rich": ("arena/screen/", "arena/cli/"),
+    "rich": ("arena/report/", "arena/screen/", "arena/cli/"),
     "msgspec": ("arena/", "bots/", "trainers/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),

@@ -18,9 +18,9 @@ from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms, Tournament, event_to_json
 from arena.players.player import Player
 from arena.players.registry import Registry
+from arena.report.game import show_replay
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
 from arena.results.store import Event, Store
-from arena.screen.game import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
 

@@ -684,7 +684,10 @@ def test_a_table_with_one_more_column_is_one_line_for_every_command(path: Path, 
     [
         ("UPDATE events SET settings = '[1'", "event 'e' in {path} is damaged (its settings aren't JSON)"),
         ('UPDATE events SET settings = \'{"names": 3, "players": []}\'', "event 'e' in {path} is damaged (TypeError"),
-        ("UPDATE players SET player = 'x'", "player '1' in {path} is damaged (JSON is malformed: invalid character (byte 0))"),
+        (
+            "UPDATE players SET player = 'x'",
+            "player '1' in {path} is damaged (JSON is malformed: invalid character (byte 0))",
+        ),
         ("UPDATE games SET black = 'x'", "event 'e' in {path} is damaged (ValueError"),
         ("UPDATE games SET ending = 'x'", "game 'e/00001' in {path} is damaged ('x' is not a valid"),
     ],
