@@ -69,7 +69,7 @@ def tiny(net: Path) -> Config:
         parallel_games=4,
         cheap_search_visits=4,
         test_split=0.3,
-        validation_split=0.2,
+        validation_split=0.3,
         batch_size=16,
         max_rows=8 * 16,
         validate_every=128,
