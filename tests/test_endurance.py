@@ -296,7 +296,7 @@ class Training:
         """The step of the saved state."""
         with (
             suppress(FileNotFoundError),
-            safe_open(self.results / "training" / "parts" / "state.safetensors", "np") as file,
+            safe_open(self.results / "training" / "parts" / "state.pt", "np") as file,
         ):
             return int(json.loads(file.metadata()["counters"])["step"])
         return 0

@@ -16,8 +16,8 @@ from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
 from trainers import data
-from trainers.evaluation import PLIES, calibration_error, evaluate, nearest_stones, phases
 from trainers.export import describe, export
+from trainers.metrics import PLIES, calibration_error, evaluate, nearest_stones, phases
 
 ENCODER = find_encoder("arena-17")
 
