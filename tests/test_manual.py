@@ -21,8 +21,8 @@ from played import match_of, record_of
 from arena.cli import app, complete, manual
 from arena.contract.bot import Limits
 from arena.contract.code import Player
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.players.registry import Registry
 from arena.results.store import Event, Store
 from trainers.settings import RL, SL, SL_PRESETS, Distill, Ownership, Value, change

@@ -13,8 +13,8 @@ import pytest
 
 from arena import StoreError
 from arena.contract.code import Player
+from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import GameRecord
 from arena.match.standings import Forfeit, MatchTally, Standings
 from arena.ratings import PairCounts, WinDrawLoss, compare

@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 import arena
 from arena import StoreBusy, StoreError
 from arena.contract.code import Player
+from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.standings import Standings
 from arena.ratings import Sprt

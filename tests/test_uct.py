@@ -10,9 +10,9 @@ from test_search import game_of
 
 from arena import ConfigError
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
 from arena.go.kernels import CELLS, longest_playout, seeded
-from arena.go.moves import BLACK
 from arena.players.registry import Registry
 from bots.search.playouts import answering_playout
 from bots.uct import Config, Uct

@@ -24,8 +24,8 @@ import numpy as np
 from torch import Tensor
 
 from arena import ConfigError
+from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.game import Rules
-from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.match.openings import draw_openings
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search

@@ -23,8 +23,8 @@ from zlib import error as ZlibError
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
 from arena.files import FOREIGN
-from arena.go.moves import Colour
-from arena.go.outcome import Ending, GameSummary, Outcome
+from arena.go.coords import Colour
+from arena.go.record import Ending, GameSummary, Outcome
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Rules

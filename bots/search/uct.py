@@ -29,10 +29,10 @@ from arena.go.kernels import (
     repeats,
     seeded,
 )
-from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.atomic import claim, fetch_add, publish
 from bots.search.playouts import answering_playout
 from bots.search.rollouts import policy_priors
+from bots.search.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, is_won, margin_of, note_owners
 
 # What a prior is made of, in simulations won or lost.
