@@ -21,7 +21,8 @@ from arena.go.game import Game, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import move_notes, write_sgf
 from arena.match.openings import position_of
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.results.analysis import patient
 
 AT_ONCE = 32
@@ -39,7 +40,7 @@ class Making:
     """Which openings: ``plies`` moves drawn from the policy of ``entry`` at a ``temperature``, and kept if a search of
     ``visits`` gives each side at least ``least`` (in [0, 0.5]). The first openings of more are those of fewer."""
 
-    entry: Entry
+    entry: Player
     rules: Rules
     plies: int = 6
     temperature: float = 1.0

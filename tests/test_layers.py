@@ -57,7 +57,7 @@ HOMES = {
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
     "ray": ("arena/match/cluster.py",),
     "rich": ("arena/report/", "arena/screen/", "arena/cli/"),
-    "msgspec": ("arena/go/game.py", "arena/gtp/analysis_protocol.py", "arena/match/schedule.py"),
+    "msgspec": ("arena/", "bots/", "trainers/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/sgf.py",),

@@ -132,7 +132,7 @@ def _prepare(field, nodes, slot, style):  # type: ignore[no-untyped-def]
         draw_gumbel(field.roots, slot, passing + 1, style.gumbel_scale)
     which = np.empty(1, np.int64)
     which[0] = slot
-    puct.settle(field.boards, field.roots, nodes, which)
+    puct.prune_pass_alive(field.boards, field.roots, nodes, which)
 
 
 @kernel
@@ -303,7 +303,7 @@ class Table:
     size: int
     limit: int
     style: Style
-    knowledge: puct.Knowledge
+    knowledge: puct.PuctParams
 
 
 class Player:
