@@ -20,9 +20,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from arena.go.coords import symmetry_table
 from arena.go.jit import kernel
 from arena.go.kernels import BOARD, WIDTH, area_score, clear, move_of, next_random, play_any, seeded
-from arena.go.moves import symmetry_table
 from arena.go.planes import HISTORY, NO_MOVE, Encoder
 from bots.search import puct
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy

@@ -22,9 +22,9 @@ import numpy as np
 from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.contract.code import SENT
+from arena.go.coords import pass_move, symmetry_table
 from arena.go.game import Ending, Game, Rules
 from arena.go.kernels import area_of
-from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening, draw_openings
 from arena.players.player import Player

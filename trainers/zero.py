@@ -24,8 +24,8 @@ import numpy as np
 from torch import Tensor
 
 from arena import ConfigError
+from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.game import Rules
-from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.match.openings import draw_openings
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
@@ -455,7 +455,7 @@ class _Training:
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
     losses = distill.loss(answering(planes), target, config.outcome_share)
-    return Weighed(losses.total(config), losses.right, losses.parts())
+    return Weighed(losses.total(config), losses.right, losses.figures())
 
 
 def _figures(played: list[Played], pace: Pace, spent: float) -> dict[str, float]:
