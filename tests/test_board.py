@@ -7,7 +7,7 @@ import pytest
 from rich.text import Text
 
 from arena.go.board import Board
-from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.report.board import Overlay, board_height, board_width, draw_board, largest_cell, legend, point_at
 
 STONES = Board.from_diagram(

@@ -11,12 +11,11 @@ import pytest
 from played import lines_of, match_of, record_of, records_of, whole_match, words_of
 from rich.cells import cell_len
 
-from arena.contract.code import Player
 from arena.go.collection import Statistics
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.match.schedule import Match
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import Estimate, Interval
 from arena.report import style
 from arena.report.progress import show_training
@@ -82,8 +81,8 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 
 
 def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
-    plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
-    net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
+    plain = Player("fast-random", "fast-random", "bots.fast_random:BOT", {}, "arena")
+    net = Player("sl", "policy", "bots.policy:BOT", {"checkpoint": "sl-9x9", "temperature": 0.5}, "arena", "ab")
     ratings = {plain.identity: Estimate(910.0, Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
     assert ["fast-random", *plain.bot_kind.summary.split(), "+910", "(+223", "to", "∞)"] in rows
@@ -94,7 +93,7 @@ def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
 def store(tmp_path: Path) -> Iterator[Store]:
     match = match_of(games=20)
     with Store.open(tmp_path / "arena.db", write=True) as opened:
-        opened.add_players([Player("A", "alphago", "alphago", "{}"), Player("S", "sl", "policy", "{}")])
+        opened.add_players({"A": Player("alphago", "alphago"), "S": Player("sl", "policy")})
         ids = {"alphago": "A", "sl": "S"}
         for number in range(20):
             record = record_of(match, number, "sl" if number % 5 == 0 else "alphago")
@@ -145,8 +144,8 @@ def test_the_table_of_statistics_has_sizes_and_refusals():
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, store: Store):
-    settings = tuple((f"setting_{n}", n) for n in range(12))
-    wide = Entry("long-name-of-a-bot", "policy", "bots.policy:BOT", (*settings, ("checkpoint", "net")), "arena")
+    settings = {f"setting_{n}": n for n in range(12)}
+    wide = Player("long-name-of-a-bot", "policy", "bots.policy:BOT", settings | {"checkpoint": "net"}, "arena")
     games = list(store.numbered_games(limit=3))
     for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
         lines = lines_of(sheet, width, 40, encoding=encoding)

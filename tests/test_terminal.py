@@ -7,12 +7,11 @@ import termios
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from played import console_of, lines_of
+from played import console_of
 from terminal import Terminal
 
 from arena.screen.terminal import PASTED, Act, Gone, Mouse, Paste, Press, Stage, Typed, Typing
@@ -145,13 +144,6 @@ def test_without_a_terminal_there_are_no_keys(tmp_path: Path) -> None:
 
 
 # --- What they do ---
-
-
-def caption_of(screen: LiveScreen[Any]) -> str:
-    return next(line for line in lines_of(screen, 120, 40) if " game " in line and "games" not in line)[54:]
-
-
-# --- In a terminal ---
 
 
 # --- The whole terminal ---

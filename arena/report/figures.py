@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from arena import plural
+from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move
 from arena.go.game import Ending
-from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move
 from arena.go.record import GameRecord
 from arena.match.ladder import Ladder
 from arena.ratings import Estimate
@@ -317,7 +317,7 @@ def standings(state: TournamentState, width: int) -> list[Text]:
         counts = state.standings.meetings(name)
         line = _right(f"{rank}", RANK - 1).append(" ")
         line.append_text(_left(style.shorten(name, named - 1), named))
-        elo = "–" if standing is None else _short(standing.elo, elo_width - 1)
+        elo = "–" if standing is None or standing.elo is None else _short(standing.elo, elo_width - 1)
         figures = {"Elo": elo, "games": f"{counts.games}", "score": style.per_cent(counts.share)}
         for words, column in columns.items():
             line.append_text(_right(figures[words], column))

@@ -348,7 +348,9 @@ class TournamentState(EventState):
             self.gap = None if gap is None else (names[gap[0]], names[gap[1]], gap[2])
         known = self.course[-1].games if self.course else 0
         if games >= known + max(2, known // APART):
-            self.course.append(Moment(games, {one.player: one.elo for one in self._league.standings}))
+            self.course.append(
+                Moment(games, {one.name: one.elo for one in self._league.standings if one.elo is not None})
+            )
         self._warning = "; ".join(filter(None, (self._alarm(self._league), self._repeats())))
 
     def _alarm(self, league: League) -> str:

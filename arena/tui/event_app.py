@@ -18,8 +18,8 @@ from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.message import Message
 from textual.widgets import ContentSwitcher, Footer, Static
 
+from arena.go.coords import Colour, Move
 from arena.go.game import Game, Rules
-from arena.go.moves import Colour, Move
 from arena.match.runner import Control, Update
 from arena.match.worker import spared_by_the_terminal
 from arena.report import figures, style
