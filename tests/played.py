@@ -19,9 +19,9 @@ from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Pairing, Terms, Tournament
 from arena.match.worker import Snapshot
 from arena.players.registry import Entry
+from arena.report.style import Console
 from arena.screen.events import MatchFrame, MatchView, TournamentFrame, TournamentView
 from arena.screen.live import LiveScreen
-from arena.screen.style import Console
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 

@@ -18,6 +18,7 @@ from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move
 from arena.go.record import GameRecord, read_sgf
 from arena.players.registry import Registry
+from arena.report.game import AnalysisSheet
 from arena.results.analysis import (
     AnalysisError,
     analyse,
@@ -30,7 +31,6 @@ from arena.results.analysis import (
     variations,
 )
 from arena.results.store import Store
-from arena.screen.game import AnalysisSheet
 
 FIVE = Rules.preset(size=5)
 

@@ -18,7 +18,7 @@ from arena.contract.finding import Begun, Finding, Verdict
 from arena.go.game import Rules
 from arena.match.check import probe
 from arena.players.registry import Entry, Registry
-from arena.screen.progress import show_check
+from arena.report.progress import show_check
 
 NINE = Rules.preset("cgos", 9)
 

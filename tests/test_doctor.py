@@ -17,10 +17,10 @@ from played import console_of, output_of
 from arena.contract.finding import Finding, Verdict
 from arena.players.bot_file import ARENA_TOML, engine_command, engine_table
 from arena.players.registry import Registry
+from arena.report.progress import show_check
 from arena.results import doctor
 from arena.results.doctor import Place, examine
 from arena.results.store import Store
-from arena.screen.progress import show_check
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
 

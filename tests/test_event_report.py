@@ -28,13 +28,13 @@ from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Terms, Tournament
 from arena.match.standings import MatchTally
 from arena.ratings import ZERO, PairCounts, Sprt, compare, share_interval
+from arena.report.style import Console
+from arena.report.tables import Sheet
+from arena.report.text import overviews_sheet, print_report, sections
 from arena.results.event import Kind, Report
 from arena.results.frames import event_frames, ratings_table, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
-from arena.screen.report import overviews_sheet, print_report, sections
-from arena.screen.style import Console
-from arena.screen.tables import Sheet
 
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"

@@ -14,8 +14,8 @@ from arena.contract.code import Player
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.match.schedule import Match, Terms
+from arena.report.game import show_details
 from arena.results.store import Event, Store
-from arena.screen.game import show_details
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"

@@ -17,11 +17,11 @@ from arena.go.game import Ending, Rules
 from arena.match.schedule import Match, Terms, Tournament
 from arena.players.registry import Entry
 from arena.ratings import Estimate, Interval
+from arena.report.chart import EloCourse
+from arena.report.page import draw_svgs, page, write_page
 from arena.results.event import Moment, Report
 from arena.results.store import Store
 from arena.results.stored import EMBEDDED, Trained, last_games, read_report, trained_players
-from arena.screen.chart import EloCourse
-from arena.screen.pages import draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)

@@ -17,9 +17,9 @@ from arena.match.crew import Progress
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms, Tournament, event_to_json
 from arena.players.registry import Entry, Registry
+from arena.report.game import show_replay
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
 from arena.results.store import Event, Store
-from arena.screen.game import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
 

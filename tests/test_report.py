@@ -226,7 +226,7 @@ def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
 
 def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
     code = (
-        "import sys, arena.results.league, arena.results.frames, arena.screen.tables; "
+        "import sys, arena.results.league, arena.results.frames, arena.report.tables; "
         "print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

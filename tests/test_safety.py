@@ -18,8 +18,8 @@ from arena.cli.serve import ThisDesk
 from arena.go.game import Ending
 from arena.go.record import read_sgf
 from arena.players.registry import Registry
+from arena.report.page import games_part
 from arena.results.store import Store
-from arena.screen.pages import games_part
 
 ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
 

@@ -39,18 +39,18 @@ from arena.match.schedule import Match
 from arena.match.worker import Snapshot
 from arena.players.registry import Entry
 from arena.ratings import Estimate, Interval, Sprt
+from arena.report import style
+from arena.report.board import DARK, board_height, board_width, draw_board
+from arena.report.progress import Start, show_training
+from arena.report.style import Console
+from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
+from arena.report.text import first_sections, headline, title
 from arena.results.event import Findings
 from arena.results.frames import ratings_table
 from arena.results.store import Store
-from arena.screen import style
-from arena.screen.board import DARK, board_height, board_width, draw_board
 from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
-from arena.screen.progress import Start, show_training
-from arena.screen.report import first_sections, headline, title
 from arena.screen.running import HOLD, SOME_MOVES
-from arena.screen.style import Console
-from arena.screen.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from trainers.progress import Progress
 
 
@@ -792,7 +792,7 @@ def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
 
 
 def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arena.screen.progress.LINE_EVERY", 0.0)
+    monkeypatch.setattr("arena.report.progress.LINE_EVERY", 0.0)
     shown = io.StringIO()
     with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
         on_progress(Progress(1, 1_000, 100.0, 0.25, 0.9, None))

@@ -24,9 +24,9 @@ from arena.match.schedule import Match, Terms
 from arena.match.standings import Standings
 from arena.players.registry import Entry
 from arena.ratings import Sprt
+from arena.report.text import first_sections
 from arena.results.event import Findings
 from arena.results.store import Store
-from arena.screen.report import first_sections
 
 FIGURES = ("SPRT", "Elo", "Score", "By colour")
 """The lines that a match's summary and its report have in common."""

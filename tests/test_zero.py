@@ -25,8 +25,8 @@ from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
-from arena.screen.progress import EloCurve, LookedAt
-from arena.screen.style import Console
+from arena.report.progress import EloCurve, LookedAt
+from arena.report.style import Console
 from bots.alphago import Config as Search
 from bots.nets import vnni
 from bots.nets.catalogue import named_network

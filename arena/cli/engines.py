@@ -38,9 +38,9 @@ def bots(
 
     Examples: [bold]arena bots[/bold] · [bold]arena bots mcts[/bold]
     """
+    from arena.report.style import Console
+    from arena.report.tables import bots_table, settings_table
     from arena.results.store import Store, database
-    from arena.screen.style import Console
-    from arena.screen.tables import bots_table, settings_table
 
     if name is not None and not as_json:
         Console().print(settings_table(_explained(registry_of(config, results), name)))
@@ -105,8 +105,8 @@ def check(
 
     from arena.contract.finding import Verdict
     from arena.go.game import Rules
-    from arena.screen.progress import show_check
-    from arena.screen.style import Console
+    from arena.report.progress import show_check
+    from arena.report.style import Console
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from arena.match.schedule import Match, Terms, Tournament
     from arena.players.registry import Entry, Registry
     from arena.ratings import Sprt
+    from arena.report.board import Theme
+    from arena.report.style import Console
     from arena.results.store import Store
-    from arena.screen.board import Theme
-    from arena.screen.style import Console
 
 E = TypeVar("E", bound="Match | Tournament | Ladder")
 
@@ -211,7 +211,7 @@ class Live:
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
         from arena.match.schedule import Match
-        from arena.screen.report import forecast_test
+        from arena.report.text import forecast_test
 
         test = [forecast_test(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
         doubts = size_doubts(event.players.values(), event.terms.rules.size)

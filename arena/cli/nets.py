@@ -110,10 +110,10 @@ def run_gate(wanted: Wanted) -> Ruling:
 
     Raises UserError for what can't be played or written; all games played till then are stored.
     """
+    from arena.report.style import Console
+    from arena.report.text import gate_lines
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
-    from arena.screen.report import gate_lines
-    from arena.screen.style import Console
 
     console, registry = Console(), registry_of(wanted.config, wanted.results)
     live = events.Live.of(console, wanted.results, wanted.workers, wanted.cluster, registry)
@@ -138,9 +138,9 @@ def run_gate(wanted: Wanted) -> Ruling:
 
 def _continued(match: Match, results: Path, say: Callable[[str], None]) -> Match:
     """The gate of the same players by the same rules, if one was begun: more games continue its test."""
+    from arena.report.style import some
     from arena.results.gate import continued
     from arena.results.store import Store, database
-    from arena.screen.style import some
 
     if not database(results).exists():
         return match
@@ -340,9 +340,9 @@ def evaluate(
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena import files
     from arena.go.planes import find_encoder
-    from arena.screen.progress import show_counting
-    from arena.screen.style import Console
-    from arena.screen.tables import doubts_of, evaluation_sheets
+    from arena.report.progress import show_counting
+    from arena.report.style import Console
+    from arena.report.tables import doubts_of, evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))

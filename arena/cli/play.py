@@ -87,10 +87,10 @@ def play(
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
+    from arena.report.progress import show_start
+    from arena.report.style import Console
     from arena.screen.plain_play import Lines
     from arena.screen.play import Look, sit_down
-    from arena.screen.progress import show_start
-    from arena.screen.style import Console
 
     is_own = name is not None or wish != NO_WISH
     if move is not None and first is None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from arena.people.kifu import Kifu
     from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
-    from arena.screen.board import Theme
+    from arena.report.board import Theme
+    from arena.report.style import Console
     from arena.screen.plain_play import Lines
-    from arena.screen.style import Console
 
 COLOURS = ("black", "white")
 

@@ -20,14 +20,14 @@ from typing import IO, TYPE_CHECKING, Any
 from arena import files
 from arena.go.record import GameRecord
 from arena.ratings import Estimate
+from arena.report import style
+from arena.report.chart import points_of, range_of
+from arena.report.style import shorten
+from arena.report.tables import Sheet
+from arena.report.text import Section, sections, terms
+from arena.report.text import title as headline
 from arena.results.event import Participant, Report
 from arena.results.stored import Trained
-from arena.screen import style
-from arena.screen.chart import points_of, range_of
-from arena.screen.report import Section, sections, terms
-from arena.screen.report import title as headline
-from arena.screen.style import shorten
-from arena.screen.tables import Sheet
 
 # matplotlib is imported where it is used: loading it takes a second.
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from arena.contract.settings import describe
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import GameRecord
 from arena.match.crew import Progress
+from arena.report import style
+from arena.report.board import draw_board, stone_sign
+from arena.report.progress import show_bar
+from arena.report.style import some
+from arena.report.tables import print_facts
 from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
 from arena.results.replay import Comparison
-from arena.screen import style
-from arena.screen.board import draw_board, stone_sign
-from arena.screen.progress import show_bar
-from arena.screen.style import some
-from arena.screen.tables import print_facts
 
 
 def show_details(record: GameRecord, players: Mapping[str, Player], command: str, console: Console) -> None:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.contract.settings import describe, plain
-from arena.screen import style
+from arena.report import style
 
 # Listing the bots stays quick: neither pandas nor the compiler is imported for it.
 if TYPE_CHECKING:
