@@ -82,6 +82,6 @@ def store_event(
         Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
         for entry in event.players.values()
     )
-    settings = json.dumps(event.settings, sort_keys=True)
+    settings = event.settings
     store.add_event(Event(event.event, CREATED, settings, event_to_json(event) if with_plan else ""))
     store.append(list(records))

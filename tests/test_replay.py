@@ -39,7 +39,7 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
     """Store an event as the command line does."""
     store.add_players(entry.player for entry in event.players.values())
-    settings = json.dumps(event.settings, sort_keys=True)
+    settings = event.settings
     store.add_event(Event(event.event, "2026-01-01", settings, event_to_json(event) if plan else ""))
 
 

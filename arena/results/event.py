@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -213,7 +212,7 @@ class Report(Findings):
     ):
         """Of ``total`` games, those without an outcome are left out."""
         self.created = event.created
-        self.settings: dict[str, Any] = json.loads(event.settings)
+        self.settings = event.settings
         self.kind = Kind.of(self.settings)
         is_match = self.kind is Kind.MATCH
         table = Standings({one.key: one.name for one in participants}, by_name=is_match, tests=tests)

@@ -70,7 +70,7 @@ def overviews(store: Store) -> list[Overview]:
         with readable(store, event):
             participants, planned = _participants(store, event)
             names = tuple(one.name for one in participants)
-            kind = Kind.of(json.loads(event.settings))
+            kind = Kind.of(event.settings)
             found.append(Overview(event.id, kind, names, store.count(event=event.id), planned, event.created))
     return found
 
@@ -87,7 +87,7 @@ def _latest(store: Store) -> str:
 
 def _participants(store: Store, event: Event) -> tuple[list[Participant], int | None]:
     """Who is in the plan, then who else has played; and how many games are planned, where the plan can be read."""
-    settings = json.loads(event.settings)
+    settings = event.settings
     found: dict[str, Participant] = {}
     planned = None
     is_match = Kind.of(settings) is Kind.MATCH
