@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os.path import expanduser
 from pathlib import Path
@@ -15,7 +13,7 @@ import typer
 
 from arena import ConfigError, RecordError, UserError, plural
 from arena.cli import complete
-from arena.cli.events import Workers, count_workers, printer, size_doubts
+from arena.cli.events import printer, size_doubts
 from arena.cli.options import (
     RESULTS,
     ConfigFile,
@@ -31,6 +29,65 @@ if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.go.record import GameRecord
     from arena.players.registry import Entry, Registry
+    from arena.report.style import Console
+
+
+LISTED = 20
+"""Games that are listed by default."""
+
+
+FORFEIT = "forfeit"
+"""Stands for all endings by a fault."""
+
+
+def _endings() -> list[str]:
+    from arena.go.game import Ending
+
+    return [*(ending.replace(" ", "-") for ending in Ending), FORFEIT]
+
+
+def games(
+    event: Annotated[str | None, typer.Option(help="Only games of this event.", autocompletion=complete.events)] = None,
+    player: Annotated[
+        str | None, typer.Option(help="Only games of this player.", autocompletion=complete.players)
+    ] = None,
+    opponent: Annotated[
+        str | None, typer.Option(help="Only games against this player.", autocompletion=complete.players)
+    ] = None,
+    winner: Annotated[
+        str | None, typer.Option(help="Only games won by this player.", autocompletion=complete.players)
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
+    ending: Annotated[
+        str | None,
+        typer.Option(
+            help="Only games that ended so: score, resign, adjudicated, move-limit, or by a fault: time, illegal, "
+            "crash; forfeit for any of these three.",
+            autocompletion=_endings,
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--limit",
+            help="Number of games, the newest first (default 20; all with --sgf and --csv).",
+            min=1,
+        ),
+    ] = None,
+    sgf: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write a table of the games to this file.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    results: Results = Path(RESULTS),
+) -> None:
+    """List stored games, or write them as SGF files.
+
+    Examples: [bold]arena games[/bold] · [bold]arena games --event league --ending forfeit[/bold] ·
+    [bold]arena games --winner alphago --sgf games[/bold]
+    """
     from rich.progress import track
 
     from arena.report.style import Console
@@ -118,7 +175,6 @@ def show(
     """
     from arena.go.remarks import are_by_players, read_remarks
     from arena.report.style import Console
-    from arena.results.store import Store
     from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
 
@@ -169,17 +225,17 @@ def _print_details(record: GameRecord, results: Path, console: Console) -> None:
 def _replay(record: GameRecord, results: Path, config: Path | None, console: Console) -> None:
     """Play a stored game again and print where it differs, with the position there. Exits with 1 if it does."""
     from arena.report.game import print_position
-    from arena.results.replay import Replay, doubts
+    from arena.results.replay import doubts, play_again, players_of
     from arena.results.store import Store
 
     say = printer(console)
     with Store.of(results) as store:
-        replay = Replay.of(record, store, registry_of(config, results))
-    if found := doubts(record, replay.players):
-        say(f"May differ: {'; '.join(found)}.")
+        players, adjudication = players_of(record, store, registry_of(config, results))
+    if found := "; ".join(doubts(record, players)):
+        say(f"May differ: {found}.")
     try:
         with console.status("Playing the game again"):
-            comparison = replay.play()
+            comparison = play_again(record, players, adjudication)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     say(f"{record.id}  {comparison}")
