@@ -1,6 +1,5 @@
 """Balanced openings: made, used by default, and kept by events that began with others."""
 
-import json
 from pathlib import Path
 
 import pytest

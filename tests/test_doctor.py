@@ -195,7 +195,7 @@ def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path
     assert dict(registry.resolve("mcts").settings)["playouts"] == 5000
     assert registry.tournament("league").games == 40
     for name in doctor.ENGINES:
-        assert dict(registry.resolve(name).settings)["command"] == engine_command(name)
+        assert registry.resolve(name).settings["command"] == engine_command(name)
 
 
 def test_init_writes_the_example_once(tmp_path: Path) -> None:

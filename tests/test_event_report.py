@@ -32,7 +32,7 @@ from arena.report.style import Console
 from arena.report.tables import Sheet
 from arena.report.text import overviews_sheet, print_report, sections
 from arena.results.event import Kind, Report
-from arena.results.frames import event_frames, ratings_table, write_event_csv
+from arena.results.export import event_frames, ratings_frame, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
 
@@ -133,8 +133,8 @@ def test_an_event_without_a_plan_knows_its_players_from_its_games(store: Store) 
         store_event(store, event, games_of(event, earlier_wins(event)), with_plan=False)
         report = read_report(store, event.event)
         assert report.planned is None
-        assert {one.name for one in report.participants} == set(event.players)
-        assert {one.kind for one in report.participants} == {"fast-random"}
+        assert {one.name for one in report.participants.values()} == set(event.players)
+        assert {one.kind for one in report.participants.values()} == {"fast-random"}
         assert facts(report)["Games"].startswith(f"{len(report.games)}, ")
 
 
@@ -197,7 +197,7 @@ def test_who_has_no_games_yet_stands_last(store: Store) -> None:
 def test_a_changed_player_is_told_from_what_it_was(store: Store) -> None:
     before = league_of("a", "b", games_each=10)
     store_event(store, before, games_of(before, earlier_wins(before)))
-    changed = replace(player("b"), settings=(("name", "another"),))
+    changed = replace(player("b"), settings={"name": "another"})
     after = replace(before, entries=(before.entries[0], changed))
     store_event(store, after, games_of(after, earlier_wins(after)))
     report = read_report(store, "league")
@@ -472,7 +472,7 @@ def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(st
     assert (
         report.los(tally.first, tally.second) == first.los == pytest.approx(1 - report.los(tally.second, tally.first))
     )
-    rated = {row.player: row.estimate for row in ratings_table(store).itertuples()}
+    rated = {row.player: row.estimate for row in ratings_frame(store).itertuples()}
     assert rated == {name: str(one) for name, one in elo.items()}
 
 

@@ -18,7 +18,8 @@ from arena.contract.bot import Limits
 from arena.contract.settings import read_value
 from arena.go.game import Game, Rules
 from arena.match.schedule import Match, Terms, event_from_json, event_to_json
-from arena.players.registry import Entry, Registry, load_kind
+from arena.players.player import Player
+from arena.players.registry import Registry, load_kind
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import Checkpoint, find
 
@@ -42,8 +43,8 @@ def refusal(call: Any, *arguments: Any, error: type[Exception] = ConfigError) ->
     return text
 
 
-def setting(entry: Entry, name: str) -> Any:
-    return dict(entry.settings)[name]
+def setting(entry: Player, name: str) -> Any:
+    return entry.settings[name]
 
 
 def save_net(folder: Path, weights: bytes = b"weights") -> checkpoint.Checkpoint:
@@ -371,7 +372,7 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     other = configured(tmp_path, ENGINE + 'env = {DATA_DIR = "/srv"}\n').resolve("engine")
     bare = configured(tmp_path, ENGINE).resolve("engine")
     assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
-    assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
+    assert "env" not in bare.settings  # an engine that an earlier arena stored is the same player
     plan = event_to_json(Match(entry, bare, Terms(Rules.preset()), 2))
     back = list(event_from_json(plan).players.values())
     assert [one.identity for one in back] == [entry.identity, bare.identity]

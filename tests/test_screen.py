@@ -28,7 +28,6 @@ from played import (
 from rich.cells import cell_len
 from rich.console import Group
 
-from arena.contract.code import Player
 from arena.go.board import Board
 from arena.go.collection import Statistics
 from arena.go.game import Ending
@@ -37,7 +36,7 @@ from arena.go.record import GameRecord
 from arena.match.runner import Update
 from arena.match.schedule import Match
 from arena.match.worker import Snapshot
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import Estimate, Interval, Sprt
 from arena.report import style
 from arena.report.board import DARK, board_height, board_width, draw_board
@@ -46,7 +45,7 @@ from arena.report.style import Console
 from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from arena.report.text import first_sections, headline, title
 from arena.results.event import Findings
-from arena.results.frames import ratings_table
+from arena.results.league import league
 from arena.results.store import Store
 from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
@@ -687,8 +686,8 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 
 
 def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
-    plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
-    net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
+    plain = Player("fast-random", "fast-random", "bots.fast_random:BOT", {}, "arena")
+    net = Player("sl", "policy", "bots.policy:BOT", {"checkpoint": "sl-9x9", "temperature": 0.5}, "arena", "ab")
     ratings = {plain.identity: Estimate(910.0, Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
     assert ["fast-random", *plain.bot_kind.summary.split(), "+910", "(+223", "to", "∞)"] in rows
@@ -699,7 +698,7 @@ def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
 def store(tmp_path: Path):
     match = match_of(games=20)
     with Store.open(tmp_path / "arena.db", write=True) as opened:
-        opened.add_players([Player("A", "alphago", "alphago", "{}"), Player("S", "sl", "policy", "{}")])
+        opened.add_players({"A": Player("alphago", "alphago"), "S": Player("sl", "policy")})
         ids = {"alphago": "A", "sl": "S"}
         for number in range(20):
             record = record_of(match, number, "sl" if number % 5 == 0 else "alphago")
@@ -708,7 +707,7 @@ def store(tmp_path: Path):
 
 
 def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
-    lines = lines_of(elo_table(ratings_table(store)), 100, 40)
+    lines = lines_of(elo_table(league(store)), 100, 40)
     rows = [line.split() for line in lines]
     first = next(" ".join(row) for row in rows if row[:2] == ["1", "alphago"])
     assert re.fullmatch(r"1 alphago \+\d+ \(\+\d+ to \+\d+\) 20 80\.0 %", first)
@@ -718,7 +717,7 @@ def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
 
 def test_an_empty_table_says_what_to_do(tmp_path: Path):
     with Store.open(tmp_path / "arena.db", write=True) as empty:
-        assert "arena match" in words_of(lines_of(elo_table(ratings_table(empty)), 80, 40))
+        assert "arena match" in words_of(lines_of(elo_table(league(empty)), 80, 40))
     assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
 
 
@@ -750,10 +749,10 @@ def test_the_table_of_statistics_has_sizes_and_refusals():
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, store: Store):
-    settings = tuple((f"setting_{n}", n) for n in range(12))
-    wide = Entry("long-name-of-a-bot", "policy", "bots.policy:BOT", (*settings, ("checkpoint", "net")), "arena")
+    settings = {f"setting_{n}": n for n in range(12)}
+    wide = Player("long-name-of-a-bot", "policy", "bots.policy:BOT", settings | {"checkpoint": "net"}, "arena")
     games = list(store.numbered_games(limit=3))
-    for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
+    for sheet in (bots_table([wide], {}), elo_table(league(store)), games_table(games, 20)):
         lines = lines_of(sheet, width, 40, encoding=encoding)
         assert "…" not in "".join(lines)
     together = "".join("".join(lines_of(bots_table([wide], {}), width, 40)).split())

@@ -33,7 +33,8 @@ from arena.go.game import Rules
 from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
 from arena.match.openings import Opening, draw_openings
-from arena.players.registry import Entry, Registry
+from arena.players import player
+from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
@@ -326,7 +327,7 @@ class _Training:
         self,
         config: Config,
         results: Path,
-        bot: Entry | None,
+        bot: player.Player | None,
         on_progress: Callable[[Iteration], None],
         cores: Cores | None,
     ):

@@ -27,7 +27,8 @@ from arena.go.kernels import area_of
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening, draw_openings
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from bots import alphago, gtp
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator, Precision
@@ -79,7 +80,7 @@ class Teacher(Protocol):
 class Recipe:
     """Who plays the games, and how: all that they depend on."""
 
-    teacher: Entry
+    teacher: Player
     rules: Rules
     full_search_prob: float
     cheap_search_visits: int
@@ -87,7 +88,7 @@ class Recipe:
     temperature: float
     temperature_moves: int
     seed: int
-    player: Entry | None = None
+    player: Player | None = None
     """Who plays the moves; None for the teacher."""
 
     @classmethod

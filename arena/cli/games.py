@@ -28,7 +28,8 @@ from arena.cli.options import (
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.go.record import GameRecord
-    from arena.players.registry import Entry, Registry
+    from arena.players.player import Player
+    from arena.players.registry import Registry
     from arena.report.style import Console
 
 
@@ -368,7 +369,7 @@ def read_game(text: str | None, results: Path) -> GameRecord:
         return store.find_game(text)
 
 
-def _limits(registry: Registry, entry: Entry, visits: int | None, seconds: float | None) -> Limits:
+def _limits(registry: Registry, entry: Player, visits: int | None, seconds: float | None) -> Limits:
     """What bounds the look at one position. Raises ConfigError, also for a bot that can't analyse."""
     from arena.contract.bot import Limits
 

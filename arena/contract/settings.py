@@ -156,13 +156,13 @@ def describe(name: str, value: Any) -> str:
     return f"{os.path.basename(words[0])} with {arguments}" if len(words) > 1 else words[0]
 
 
-def conceal(settings: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are stored. In a table, such as an engine's environment, a digest replaces each value, which may
     be a secret; a digest stays as it is."""
-    return tuple(
-        (name, {key: _digest(text) for key, text in value.items()} if isinstance(value, dict) else value)
-        for name, value in settings
-    )
+    return {
+        name: {key: _digest(text) for key, text in value.items()} if isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
 
 
 def _digest(text: str) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from arena.go.collection import Statistics
     from arena.go.record import GameRecord
     from arena.match.standings import League, MatchTally
-    from arena.players.registry import Entry
+    from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
     from trainers.evaluation import Evaluation
@@ -153,16 +153,16 @@ def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: st
 
 
 def bots_table(
-    entries: Iterable[Entry],
+    entries: Iterable[Player],
     ratings: Mapping[str, Estimate],
     pool: Pool | None = None,
-    python_files: Iterable[Entry] = (),
+    python_files: Iterable[Player] = (),
 ) -> Sheet:
     """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
     by identity, from games of the ``pool``. Bots in ``python_files`` are listed without running these."""
     rows = []
     for entry in entries:
-        net = Path(dict(entry.settings).get("checkpoint", "")).name
+        net = Path(entry.settings.get("checkpoint", "")).name
         rating = ratings.get(entry.identity)
         rows.append((entry.name, _about(entry), net, "" if rating is None else str(rating)))
     rows += [(entry.name, f"the Python file {entry.kind.rpartition(':')[0]}", "", "") for entry in python_files]
@@ -172,21 +172,21 @@ def bots_table(
     return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
 
 
-def _about(entry: Entry) -> str:
+def _about(entry: Player) -> str:
     """One line: what the kind is, and what is set otherwise than it is by default."""
     usual = {field.name: field.default for field in entry.bot_kind.settings}
     changed = [
         f"{key}={_plain(value, key)}"
-        for key, value in entry.settings
+        for key, value in entry.settings.items()
         if key not in ("checkpoint", "precision") and value != usual.get(key)
     ]
     limits = [f"@{entry.limits}"] if str(entry.limits) else []
     return "; ".join(filter(None, (entry.bot_kind.summary, ", ".join([*changed, *limits]))))
 
 
-def settings_table(entry: Entry) -> Sheet:
+def settings_table(entry: Player) -> Sheet:
     """What each setting of a bot does, what it is and what it may be; then the limits that may stand behind any."""
-    values = dict(entry.settings)
+    values = entry.settings
     rows = []
     for field in entry.bot_kind.settings:
         unset = "(required)" if field.default_factory is MISSING else ""
@@ -218,7 +218,7 @@ def elo_table(found: League | None, pool: Pool | None = None) -> Sheet:
     """The ratings in a pool."""
     if found is None:
         return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
-    places = [(one.player, one.elo, one.games, one.score) for one in found.standings]
+    places = [(one.name, one.elo, one.games, one.score) for one in found.standings]
     black = found.ratings.black_advantage
     worth = "" if black is None else f"; advantage of playing Black {black}"
     sheet = standings_sheet(places, found.anchor, found.ratings.prior, worth)

@@ -144,8 +144,8 @@ def _limits(report: Report) -> Iterable[str]:
     common = report.settings.get("limits") or {}
     shared = ",".join(f"{key}={value:g}" for key, value in common.items() if value is not None)
     by_limits: dict[str, list[str]] = {}
-    for one in report.participants:
-        by_limits.setdefault(one.limits or shared or "none", []).append(one.name)
+    for one in report.participants.values():
+        by_limits.setdefault(str(one.limits) or shared or "none", []).append(one.name)
     for limits, names in by_limits.items():
         yield limits if len(by_limits) == 1 else f"{', '.join(names)}: {limits}"
 

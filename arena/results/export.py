@@ -17,17 +17,17 @@ import msgspec
 from arena import files
 from arena.contract.settings import COMMANDS, describe
 from arena.go.moves import gtp_from_move
-from arena.go.record import GameRecord, Played
 from arena.ratings import Estimate
-from arena.results.event import Findings, Report
 from arena.results.league import league
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
 
     from arena.go.game import Rules
+    from arena.go.record import GameRecord, Played
     from arena.match.standings import League
-    from arena.players.registry import Entry
+    from arena.players.player import Player
+    from arena.results.event import Findings, Report
     from arena.results.store import Pool, Store
     from arena.results.stored import Overview
 
@@ -62,10 +62,10 @@ def rating_rows(found: League | None, pool: Pool) -> list[Row]:
             {
                 **terms,
                 "rank": rank,
-                "player": one.player,
+                "player": one.name,
                 **_elo(one.elo),
                 "games": one.games,
-                "score": round(one.score, 4),
+                "score": None if one.score is None else round(one.score, 4),
                 "anchor": found.anchor,
             }
             for rank, one in enumerate(found.standings, 1)
@@ -271,11 +271,11 @@ def write_event_csv(report: Report, folder: Path) -> list[Path]:
 # --- Bots ---
 
 
-def bot_line(entry: Entry, summary: str, elo: Estimate | None) -> str:
+def bot_line(entry: Player, summary: str, elo: Estimate | None) -> str:
     """One of those that can play, as JSON."""
     settings = {
         key: describe(key, value) if key in COMMANDS else value
-        for key, value in entry.settings
+        for key, value in entry.settings.items()
         if isinstance(value, str | int | float | bool)
     }
     about = {"name": entry.name, "kind": entry.kind, "summary": summary, "settings": settings}

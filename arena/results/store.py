@@ -10,28 +10,30 @@ import json
 import os
 import sqlite3
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from time import sleep
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
 import msgspec
 
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
-from arena.contract.code import Player
 from arena.files import FOREIGN
 from arena.go.moves import Colour
 from arena.go.outcome import Ending, GameSummary, Outcome
+from arena.players.player import Player
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Rules
     from arena.go.record import GameRecord, MoveStats
+
+T = TypeVar("T")
 
 SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
@@ -89,12 +91,8 @@ _CREATE = (
     """,
     """
     CREATE TABLE players (
-        identity   TEXT PRIMARY KEY,
-        name       TEXT NOT NULL,
-        kind       TEXT NOT NULL,
-        config     TEXT NOT NULL,  -- JSON
-        checkpoint TEXT NOT NULL,  -- sha256 of the net; empty without one
-        code       TEXT NOT NULL DEFAULT ''
+        identity TEXT PRIMARY KEY,
+        player   TEXT NOT NULL  -- JSON
     ) STRICT
     """,
     f"PRAGMA application_id = {_APPLICATION}",
@@ -428,35 +426,33 @@ class Store:
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
         with _in_one_line(self.path):
-            rows = list(self._connection.execute("SELECT id, created, settings, plan FROM events ORDER BY rowid"))
-        return [Event(*row[:2], self._object(f"event '{row[0]}'", row[2]), row[3]) for row in rows]
+            rows = self._connection.execute("SELECT id, created, settings, plan FROM events ORDER BY rowid").fetchall()
+        return [
+            Event(id, created, self._decode(f"event '{id}'", settings, dict[str, Any]), plan)
+            for id, created, settings, plan in rows
+        ]
 
-    def add_players(self, players: Iterable[Player]) -> None:
-        """Store players in one transaction; one whose identity is known takes the new name."""
-        rows = [astuple(player) for player in players]
+    def add_players(self, players: Mapping[str, Player]) -> None:
+        """Store players by identity in one transaction; one whose identity is known takes the new name."""
+        rows = [(identity, msgspec.json.encode(player.stored).decode()) for identity, player in players.items()]
+        insert = "INSERT INTO players VALUES (?, ?) ON CONFLICT (identity) DO UPDATE SET player = excluded.player"
         with self._transaction():
-            self._connection.executemany(
-                "INSERT INTO players VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (identity) DO UPDATE SET name = excluded.name",
-                rows,
-            )
+            self._connection.executemany(insert, rows)
 
     def players(self) -> dict[str, Player]:
         """All players by identity, in the order they were first added."""
         with _in_one_line(self.path):
-            rows = self._connection.execute("SELECT * FROM players ORDER BY rowid")
-            players = {row["identity"]: Player(*row) for row in rows}
-        for player in players.values():
-            self._object(f"player '{player.name}'", player.config)
-        return players
+            rows = self._connection.execute("SELECT identity, player FROM players ORDER BY rowid").fetchall()
+        players = {identity: self._decode(f"player '{identity}'", text, Player) for identity, text in rows}
+        return {identity: player.stored for identity, player in players.items()}  # the text names no code
 
-    def _object(self, what: str, text: str) -> dict[str, Any]:
-        """Raises StoreError for a text that isn't an object of JSON: no arena wrote it."""
+    def _decode(self, what: str, text: str, type: type[T]) -> T:
+        """Raises StoreError for a text that no arena wrote."""
         try:
-            return msgspec.json.decode(text, type=dict[str, Any])
-        except (msgspec.MsgspecError, *FOREIGN) as error:
-            damage = f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy"
-            raise StoreError(damage) from error
+            return msgspec.json.decode(text, type=type)
+        except (*FOREIGN, msgspec.MsgspecError) as error:
+            damage = f"{what} in {self.path} is damaged ({error}); restore it from a copy"
+            raise StoreError(_one_line(damage)) from error
 
     # --- Inside ---
 
@@ -685,7 +681,7 @@ def _unpack(packed: bytes | None) -> tuple[MoveStats, ...]:
         [value if value is None or parts == 1 else value / parts for value in column]
         for parts, column in zip(_PARTS, whole, strict=True)
     ]
-    return tuple(map(MoveStats, *columns))  # type: ignore[arg-type]  # of visits, whole numbers
+    return tuple(map(MoveStats, *columns))
 
 
 @lru_cache(maxsize=16)

@@ -534,7 +534,7 @@ class TournamentFrame(Frame[TournamentView]):
             counts = self.view.tally.meetings(name)
             line = self._right(f"{rank}", RANK - 1).append(" ")
             line.append_text(self._left(style.shorten(name, named - 1), named))
-            elo = "–" if standing is None else _short(standing.elo, elo_width - 1)
+            elo = "–" if standing is None or standing.elo is None else _short(standing.elo, elo_width - 1)
             told = {"Elo": elo, "games": f"{counts.games}", "score": style.per_cent(counts.share)}
             for words, column in columns.items():
                 line.append_text(self._right(told[words], column))

@@ -336,7 +336,7 @@ def places() -> list[tuple[str, str, int, str]]:
     found = []
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(results())
-        for table, column in (("games", "rules"), ("events", "settings"), ("events", "plan"), ("players", "config")):
+        for table, column in (("games", "rules"), ("events", "settings"), ("events", "plan"), ("players", "player")):
             for row, text in connection.execute(f"SELECT rowid, {column} FROM {table} WHERE rowid < 3"):
                 found += [(table, column, row, path) for path in paths(json.loads(text))]
     return found
