@@ -9,8 +9,8 @@ from scripted_bots import scripted
 
 from arena import UserError
 from arena.contract.adjudication import OFF
+from arena.go.coords import BLACK
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK
 from arena.go.record import GameRecord
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms, Tournament, event_to_json

@@ -29,9 +29,10 @@ from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
 from arena.files import replacing
+from arena.go.coords import SYMMETRIES
 from arena.go.game import Rules
-from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
+from arena.go.sgf import write_sgf
 from arena.match.openings import Opening, draw_openings
 from arena.players import player
 from arena.players.registry import Registry
@@ -520,7 +521,7 @@ class _Training:
             own, other = f"{config.name}@{iteration}", self.start.manifest.name
             names = [(own, other) if black else (other, own) for black in is_black]
             with (self.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
-                file.writelines(f"{record.to_sgf()}\n" for record in played.records(names))
+                file.writelines(f"{write_sgf(record)}\n" for record in played.records(names))
         return played
 
     def _average(self) -> Net:

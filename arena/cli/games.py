@@ -93,7 +93,7 @@ def games(
 
     from arena.report.style import Console
     from arena.report.tables import games_table
-    from arena.results.export import game_line, games_frame, write_csv, write_sgf
+    from arena.results.export import game_line, games_frame, write_csv, write_sgf_files
     from arena.results.store import Store
 
     forms = {"--sgf": sgf is not None, "--csv": csv is not None, "--json": as_json}
@@ -111,7 +111,7 @@ def games(
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
             written = total if limit is None else min(limit, total)
             if sgf is not None:
-                write_sgf(track(chosen, "Writing", total=written, transient=True, disable=quiet), sgf)
+                write_sgf_files(track(chosen, "Writing", total=written, transient=True, disable=quiet), sgf)
             else:
                 write_csv(games_frame(chosen), place)
             if not quiet:
@@ -174,7 +174,7 @@ def show(
     Examples: [bold]arena show[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
     [bold]arena show 12 --details[/bold] · [bold]arena show 12 --replay[/bold]
     """
-    from arena.go.remarks import are_by_players, read_remarks
+    from arena.go.sgf import are_by_players, read_remarks
     from arena.report.style import Console
     from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
@@ -293,6 +293,7 @@ def analyze(
     from contextlib import closing
 
     from arena import files
+    from arena.go.sgf import write_sgf
     from arena.report import style
     from arena.report.game import AnalysisSheet, analysis_headline
     from arena.report.progress import show_bar
@@ -331,7 +332,7 @@ def analyze(
             raise UserError(f"{entry.name}: {error}{_others(registry) if not found else ''}") from None
     if found:
         console.print(AnalysisSheet(record, found, marked))
-    analysed = f"{record.to_sgf(notes(record, found, entry.name), variations(record, found))}\n"
+    analysed = f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n"
     for path, content in ((csv, as_csv(record, found)), (sgf, analysed)):
         if path is not None and found:
             files.write(path, content.encode())
@@ -344,7 +345,7 @@ def analyze(
 def read_game(text: str | None, results: Path) -> GameRecord:
     """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
     StoreError."""
-    from arena.go.record import MAX_BYTES, read_sgf
+    from arena.go.sgf import MAX_BYTES, read_sgf
     from arena.results.store import Store
 
     if text is None:

@@ -35,14 +35,12 @@ def setting(
     high: float | None = None,
     choices: Sequence[str] = (),
     factory: Any = MISSING,
-    formerly: str | None = None,
 ) -> Any:
     """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
 
-    ``factory`` makes the default of a table. A player's settings list a table only where it is given. ``formerly`` is
-    an old name of the setting, which is refused with the new one in the message.
+    ``factory`` makes the default of a table. A player's settings list a table only where it is given.
     """
-    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices), "formerly": formerly}
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
     return field(default=default, default_factory=factory, metadata=metadata)
 
 

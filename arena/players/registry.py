@@ -231,9 +231,6 @@ class Registry:
                 there = f'limits = "{key}={value}"' if where != name else f"{name}@{key}={value}"
                 raise ConfigError(f"{where}: '{key}' is a limit, not a setting; write {there}")
             if key not in known:
-                renamed = next((new for new in known.values() if new.metadata.get("formerly") == key), None)
-                if renamed:
-                    raise ConfigError(f"{where}: the setting '{key}' is called '{renamed.name}' now")
                 there = f"; it has {', '.join(known)}" if known else "; it has none"
                 raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or there}")
         values = {}

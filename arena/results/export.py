@@ -16,7 +16,7 @@ import msgspec
 
 from arena import files
 from arena.contract.settings import COMMANDS, describe
-from arena.go.moves import gtp_from_move
+from arena.go.coords import gtp_from_move
 from arena.ratings import Estimate
 from arena.results.league import league
 
@@ -165,14 +165,15 @@ def games_frame(games: Iterable[GameRecord]) -> pd.DataFrame:
     return pd.DataFrame([_game_row(game, game.event, game.rules) for game in games], columns=GAME_COLUMNS)
 
 
-def write_sgf(games: Iterable[GameRecord], folder: Path) -> None:
+def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
     """Write a file for each game, in a folder for each event. Raises StoreError."""
+    from arena.go.sgf import move_notes, write_sgf
 
     def place(id: str) -> Path:
         # an id of a database from elsewhere doesn't lead out of the folder
         return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
 
-    files.write_many((place(game.id), game.to_sgf(game.notes) + "\n") for game in games)
+    files.write_many((place(game.id), write_sgf(game, move_notes(game)) + "\n") for game in games)
 
 
 # --- Events ---

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from arena import ConfigError, UserError
 from arena.contract.adjudication import OFF, Adjudication
+from arena.go.coords import gtp_from_move
 from arena.go.game import Ending
-from arena.go.moves import gtp_from_move
 from arena.go.record import GameRecord
 from arena.match.crew import Crew
 from arena.match.runner import TICK
