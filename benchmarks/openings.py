@@ -16,11 +16,13 @@ import numpy as np
 from arena import ConfigError, StoreError, files
 from arena.contract.bot import Bot, Decision, Limits
 from arena.go.collection import Refusal, read_path
+from arena.go.coords import SYMMETRIES
 from arena.go.game import Game, Rules
-from arena.go.moves import SYMMETRIES
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.go.sgf import move_notes, write_sgf
 from arena.match.openings import position_of
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.results.analysis import patient
 
 AT_ONCE = 32
@@ -38,7 +40,7 @@ class Making:
     """Which openings: ``plies`` moves drawn from the policy of ``entry`` at a ``temperature``, and kept if a search of
     ``visits`` gives each side at least ``least`` (in [0, 0.5]). The first openings of more are those of fewer."""
 
-    entry: Entry
+    entry: Player
     rules: Rules
     plies: int = 6
     temperature: float = 1.0
@@ -143,7 +145,7 @@ def _line(making: Making, game: Game, decision: Decision) -> str:
         opening=len(game.moves),
         facts=(*[UNKNOWN] * (len(game.moves) - 1), last),
     )
-    return f"{record.to_sgf(record.notes)}\n"
+    return f"{write_sgf(record, move_notes(record))}\n"
 
 
 def main(words: list[str]) -> int:

@@ -30,6 +30,7 @@ from test_training import random_game
 import arena
 from arena import StoreError
 from arena.go.game import Ending, Rules
+from arena.go.sgf import write_sgf
 from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
@@ -340,7 +341,7 @@ class Training:
 @pytest.mark.parametrize("trainer", TRAININGS)
 def test_a_training_run_that_is_killed_and_resumed_loses_nothing(tmp_path: Path, trainer: str) -> None:
     """After many kills it is compared with one that was left alone: the same net, bit for bit."""
-    (tmp_path / "random.sgfs").write_text("".join(f"{random_game(seed).to_sgf()}\n" for seed in range(60)))
+    (tmp_path / "random.sgfs").write_text("".join(f"{write_sgf(random_game(seed))}\n" for seed in range(60)))
     random = Random(trainer)
     siege = Siege(tmp_path, random)
     (tmp_path / "arena.toml").write_text("")

@@ -8,7 +8,7 @@ from itertools import islice
 
 from played import match_of, record_of
 
-from arena.go.record import GameRecord, Score
+from arena.go.record import GameRecord, GameSummary
 from arena.match.runner import Update, play_event
 from arena.match.schedule import Match
 from arena.results.store import AT_ONCE
@@ -25,19 +25,19 @@ class Stored:
     match: Match
     games: int
 
-    def scores(self, *, event: str) -> Iterator[list[Score]]:
+    def game_summaries(self, *, event: str) -> Iterator[list[GameSummary]]:
         games = self._scores(event)
         while some := [*islice(games, AT_ONCE)]:
             yield some
 
-    def _scores(self, event: str) -> Iterator[Score]:
+    def _scores(self, event: str) -> Iterator[GameSummary]:
         first = record_of(self.match, 0, "sl")
-        known = {name: getattr(first, name) for name in Score._fields if name not in ("seq", "id", "canonical")}
+        known = {name: getattr(first, name) for name in GameSummary._fields if name not in ("seq", "id", "canonical")}
         for number in range(1, self.games + 1):
             black, white = ("black", "white") if number % 2 else ("white", "black")
             players = {"black": known[black], "white": known[white]}
             digest = blake2b(b"%d" % number, digest_size=16).digest()
-            yield Score(seq=number, id=f"{event}/{number:05d}", canonical=digest, **(known | players))
+            yield GameSummary(seq=number, id=f"{event}/{number:05d}", canonical=digest, **(known | players))
 
     def count(self, *, event: str) -> int:
         return self.games

@@ -14,8 +14,8 @@ from terminal import Terminal
 from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
 
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.people.adviser import Analyst
 from arena.people.kifu import kept_games
 from arena.people.sitting import Sitting
@@ -337,7 +337,7 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
 
 DRIVER = """
 import sys
-from arena.screen.style import Console
+from arena.report.style import Console
 from arena.screen.plain_play import Lines, Manner, show_plainly
 from test_sitting import Deliberate, kifu_of, sat
 bot = Deliberate("B3", "D3")

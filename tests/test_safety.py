@@ -16,10 +16,10 @@ from stored_events import store_event
 from arena import StoreError
 from arena.cli.serve import ThisDesk
 from arena.go.game import Ending
-from arena.go.record import read_sgf
+from arena.go.sgf import read_sgf, write_sgf
 from arena.players.registry import Registry
+from arena.report.page import games_part
 from arena.results.store import Store
-from arena.screen.pages import games_part
 
 ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
 
@@ -30,14 +30,17 @@ def play_one_move(folder: Path) -> Path:
     return folder / "results" / "play" / "00001.sgf"
 
 
-def change_plan(folder: Path, factory: str, kind: str, settings: list[list[str]]) -> None:
+def change_plan(folder: Path, factory: str, kind: str, settings: dict[str, str]) -> None:
     """Have the players of a stored event be others."""
     with closing(sqlite3.connect(folder / "results" / "arena.db")) as database, database:
         plan = json.loads(database.execute("SELECT plan FROM events").fetchone()[0])
-        for player in (plan["event"]["first"], plan["event"]["second"]):
-            player |= {"factory": factory, "kind": kind, "settings": settings}
+        player = {"factory": factory, "kind": kind, "settings": settings}
+        plan["event"]["first"] |= player
+        plan["event"]["second"] |= player
         database.execute("UPDATE events SET plan = ?", (json.dumps(plan),))
-        database.execute("UPDATE players SET kind = ?, config = ?", (kind, json.dumps(dict(settings))))
+        stored = [json.loads(text) for (text,) in database.execute("SELECT player FROM players").fetchall()]
+        changed = [(json.dumps(one | player), one["name"]) for one in stored]
+        database.executemany("UPDATE players SET player = ? WHERE player ->> 'name' = ?", changed)
 
 
 COMMANDS = [("games", "--replay"), ("show", "1", "--replay"), ("report",), ("elo",), ("games",), ("bots",)]
@@ -72,9 +75,9 @@ def test_a_database_names_no_command_and_no_file_that_is_run(tmp_path: Path, com
     evil = tmp_path / "evil.py"
     evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     for factory, kind, settings in (
-        ("bots.gtp:BOT", "gtp", [["command", "touch ran"]]),
-        (f"{evil}:BOT", "random", []),
-        (f"{evil}:BOT", f"{evil}:BOT", []),
+        ("bots.gtp:BOT", "gtp", {"command": "touch ran"}),
+        (f"{evil}:BOT", "random", {}),
+        (f"{evil}:BOT", f"{evil}:BOT", {}),
     ):
         change_plan(tmp_path, factory, kind, settings)
         arena(*command, folder=tmp_path)
@@ -103,7 +106,7 @@ def test_any_answer_of_an_engine_leaves_the_games_of_a_page_readable() -> None:
 
 def test_one_damaged_archive_does_not_hide_the_games_of_a_folder(tmp_path: Path) -> None:
     match = match_of("alphago", "sl", games=2)
-    (tmp_path / "good.sgf").write_text(record_of(match, 0, "sl").to_sgf())
+    (tmp_path / "good.sgf").write_text(write_sgf(record_of(match, 0, "sl")))
     (tmp_path / "bad.zip").write_text("no archive")
     done = arena("data", "stats", ".", folder=tmp_path)
     assert done.returncode == 0, done.stderr

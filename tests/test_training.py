@@ -25,10 +25,11 @@ from torch.nn import functional
 from arena import CheckpointError, ConfigError, RecordError, UserError
 from arena.files import lock
 from arena.go import kernels
+from arena.go.coords import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
@@ -74,7 +75,7 @@ def games(records: list[GameRecord]) -> data.Games:
 @pytest.fixture(scope="module")
 def archive(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "random.sgfs"
-    path.write_text("".join(f"{record.to_sgf()}\n" for record in records))
+    path.write_text("".join(f"{write_sgf(record)}\n" for record in records))
     return path
 
 
@@ -527,7 +528,7 @@ def two_sizes(records: list[GameRecord], tmp_path: Path) -> tuple[str, str]:
     for size in (SIZE, 5):
         games = tmp_path / f"{size}.sgfs"
         some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
-        games.write_text("".join(f"{record.to_sgf()}\n" for record in some))
+        games.write_text("".join(f"{write_sgf(record)}\n" for record in some))
         dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), data.SplitRule(0, 0.1, 0.1))
     return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
 

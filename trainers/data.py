@@ -19,7 +19,7 @@ import numpy as np
 from arena import ConfigError, RecordError
 from arena.files import replacing
 from arena.go.collection import read_path
-from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
+from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import GameRecord
 from trainers.settings import Records

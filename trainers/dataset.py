@@ -25,9 +25,10 @@ import numpy as np
 from arena import ConfigError, RecordError
 from arena.files import check_keys, read_json, replacing
 from arena.go.collection import Text, read_texts
+from arena.go.coords import BLACK
 from arena.go.game import Ending
-from arena.go.moves import BLACK
-from arena.go.record import GameRecord, read_sgf
+from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf
 from arena.match.worker import end_with_parent
 from trainers.data import (
     TRAIN,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from arena.go.moves import SYMMETRIES, apply_symmetry, symmetry_table
+from arena.go.coords import SYMMETRIES, apply_symmetry, symmetry_table
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Answer, win_rates

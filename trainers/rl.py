@@ -29,11 +29,13 @@ from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
 from arena.files import replacing
+from arena.go.coords import SYMMETRIES
 from arena.go.game import Rules
-from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
+from arena.go.sgf import write_sgf
 from arena.match.openings import Opening, draw_openings
-from arena.players.registry import Entry, Registry
+from arena.players import player
+from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
@@ -326,7 +328,7 @@ class _Training:
         self,
         config: Config,
         results: Path,
-        bot: Entry | None,
+        bot: player.Player | None,
         on_progress: Callable[[Iteration], None],
         cores: Cores | None,
     ):
@@ -519,7 +521,7 @@ class _Training:
             own, other = f"{config.name}@{iteration}", self.start.manifest.name
             names = [(own, other) if black else (other, own) for black in is_black]
             with (self.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
-                file.writelines(f"{record.to_sgf()}\n" for record in played.records(names))
+                file.writelines(f"{write_sgf(record)}\n" for record in played.records(names))
         return played
 
     def _average(self) -> Net:

@@ -27,13 +27,13 @@ from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
 from arena.contract.guard import SET_PDEATHSIG, control
 from arena.files import scratch
+from arena.go.coords import Move
 from arena.go.game import Game, Rules
 from arena.go.jit import while_compiling
-from arena.go.moves import Move
 from arena.go.record import MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, Turn
 from arena.match.schedule import Pairing
-from arena.players.registry import Entry
+from arena.players.player import Player
 
 SNAPSHOT_SECONDS = 0.25
 """Seconds between two looks at the boards that are sent."""
@@ -72,7 +72,7 @@ class Job:
     ``card`` is the one GPU that it sees, where that isn't left open. Bots that are ``cold`` hung when they were warmed
     up: they are built only, and judged in their games."""
 
-    players: Mapping[str, Entry]
+    players: Mapping[str, Player]
     rules: Rules
     adjudication: Adjudication
     boards: int

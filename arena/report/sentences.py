@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from arena.contract.settings import suggest
+from arena.go.coords import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Ending
-from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.sgf import write_sgf
 from arena.people.counting import Count, Estimate
 from arena.people.kifu import Advice, Phase, Snapshot, Turn
 from arena.people.sitting import Refused, Sitting
-from arena.screen import style
-from arena.screen.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
-from arena.screen.style import some
+from arena.report import style
+from arena.report.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
+from arena.report.style import some
 
 SHOWN_CANDIDATES = 3
 SHOWN_MOVES = 6
@@ -329,7 +330,7 @@ class Commands:
         """Write a copy of the game as it stands."""
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(self._sitting.record().to_sgf() + "\n")
+                file.write(write_sgf(self._sitting.record()) + "\n")
         except OSError as error:
             return f"{path} can't be written: {error.strerror}."
         return f"Written to {path}."
