@@ -259,7 +259,7 @@ def show(event: Match | Tournament | Ladder, updates: Iterator[Update], control:
             console.print(Group(*head(state, console.width)))
     else:
         print_lines(state, updates, console)
-    print_summary(state.findings(), console)
+    print_summary(state.standings, console)
     return state
 
 
