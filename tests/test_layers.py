@@ -59,7 +59,7 @@ HOMES = {
     "rich": ("arena/report/", "arena/screen/", "arena/cli/"),
     "msgspec": ("arena/", "bots/", "trainers/"),
     "safetensors": ("bots/nets/", "trainers/"),
-    "scipy": ("arena/ratings/figure.py",),
+    "scipy": ("arena/ratings/",),
     "sgfmill": ("arena/go/sgf.py",),
     "starlette": ("arena/screen/site.py",),
     "tensorboard": ("trainers/",),
