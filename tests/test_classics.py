@@ -19,7 +19,7 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import UNTRAINED_PASS
 from trainers import data, ownership, sl
 from trainers.export import describe, export
-from trainers.loop import Target
+from trainers.losses import Target
 
 
 def test_the_nets_are_as_large_as_they_were_described() -> None:

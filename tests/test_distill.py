@@ -38,7 +38,7 @@ from bots.nets.network import Answer
 from trainers import data, distill, slots, teachers, teaching
 from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
 from trainers.distill import TaughtTarget
-from trainers.loop import Target
+from trainers.losses import Target
 from trainers.progress import Made, Progress
 from trainers.settings import METRICS_FILE
 from trainers.settings import Distill as Config

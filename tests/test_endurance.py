@@ -21,10 +21,10 @@ from tempfile import mkdtemp
 from time import monotonic, sleep
 
 import pytest
+import torch
 from commandline import ARENA, ROOT
 from learners import STRONG, install, learn
 from remains import command, end_of, family, shared_memory
-from safetensors import safe_open
 from test_training import random_game
 
 import arena
@@ -79,7 +79,6 @@ RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32", *ROWS)
 
 TRAININGS = {
     "sl": ("sl", *RECORDS),
-    "two": ("sl", *RECORDS, "--set", "processes=2"),
     "ownership": ("ownership", *RECORDS),
     "value": ("value", "--games", "100", "--set", "games_per_file=10", *ROWS),
     "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", *ROWS),
@@ -295,11 +294,8 @@ class Training:
 
     def step(self) -> int:
         """The step of the saved state."""
-        with (
-            suppress(FileNotFoundError),
-            safe_open(self.results / "training" / "parts" / "state.safetensors", "np") as file,
-        ):
-            return int(json.loads(file.metadata()["counters"])["step"])
+        with suppress(FileNotFoundError):
+            return int(torch.load(self.results / "training" / "parts" / "state.pt", "cpu")["counters"]["step"])
         return 0
 
     def progress(self) -> int:

@@ -17,8 +17,8 @@ from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
 from trainers import data
-from trainers.evaluation import PLIES, calibration_error, evaluate, nearest_stones, phases
 from trainers.export import describe, export
+from trainers.metrics import PLIES, calibration_error, evaluate, nearest_stones, phases
 
 ENCODER = find_encoder("arena-17")
 

@@ -25,7 +25,7 @@ from bots.nets.network import Answer
 from trainers import data, outcomes, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.export import describe, export
-from trainers.loop import Target
+from trainers.losses import Target
 from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
 from trainers.selfplay import Speed, gathered

@@ -455,7 +455,7 @@ class _Training:
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
     losses = distill.loss(answering(planes), target, config.outcome_share)
-    return Weighed(losses.total(config), losses.right, losses.parts())
+    return Weighed(losses.total(config), losses.right, losses.figures())
 
 
 def _figures(played: list[Played], pace: Pace, spent: float) -> dict[str, float]:
