@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyte
 import pytest
+from arena.results.frames import ratings_table
 from played import lines_of, match_of, record_of, records_of, whole_match, words_of
 from rich.cells import cell_len
 
@@ -23,7 +24,6 @@ from arena.report.style import Console
 from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from arena.report.text import first_sections, title
 from arena.results.event import Findings
-from arena.results.frames import ratings_table
 from arena.results.store import Store
 from trainers.progress import Progress
 
