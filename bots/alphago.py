@@ -48,17 +48,13 @@ class Config:
         "1 rollouts alone",
         low=0,
         high=1,
-        formerly="mixing",
     )
-    rollouts_from: float = setting(
-        0.55, "share of occupied points up to which rollouts have no weight", low=0, high=1, formerly="rising_from"
-    )
+    rollouts_from: float = setting(0.55, "share of occupied points up to which rollouts have no weight", low=0, high=1)
     rollouts_full: float = setting(
         0.65,
         "share of occupied points from which rollouts have their full weight; 0: always",
         low=0,
         high=1,
-        formerly="rising_to",
     )
     rollouts: int = setting(4, "rollouts per leaf", low=1, high=1000)
     rollout_moves: int = setting(
@@ -74,25 +70,18 @@ class Config:
     gumbel_scale: float = setting(0.0, "gumbel: scale of the noise at the root; 0 plays the best move", low=0, high=10)
     gumbel_c_visit: float = setting(50.0, "gumbel: c_visit in the scaling of Q-values", low=0)
     gumbel_c_scale: float = setting(1.0, "gumbel: c_scale in the scaling of Q-values", low=0)
-    c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0, formerly="exploration")
-    c_puct_base: float = setting(
-        0.0, "visits from which c_puct grows with their logarithm; 0 keeps it constant", low=0, formerly="c_base"
-    )
+    c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0)
+    c_puct_base: float = setting(0.0, "visits from which c_puct grows with their logarithm; 0 keeps it constant", low=0)
     fpu_reduction: float = setting(
         0.1,
         "first-play-urgency reduction: an unvisited move starts this far below its parent's value",
         low=0,
         high=1,
-        formerly="urgency_loss",
     )
-    policy_temperature: float = setting(
-        1.0, "softmax temperature of the priors: above 1 flattens them", low=0.01, formerly="flattening"
-    )
-    dirichlet_weight: float = setting(
-        0.0, "share of Dirichlet noise in the root's priors; 0 adds none", low=0, high=1, formerly="noise"
-    )
+    policy_temperature: float = setting(1.0, "softmax temperature of the priors: above 1 flattens them", low=0.01)
+    dirichlet_weight: float = setting(0.0, "share of Dirichlet noise in the root's priors; 0 adds none", low=0, high=1)
     dirichlet_alpha: float = setting(
-        0.12, "Dirichlet alpha: smaller values concentrate the noise on fewer moves", low=0.001, formerly="alpha"
+        0.12, "Dirichlet alpha: smaller values concentrate the noise on fewer moves", low=0.001
     )
     settled: bool = setting(True, "no visits where pass-alive stones have settled everything (area scoring)")
     stop_early: bool = setting(True, "stop when no other move can get more visits")
@@ -101,12 +90,11 @@ class Config:
         "leaves of one tree per batch, kept apart by virtual loss; 0: 1, or a full batch under a limit in seconds",
         low=0,
         high=64,
-        formerly="leaves",
     )
     symmetries: bool = setting(True, "evaluate each position under a random symmetry")
     reuse: bool = setting(True, "keep the subtree of the move that was played")
     resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
-    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
+    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192)
     precision: str = setting(
         "auto",
         "number format of the net; bf16 is for a GPU and large batches",

@@ -44,7 +44,6 @@ class Config:
         0.0,
         "exploration constant of UCB1; at 0, only RAVE and priors explore",
         low=0,
-        formerly="exploration",
     )
     rave: float = setting(
         3500.0, "RAVE equivalence: visits at which a move's own results outweigh its RAVE value; 0 disables RAVE", low=0
@@ -57,14 +56,12 @@ class Config:
     checkpoint: str = setting("rollout-9x9", "name or folder of a rollout policy (arena train rollout)")
     policy: float = setting(15.0, "weight of the rollout policy's prior, in simulations; 0: none", low=0, high=1000)
     expand_after: int = setting(8, "visits that a leaf needs before it is expanded", low=1)
-    fpu_value: float = setting(
-        1.1, "first-play urgency for moves without a prior or RAVE statistics", low=0, formerly="urgency"
-    )
+    fpu_value: float = setting(1.1, "first-play urgency for moves without a prior or RAVE statistics", low=0)
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     reuse: bool = setting(True, "keep the subtree of the move that was played")
     ponder: bool = setting(False, "search during the opponent's turn, on other cores; games are then not reproducible")
     resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
-    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
+    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192)
 
 
 NODE_BYTES = 36

@@ -63,7 +63,7 @@ HOMES = {
     "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
     "starlette": ("arena/screen/site.py",),
     "tensorboard": ("trainers/",),
-    "tomlkit": ("arena/players/bot_file.py",),
+    "tomlkit": ("arena/players/config.py",),
     "torch": (
         "bots/nets/network.py",
         "bots/nets/classics.py",
