@@ -40,13 +40,13 @@ LAYERS = (
 """The rooms of the house, from the bottom to the top. A room may import itself and the rooms below it."""
 
 HOMES = {
-    "llvmlite": ("bots/nets/vnni.py",),
+    "llvmlite": ("bots/nets/int8.py",),
     "matplotlib": ("arena/report/page.py",),
     "numba": (
         "arena/go/jit.py",
         "arena/go/kernels.py",
         "arena/go/planes.py",
-        "bots/nets/vnni.py",
+        "bots/nets/int8.py",
         "bots/search/",
     ),
     "numpy": ("arena/", "bots/", "trainers/"),
@@ -60,7 +60,7 @@ HOMES = {
     "msgspec": ("arena/", "bots/", "trainers/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
-    "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
+    "sgfmill": ("arena/go/sgf.py",),
     "starlette": ("arena/screen/site.py",),
     "tensorboard": ("trainers/",),
     "tomlkit": ("arena/players/config.py",),

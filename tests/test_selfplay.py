@@ -10,10 +10,10 @@ import torch
 from reference import ReferenceGame
 
 from arena import ConfigError, IllegalMove
+from arena.go.coords import BLACK
 from arena.go.game import Ending, Game, Rules
-from arena.go.moves import BLACK
 from arena.go.planes import Encoder, Positions, find_encoder
-from arena.go.record import read_sgf
+from arena.go.sgf import read_sgf, write_sgf
 from arena.match.openings import draw_openings
 from bots.nets.catalogue import named_network
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON
@@ -252,7 +252,7 @@ def test_games_are_records_that_are_read_back() -> None:
     rules = Rules.preset("cgos", 7)
     played = random_games(rules, 4)
     for number, record in enumerate(played.records([("rl@10", "sl-9x9")] * 4, event="match")):
-        back = read_sgf(record.to_sgf())
+        back = read_sgf(write_sgf(record))
         assert back.moves == record.moves == tuple(moves_of(played, number))
         assert back.outcome == record.outcome and (back.black, back.white) == ("rl@10", "sl-9x9")
         assert back.replay().margin() == played.margins[number] and back.opening == 2

@@ -28,13 +28,12 @@ from arena.players.registry import Registry
 from arena.report.progress import EloCurve, LookedAt
 from arena.report.style import Console
 from bots.alphago import Config as Search
-from bots.nets import vnni
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.inference import Model, OnnxModel, PackedModel, has_fast_int8, sample_planes
-from bots.nets.packing import pack
+from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
+from bots.nets.int8 import PackedModel, is_supported
 from bots.search import puct
-from bots.search.tree import knowledge_of
+from bots.search.tree import params_of
 from trainers import zero
 from trainers.export import array, ranges_of
 from trainers.far import FarPlayer, SentNet
@@ -47,7 +46,7 @@ from trainers.teaching import from_levels
 
 SIZE = 5
 ENCODER = find_encoder("arena-17")
-KNOWLEDGE = knowledge_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.Knowledge)
+KNOWLEDGE = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
 STYLE = Style(full_search_prob=0.5, visits=12, cheap_search_visits=4, first_pass=7, gumbel_scale=1.0)
 LIMIT = 2 * SIZE * SIZE + 38
 
@@ -279,7 +278,7 @@ def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytes
     assert not live.is_int8
 
 
-@pytest.mark.skipif(not vnni.is_supported(), reason="the processor has no AVX-512 VNNI")
+@pytest.mark.skipif(not is_supported(), reason="the processor has no AVX-512 VNNI")
 @pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-3x32", 7), ("arena-2x64", 9)])
 def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, size: int) -> None:
     torch.manual_seed(2)
@@ -290,7 +289,7 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
                 tensor += 0.1 * torch.rand_like(tensor) * (1 if "var" in name else 2)
     planes = sample_planes(ENCODER, size)
     numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
-    model = PackedModel(pack(numbers, ranges_of(network, planes)))
+    model = PackedModel(numbers, ranges_of(network, planes))
     logits, values = model.run(["policy", "value"], planes)
     alone = [model.run(["value", "policy"], planes[row : row + 1])[1][0] for row in range(len(planes))]
     assert (logits == np.stack(alone)).all()

@@ -23,13 +23,12 @@ from arena import ConfigError
 from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.network import SCORE_UNIT, Answer, expected_result
-from trainers import data, dataset, sl, supervised
+from trainers import data, dataset, supervised
 from trainers.lent import Lent, connected
-from trainers.loop import Target, moved, to_tensors
+from trainers.losses import Losses, Target, moved, to_tensors
+from trainers.losses import loss as usual_loss
 from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
-from trainers.sl import Losses
-from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
 from trainers.teachers import Recipe
 from trainers.teaching import (
@@ -45,6 +44,7 @@ from trainers.teaching import (
     split_findings,
     what_is_missing,
 )
+from trainers.train import inherited_rules
 from trainers.workers import kept_to_one
 
 # --- The loss ---
@@ -69,7 +69,7 @@ def loss(answer: Answer, target: TaughtTarget, outcome_share: float) -> Losses:
     counts in full.
     """
     assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
-    usual = sl.loss(answer, target.usual)
+    usual = usual_loss(answer, target.usual)
     policy = -(target.shares * answer.policy.log_softmax(1)).sum(1).mean()
 
     decided, judged = target.usual.results != data.NO_RESULT, ~target.win_rates.isnan()
@@ -201,7 +201,7 @@ class Material:
         if len(findings):
             told |= named(part, asdict(measure(ask, in_order(findings, encoder, count))))
         if self.records is not None and len(getattr(self.records, part)):
-            told |= named("records", sl.figures_of(config, self.records, part, ask, sl.figures))
+            told |= named("records", supervised.figures_of(config, self.records, part, ask, supervised.figures))
         return told
 
 
@@ -278,4 +278,4 @@ def to_taught(batch: data.Batch, device: torch.device) -> tuple[Tensor, TaughtTa
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
     losses = loss(answering(planes), target, config.outcome_share)
-    return Weighed(losses.total(config), losses.right, losses.parts())
+    return Weighed(losses.total(config), losses.right, losses.figures())

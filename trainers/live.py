@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from arena.go.planes import Encoder
-from bots.nets import vnni
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import has_fast_int8
 from bots.nets.gpu import TorchModel
-from bots.nets.inference import DOUBT, POLICY, VALUE, Model, OnnxModel, PackedModel, errors_of_int8
+from bots.nets.inference import INT8_TOLERANCE, POLICY, VALUE, Model, OnnxModel, errors_of_int8
+from bots.nets.int8 import PackedModel, is_supported
 from bots.nets.network import Answer, Network, win_rates
-from bots.nets.packing import pack
 from trainers.export import array, quantise, ranges_of, write_model
 
 ASKED = (POLICY, VALUE)
@@ -55,7 +54,7 @@ class LiveNet:
         self.encoder = encoder
         self.is_int8 = False
         self._device, self._bf16 = device, bf16
-        self._int8, self._packed = int8, packed and vnni.is_supported()
+        self._int8, self._packed = int8, packed and is_supported()
         self._model: HeadsModel | None = None
         self._shared = threading.Lock()  # of a GPU: while one thread asks, the others walk their trees
 
@@ -79,7 +78,7 @@ class LiveNet:
             if self._int8 and len(planes) >= 32:
                 if self._packed and (ranges := ranges_of(network, planes)):
                     numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
-                    rough = HeadsModel(PackedModel(pack(numbers, ranges)))
+                    rough = HeadsModel(PackedModel(numbers, ranges))
                 elif has_fast_int8():
                     write_model(Playing(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
                     quantise(path, path.with_name("int8.onnx"), planes)
@@ -88,7 +87,7 @@ class LiveNet:
                 with torch.no_grad():
                     answer = network(torch.from_numpy(planes), ASKED)
                 exact = answer.policy.numpy(), win_rates(answer.value).numpy()
-                self.is_int8 = max(errors_of_int8(exact, rough.evaluate(planes))) <= DOUBT
+                self.is_int8 = max(errors_of_int8(exact, rough.evaluate(planes))) <= INT8_TOLERANCE
                 if self.is_int8:
                     return rough
             write_model(Playing(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
@@ -23,7 +22,6 @@ from torch import Tensor, nn
 
 from arena import CheckpointError
 from arena.files import make_private, replacing, write
-from trainers.data import Batch
 from trainers.optimizers import Plan, build_optimizers
 from trainers.progress import Progress
 from trainers.settings import METRICS_FILE, STATE_FILE
@@ -31,27 +29,6 @@ from trainers.tracking import Tell, memory_in_use
 from trainers.workers import ALONE, Workers
 
 STATE_FORMAT = "2"
-
-
-class Target(NamedTuple):
-    """What a net should have said; see ``Batch``."""
-
-    moves: Tensor  # (B,) int64
-    results: Tensor  # (B,) int64
-    owners: Tensor  # (B, n²) int8
-    scores: Tensor  # (B,) float32
-
-
-def moved(array: np.ndarray, device: torch.device) -> Tensor:
-    """The same numbers on ``device``; through pinned memory to a GPU, which nobody waits for."""
-    tensor = torch.from_numpy(array)
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
-
-
-def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
-    """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
-    planes = moved(batch.planes, device).to(memory_format=torch.channels_last)
-    return planes, Target(*(moved(getattr(batch, name), device) for name in Target._fields))
 
 
 @dataclass(frozen=True, slots=True)

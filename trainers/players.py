@@ -20,9 +20,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from arena.go.coords import symmetry_table
 from arena.go.jit import kernel
 from arena.go.kernels import BOARD, WIDTH, area_score, clear, move_of, next_random, play_any, seeded
-from arena.go.moves import symmetry_table
 from arena.go.planes import HISTORY, NO_MOVE, Encoder
 from bots.search import puct
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
@@ -132,7 +132,7 @@ def _prepare(field, nodes, slot, style):  # type: ignore[no-untyped-def]
         draw_gumbel(field.roots, slot, passing + 1, style.gumbel_scale)
     which = np.empty(1, np.int64)
     which[0] = slot
-    puct.settle(field.boards, field.roots, nodes, which)
+    puct.prune_pass_alive(field.boards, field.roots, nodes, which)
 
 
 @kernel
@@ -303,7 +303,7 @@ class Table:
     size: int
     limit: int
     style: Style
-    knowledge: puct.Knowledge
+    knowledge: puct.PuctParams
 
 
 class Player:

@@ -29,20 +29,23 @@ from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
 from arena.files import replacing
+from arena.go.coords import SYMMETRIES
 from arena.go.game import Rules
-from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
+from arena.go.sgf import write_sgf
 from arena.match.openings import Opening, draw_openings
 from arena.players import player
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
-from trainers import data, sl
+from trainers import data
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.lent import Cores, Lent, connected
-from trainers.loop import Run, to_tensors
+from trainers.loop import Run
+from trainers.losses import loss as usual_loss
+from trainers.losses import to_tensors
 from trainers.optimizers import Plan
 from trainers.progress import Iteration, Rating, read_ratings, write_rating
 from trainers.selfplay import (
@@ -500,7 +503,7 @@ class _Training:
                 first = self.first(planes).to(torch.float32).policy if compare else answer.policy.to(torch.float32)
         answer = answer.to(torch.float32)
         losses = loss(answer.policy, moves, first, config.temperature)
-        heads = sl.loss(answer, target)
+        heads = usual_loss(answer, target)
         weighed = (
             config.value_weight * heads.value
             + config.ownership_weight * heads.ownership
@@ -520,7 +523,7 @@ class _Training:
             own, other = f"{config.name}@{iteration}", self.start.manifest.name
             names = [(own, other) if black else (other, own) for black in is_black]
             with (self.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
-                file.writelines(f"{record.to_sgf()}\n" for record in played.records(names))
+                file.writelines(f"{write_sgf(record)}\n" for record in played.records(names))
         return played
 
     def _average(self) -> Net:

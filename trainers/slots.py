@@ -33,7 +33,7 @@ from arena.go.kernels import (
     sensible_mask,
 )
 from arena.go.planes import HISTORY, NO_MOVE, Positions
-from bots.search.puct import Leaves, select_leaves, settle
+from bots.search.puct import Leaves, prune_pass_alive, select_leaves
 from bots.search.tree import ROOT, Nodes, best_child, clear_tree, kept_nodes, set_root
 
 LEVELS = 65535
@@ -369,7 +369,7 @@ def _think(tables, trees, found, slots, law, manner, recent):
     slot = slots[0]
     place_root(tables, trees, slot, law, recent)
     if manner.settled:
-        settle(tables.boards, trees.roots, trees.nodes, slots)
+        prune_pass_alive(tables.boards, trees.roots, trees.nodes, slots)
     chance, share = chances(move_seed(tables, slot))
     found.full[slot] = chance < manner.full_search_prob
     found.shares[slot] = share

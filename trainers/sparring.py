@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from arena.contract.bot import Bot, Decision, Limits
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.go.planes import encode_games
 from arena.match.game_loop import GameLoop
 from arena.match.openings import Opening

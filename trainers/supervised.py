@@ -4,7 +4,7 @@ saving. What is learned, and from what, is a ``Lesson``."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -16,21 +16,23 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net, named_network, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import Answer
+from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
-from trainers.loop import Run, to_tensors
+from trainers.loop import Run
+from trainers.losses import to_tensors
 from trainers.optimizers import Plan
 from trainers.progress import Progress
 from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, Zero, is_first, write_file
-from trainers.start import start_from
 from trainers.tracking import profiled, tracked
+from trainers.train import start_from
 from trainers.workers import Workers, compiled, pick_device, prepare
 
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
@@ -176,6 +178,88 @@ def ask_start(config: Supervised, results: Path) -> Ask | None:
         return None
     device = pick_device(config.device, Workers())  # that of the first of the workers, who alone measures
     return ask_with(build(config, results).to(device), device)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well a net tells the moves and results of some positions; 0 for what it has no head for."""
+
+    positions: int = 0
+    top1: float = 0.0
+    """The share of positions whose likeliest move was played."""
+    policy_loss: float = 0.0
+    """Mean cross entropy, in nats."""
+    late_positions: int = 0
+    """Positions from ply 15 on, where games have parted."""
+    late_top1: float = 0.0
+    results: int = 0
+    """Positions whose game has a known result."""
+    value_loss: float = 0.0
+    """Mean cross entropy over win, draw and loss, in nats."""
+    value_floor: float = 0.0
+    """What the best constant would get: the value has learned something when its loss is below."""
+    scored: int = 0
+    """Positions whose game was scored, if the net predicts ownership."""
+    ownership: float = 0.0
+    """The share of their owned points whose owner was predicted; neutral points don't count."""
+    score_error: float = 0.0
+    """The mean absolute error of the score, in points."""
+
+
+def measure(ask: Ask, batches: Iterable[data.Batch]) -> Score:
+    """Ask about every batch."""
+    positions = right = late = late_right = 0
+    scored = points = points_right = 0
+    policy_sum = value_sum = error_sum = 0.0
+    counts = torch.zeros(3, dtype=torch.float64)
+    for batch in batches:
+        with torch.no_grad():
+            policy, value, ownership, score, *_ = ask(batch)
+        assert policy is not None
+        moves, results = torch.from_numpy(batch.moves), torch.from_numpy(batch.results)
+        hits = policy.argmax(1) == moves
+        is_late = torch.from_numpy(batch.plies >= data.LATE)
+        positions += len(batch)
+        right += int(hits.sum())
+        late += int(is_late.sum())
+        late_right += int((hits & is_late).sum())
+        policy_sum += float(functional.cross_entropy(policy, moves, reduction="sum"))
+        if value is not None:
+            value_sum += float(functional.cross_entropy(value, results, ignore_index=data.NO_RESULT, reduction="sum"))
+            counts += torch.bincount(results[results != data.NO_RESULT], minlength=3)
+        if ownership is not None and score is not None:
+            owners, scores = torch.from_numpy(batch.owners), torch.from_numpy(batch.scores)
+            scored += int((~scores.isnan()).sum())
+            points += int((owners != 0).sum())
+            points_right += int(((ownership > 0) == (owners > 0))[owners != 0].sum())
+            error_sum += float((SCORE_UNIT * score - scores).abs().nansum())
+    known = float(counts.sum())
+    shares = counts[counts > 0] / max(1.0, known)
+    return Score(
+        positions=positions,
+        top1=right / max(1, positions),
+        policy_loss=policy_sum / max(1, positions),
+        late_positions=late,
+        late_top1=late_right / max(1, late),
+        results=int(known),
+        value_loss=value_sum / max(1.0, known),
+        value_floor=float(-(shares * shares.log()).sum()),
+        scored=scored,
+        ownership=points_right / max(1, points),
+        score_error=error_sum / max(1, scored),
+    )
+
+
+def figures(ask: Ask, batches: Iterable[data.Batch]) -> dict[str, float]:
+    """``measure``, by name."""
+    return asdict(measure(ask, batches))
+
+
+def figures_of(config: Supervised, split: data.Split, part: str, ask: Ask, measure: Any) -> dict[str, float]:
+    """The figures of a net over whole games of ``part`` (validation, test), which their names begin with."""
+    count = config.validation_positions if part == "validation" else config.test_positions
+    some = data.some_games(getattr(split, part), count, config.seed)
+    return named(part, measure(ask, data.in_order(some, encoder_of(config))))
 
 
 # --- Training ---

@@ -22,9 +22,9 @@ import numpy as np
 from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.contract.code import SENT
+from arena.go.coords import pass_move, symmetry_table
 from arena.go.game import Ending, Game, Rules
 from arena.go.kernels import area_of
-from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening, draw_openings
 from arena.players.player import Player
@@ -32,8 +32,8 @@ from arena.players.registry import Registry
 from bots import alphago, gtp
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator, Precision
-from bots.search.puct import Knowledge, Leaves, expand_leaves
-from bots.search.tree import MAX_DEPTH, knowledge_of
+from bots.search.puct import Leaves, PuctParams, expand_leaves
+from bots.search.tree import MAX_DEPTH, params_of
 from trainers import engines
 from trainers.selfplay import draw_seeds
 from trainers.settings import Distill as Config
@@ -70,7 +70,7 @@ ASIDE = 1
 class Teacher(Protocol):
     """A bot that tells what it found, not only what it would play."""
 
-    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """How it weighs each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
         to move, NaN where it has none."""
         ...
@@ -266,7 +266,7 @@ def _weighed(
 ) -> Iterator[tuple[_Unfinished, np.ndarray, float]]:
     """Games, how the teacher weighs their moves, and the win rates."""
     if some:
-        weights, win_rates = teacher.weigh_all([one.game for one in some], Limits(simulations=visits))
+        weights, win_rates = teacher.search_targets([one.game for one in some], Limits(simulations=visits))
         yield from zip(some, weights, win_rates.tolist(), strict=True)
 
 
@@ -300,7 +300,7 @@ class Searches:
         config, rules = cast(alphago.Config, recipe.teacher.config), recipe.rules
         moves = rules.size**2 + 1
         self._recipe, self._net, self._law, self._threads = recipe, net, Law.of(rules), threads
-        self._knowledge = knowledge_of(config, Knowledge)
+        self._knowledge = params_of(config, PuctParams)
         self._manner = Manner(
             recipe.visits or config.visits,
             recipe.cheap_search_visits,
@@ -308,8 +308,8 @@ class Searches:
             recipe.temperature,
             recipe.temperature_moves,
             config.virtual_loss_batch or 1,
-            config.settled,
-            config.reuse,
+            True,
+            True,
         )
         visits, at_once = max(self._manner.visits, self._manner.cheap_search_visits), self._manner.leaves
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
@@ -428,7 +428,7 @@ def courses(recipe: Recipe, slots: int, threads: int) -> list[Course]:
     at once. A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees.
     Raises CheckpointError for a net that can't be loaded."""
     config = recipe.teacher.config
-    in_slots = isinstance(config, alphago.Config) and not (config.dirichlet_weight > 0 or config.gumbel)
+    in_slots = isinstance(config, alphago.Config) and not config.gumbel
     if not in_slots or recipe.player is not None:
         return [partial(_play_with, recipe, slots) for _ in range(threads)]
     assert isinstance(config, alphago.Config)

@@ -22,8 +22,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from arena import ConfigError, RecordError
+from arena.go.coords import pass_move, symmetry_table
 from arena.go.game import Rules
-from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
 from trainers.data import (
     TRAIN,

@@ -24,15 +24,15 @@ from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.network import Answer, expected_result
-from trainers import data, outcomes, sl, supervised
+from trainers import data, outcomes, supervised
 from trainers.lent import Lent, connected
-from trainers.loop import Target, to_tensors
+from trainers.losses import Losses, Target, to_tensors
+from trainers.losses import loss as usual_loss
 from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
 from trainers.settings import Value as Config
-from trainers.sl import Losses
-from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
+from trainers.train import inherited_rules
 from trainers.workers import Workers, kept_to_one, pick_device
 
 OPENING = 40
@@ -52,7 +52,7 @@ def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -
     the moves that were played. The accuracy is of the winner, in decided games.
     """
     assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
-    usual = sl.loss(answer, target)
+    usual = usual_loss(answer, target)
     known = target.results != data.NO_RESULT
     results = 1.0 - target.results.to(answer.value.dtype)
     guess = expected_result(answer.value)
@@ -287,6 +287,6 @@ def begin(config: Config, network: Net) -> Loss[Target]:
         with torch.no_grad():
             held = None if before is None else before(planes).policy
         losses = loss(answering(planes), target, held, config.loss == "mse")
-        return Weighed(total(losses, config), losses.right, losses.parts())
+        return Weighed(total(losses, config), losses.right, losses.figures())
 
     return weigh

@@ -24,8 +24,8 @@ import numpy as np
 from torch import Tensor
 
 from arena import ConfigError
+from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.game import Rules
-from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.match.openings import draw_openings
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
@@ -33,7 +33,7 @@ from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import sample_planes
 from bots.search import puct
-from bots.search.tree import knowledge_of
+from bots.search.tree import params_of
 from trainers import data, distill, supervised
 from trainers.distill import TaughtTarget, to_taught
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
@@ -318,13 +318,10 @@ class _Training:
     def _table(self) -> Table:
         config, size = self.config, self.size
         points = size**2
-        search = Search(
-            search="gumbel",
+        params = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)._replace(
             gumbel_sample_size=config.gumbel_sample_size,
             gumbel_c_visit=config.gumbel_c_visit,
             gumbel_c_scale=config.gumbel_c_scale,
-            rollout_weight=0.0,
-            stop_early=False,
         )
         first_pass = int(config.first_pass * points)
         style = Style(
@@ -335,7 +332,7 @@ class _Training:
             config.gumbel_scale,
             config.fork_game_prob,
         )
-        return Table(size, 2 * points + 38, style, knowledge_of(search, puct.Knowledge))
+        return Table(size, 2 * points + 38, style, params)
 
     def _komi(self) -> float:
         komi = self.config.komi
@@ -458,7 +455,7 @@ class _Training:
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
     losses = distill.loss(answering(planes), target, config.outcome_share)
-    return Weighed(losses.total(config), losses.right, losses.parts())
+    return Weighed(losses.total(config), losses.right, losses.figures())
 
 
 def _figures(played: list[Played], pace: Pace, spent: float) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from arena import ConfigError
 from arena.contract.settings import plain, read_settings, setting, split_pairs
-from arena.go.moves import Move
+from arena.go.coords import Move
 
 LAG = 0.2
 """Seconds of each move's time that are left unused, for what lies between the bot and the clock. By default, a bot's

@@ -30,7 +30,7 @@ from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.collection import read_path
 from arena.go.game import Game, Rules
-from arena.go.record import read_sgf
+from arena.go.sgf import read_sgf, write_sgf
 from arena.gtp.server import Server
 from arena.match.schedule import Gate, Match, Terms, Tournament
 from arena.players.registry import Registry
@@ -145,7 +145,7 @@ def check_sgf(name: str, data: bytes) -> None:
 
     def read() -> None:
         record = read_sgf(data)
-        again = read_sgf(record.to_sgf())
+        again = read_sgf(write_sgf(record))
         assert (again.moves, again.setup, again.rules.size) == (record.moves, record.setup, record.rules.size)
         record.replay()
 
@@ -466,7 +466,7 @@ def check_heads(name: str, data: bytes) -> None:
                 assert policy.shape == (number, size * size + 1) and np.isfinite(policy).all()
                 assert win_rates.shape == (number,) and (np.isfinite(win_rates).all() or not evaluator.has_value)
                 if evaluator.has_ownership:
-                    assert evaluator.foresee_owners(positions).shape == (number, size * size)
+                    assert evaluator.ownership(positions).shape == (number, size * size)
 
         one_line(play)
 
