@@ -53,7 +53,7 @@ HOMES = {
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),
     "onnxscript": ("trainers/",),
-    "pandas": ("arena/results/frames.py",),
+    "pandas": ("arena/results/export.py",),
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
     "ray": ("arena/match/cluster.py",),
     "rich": ("arena/report/", "arena/screen/", "arena/cli/"),

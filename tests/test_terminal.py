@@ -242,7 +242,7 @@ LIVE = """
 import sys
 from itertools import count
 from threading import Event
-from played import glance_of, match_of
+from played import snapshot_of, match_of
 from arena.report.style import Console
 from arena.match.runner import Control, Update
 from arena.screen.events import show
@@ -250,7 +250,7 @@ match = match_of(games=64)
 
 def updates():
     for number in count():
-        yield Update(snapshots=tuple(glance_of(match, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(4)), workers=1)
+        yield Update(snapshots=tuple(snapshot_of(match, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(4)), workers=1)
         Event().wait(0.02)
         if "fail" in sys.argv and number > 5:
             raise ValueError("no more")

@@ -55,7 +55,7 @@ def bots(
     pool, ratings = rated or (None, {})
     registry = registry_of(config, results)
     if as_json:
-        from arena.results.lines import bot_line
+        from arena.results.export import bot_line
 
         for entry in registry.entries if name is None else [registry.resolve(name)]:
             print(bot_line(entry, entry.bot_kind.summary, ratings.get(entry.identity)))

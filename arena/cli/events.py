@@ -296,13 +296,13 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
 def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], store: Store) -> None:
     """A line of JSON for each game as it ends, then one for what all games say."""
     from arena.go.record import GameRecord
-    from arena.results.lines import game_line, report_line
+    from arena.results.export import game_line, report_line
     from arena.results.stored import read_report
 
     for update in updates:
         for record in () if update.resumed else update.records:
             if isinstance(record, GameRecord):
-                print(game_line(record), flush=True)
+                print(game_line(record, store.number(record.id)), flush=True)
     print(report_line(read_report(store, event.event, keep=False)), flush=True)
 
 
@@ -310,7 +310,7 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
 def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
     from arena.match.runner import Unstored
-    from arena.results.frames import write_elo_csv
+    from arena.results.export import write_elo_csv
 
     before, ratings = store.count(), results / "elo.csv"
     try:
@@ -343,7 +343,7 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
 
     store.add_players({entry.identity: entry for entry in played.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
+    store.add_event(Event(played.event, created, played.settings, event_to_json(played)))
 
 
 def changes(store: Store, entries: Iterable[Player]) -> Iterator[str]:
@@ -375,7 +375,7 @@ def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:
 
     Raises ConfigError when it was played by other settings, or its name is another kind of event's.
     """
-    stored = next((json.loads(event.settings) for event in store.events() if event.id == played.event), None)
+    stored = next((event.settings for event in store.events() if event.id == played.event), None)
     if stored is None:
         return
     kinds = ("tournament", "ladder")

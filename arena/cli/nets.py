@@ -122,7 +122,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     found = _find(wanted, say)
     try:
         found = replace(found, match=events.with_openings(_continued(found.match, wanted.results, say), wanted.results))
-        with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
+        with live.lending(found.match) as lent, Store.of(wanted.results, write=True, say=say) as store:
             view = lent.begin(found.match, store)
             evidence = Evidence(found.match, view.standings)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None

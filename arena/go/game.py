@@ -63,8 +63,8 @@ class Rules:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """The rules whose ``asdict`` became JSON. Raises ValueError for other data."""
-        if unknown := data.keys() - cls.__dataclass_fields__.keys():
-            raise ValueError(f"rules have no {', '.join(sorted(unknown))}")
+        if wrong := data.keys() ^ cls.__dataclass_fields__.keys():
+            raise ValueError(f"rules with missing or unknown keys: {', '.join(sorted(wrong))}")
         rules = msgspec.convert(data, cls)
         if not (MIN_SIZE <= rules.size <= MAX_SIZE and rules.move_limit > 0 and isfinite(rules.komi)):
             raise ValueError(f"no game is played by {rules}")

@@ -21,13 +21,11 @@ from rich.text import Text
 from arena.contract.settings import describe, plain
 from arena.report import style
 
-# Listing the bots stays quick: neither pandas nor the compiler is imported for it.
+# Listing the bots stays quick: the compiler is not imported for it.
 if TYPE_CHECKING:
-    import pandas as pd
-
     from arena.go.collection import Statistics
     from arena.go.record import GameRecord
-    from arena.match.standings import MatchTally
+    from arena.match.standings import League, MatchTally
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
@@ -216,14 +214,14 @@ def _plain(value: Any, name: str = "") -> str:
     return f"{value:g}" if isinstance(value, float) else describe(name, value)
 
 
-def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
-    """The frame of ``report.ratings_table`` for a pool."""
-    if ratings is None or ratings.empty:
+def elo_table(found: League | None, pool: Pool | None = None) -> Sheet:
+    """The ratings in a pool."""
+    if found is None:
         return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
-    places = [(str(row.player), row.estimate, row.games, row.score) for row in ratings.itertuples()]
-    black = ratings.attrs["black_advantage"]
+    places = [(one.name, one.elo, one.games, one.score) for one in found.standings]
+    black = found.ratings.black_advantage
     worth = "" if black is None else f"; advantage of playing Black {black}"
-    sheet = standings_sheet(places, ratings.attrs["anchor"], ratings.attrs["prior"], worth)
+    sheet = standings_sheet(places, found.anchor, found.ratings.prior, worth)
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
