@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pyte
 import pytest
+from arena.screen.events import MatchView, show
+from arena.screen.live import show_event
+from arena.screen.running import HOLD, SOME_MOVES
 from played import (
     CONTROL,
     SIZES,
@@ -47,9 +50,6 @@ from arena.report.text import first_sections, headline, title
 from arena.results.event import Findings
 from arena.results.league import league
 from arena.results.store import Store
-from arena.screen.events import MatchView, show
-from arena.screen.live import show_event
-from arena.screen.running import HOLD, SOME_MOVES
 from trainers.progress import Progress
 
 

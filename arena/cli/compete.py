@@ -267,7 +267,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     with live.lending(played) as lent, Store.of(live.results, write=True, say=say) as store:
         view = lent.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):
-            say(_precision(view.tally))
+            say(_precision(view.standings))
 
 
 def _precision(table: Standings) -> str:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.ratings import Sprt
-    from arena.report.board import Theme
     from arena.report.style import Console
     from arena.results.store import Store
 
@@ -178,7 +177,6 @@ class Live:
     console: Console
     results: Path
     workers: int
-    theme: Theme
     cluster: str | None = None
     hands: int | Players = 0
     as_json: bool = False
@@ -188,7 +186,7 @@ class Live:
         """As the options say, and arena.toml where they don't. Raises UserError."""
         if workers < 0:
             raise UserError(f"--workers {workers}: use 1 or more, or 0 for one per core")
-        return cls(console, results, workers, board_colours(), cluster or registry.cluster.address)
+        return cls(console, results, workers, cluster or registry.cluster.address)
 
     @contextmanager
     def lending(self, event: Match | Tournament | Ladder) -> Iterator[Live]:
@@ -221,25 +219,48 @@ class Live:
         return self.play(event, store)
 
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
-        """Play what is missing of an event and show it meanwhile; returns the view of it.
+        """Play what is missing of an event and show it meanwhile; returns its state.
         Whatever ends it, the ratings are written."""
         from arena.match.runner import Control, play_event
-        from arena.screen.events import show
 
         control = Control()
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self.console, self.theme))
+            updates = play_event(event, store, self.hands, control, seat_at(event, self.console, board_colours()))
             updates = _told(updates, control)
             has_people = any(entry.is_person for entry in event.players.values())
             with nullcontext(_leave) if has_people else _finishing(control) as end:
-                view: Any = None
+                state = None
                 if self.as_json:
                     print_games(event, updates, store)
                 else:
-                    view = show(event, updates, self.console, control=control, theme=self.theme)
+                    state = show(event, updates, control, self.console)
             if control.finishing and store.count(event=event.event) < event.games:
                 end()
-            return view
+            return state
+
+
+def show(event: Match | Tournament | Ladder, updates: Iterator[Update], control: Control, console: Console) -> Any:
+    """Show an event until its updates end, on the full screen where no person plays in it, else as lines; then sum it
+    up. Returns its state. What ends it early comes through after the updates are closed."""
+    from rich.console import Group
+
+    from arena.report.figures import head
+    from arena.report.log import print_lines, state_of
+    from arena.report.style import has_colours, has_screen
+    from arena.report.text import print_summary
+
+    state = state_of(event)
+    if has_screen(console) and not any(entry.is_person for entry in event.players.values()):
+        from arena.tui.event_app import show_event
+
+        try:
+            show_event(state, updates, control, has_colours(console))
+        finally:
+            console.print(Group(*head(state, console.width)))
+    else:
+        print_lines(state, updates, console)
+    print_summary(state.findings(), console)
+    return state
 
 
 def _leave() -> None:

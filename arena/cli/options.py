@@ -17,7 +17,7 @@ from arena.players.config import TermsTable
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.report.board import Theme
+    from arena.screen.board import Theme
 
 RESULTS = "results"
 
@@ -89,7 +89,7 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
 def board_colours() -> Theme:
     """How boards are drawn on this terminal."""
-    from arena.report.board import DARK
+    from arena.screen.board import DARK
 
     return replace(DARK, colours=has_colours())
 

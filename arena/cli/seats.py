@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from arena.people.sitting import Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.board import Theme
     from arena.report.style import Console
+    from arena.screen.board import Theme
     from arena.screen.plain_play import Lines
 
 COLOURS = ("black", "white")

@@ -106,21 +106,25 @@ def _text(words: str, text_style: str = "") -> Text:
     return Text(style.spell(words), text_style)
 
 
-def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
-    """A headline, then labels and texts; where there is no terminal, a line each, however long."""
-    lines = [(label, style.spell(text)) for label, text in facts]
-    title = Text(style.spell(headline), "bold")
-    if not console.is_terminal:
-        console.print(title, soft_wrap=True)
-        for label, text in lines:
-            console.print(f"  {label:{LABELS}}{text}", soft_wrap=True, markup=False, highlight=False)
-        return
+def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
+    """Labels and texts; long texts wrap."""
     grid = Table.grid(padding=0)
     grid.add_column(width=LABELS)
     grid.add_column(overflow="fold")
-    for label, text in lines:
-        grid.add_row(Text(label, style.WARNING if label in WARNINGS else style.LABEL), Text(text))
-    console.print(Text(), title, grid, sep="\n")
+    for label, text in facts:
+        grid.add_row(_text(label, style.WARNING if label in WARNINGS else style.LABEL), _text(text))
+    return grid
+
+
+def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
+    """A headline, then labels and texts; where there is no terminal, a line each, however long."""
+    if not console.is_terminal:
+        console.print(_text(headline, "bold"), soft_wrap=True)
+        for label, text in facts:
+            words = f"  {label:{LABELS}}{style.spell(text)}"
+            console.print(words, soft_wrap=True, markup=False, highlight=False)
+        return
+    console.print(Text(), _text(headline, "bold"), facts_table(facts), sep="\n")
 
 
 def print_title(words: str, console: Console) -> None:

@@ -521,7 +521,7 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'ro'}"
     with _in_one_line(path):
-        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             connection.row_factory = sqlite3.Row
             empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
