@@ -17,7 +17,7 @@ from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import board_colours, read_limits
 from arena.cli.seats import seat_at
 from arena.files import cores
-from arena.players.tables import TermsTable, first_given
+from arena.players.config import TermsTable, first_given
 
 if TYPE_CHECKING:
     from arena.match.crew import AnyCrew
