@@ -12,7 +12,7 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Json, Results, registry_of, takes
-from arena.players.tables import TermsTable, TournamentTable, first_given
+from arena.players.config import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
     from arena.match.ladder import Ladder
@@ -274,7 +274,7 @@ def _precision(table: Standings) -> str:
     """How well the neighbours in a ladder are told apart."""
     from arena.match.ladder import widest_gap
 
-    league = table.league()
+    league = table.league
     gap = None if league is None else widest_gap(league.ratings)
     if gap is None:
         return "No two neighbours in the ranking have a measured distance yet; play more games (-n)."

@@ -48,7 +48,7 @@ def bots(
         return
     rated = None
     if database(results).exists():
-        from arena.results.league import player_ratings  # which loads numpy
+        from arena.results.standings import player_ratings  # which loads numpy
 
         with Store.of(results) as store:
             rated = player_ratings(store)
@@ -252,9 +252,7 @@ def analysis(
     Examples: [bold]arena analysis alphago:visits=400[/bold] ·
     [bold]echo '{"id":"1","moves":[],"rules":"cgos","boardXSize":9,"boardYSize":9}' | arena analysis sl[/bold]
     """
-    import json
-
-    from arena.gtp.analysis_protocol import AnalysisEngine, run
+    from arena.gtp.analysis_engine import AnalysisEngine, run
     from arena.results.analysis import patient
 
     entry = patient(registry_of(config, results).resolve(bot))
@@ -262,8 +260,8 @@ def analysis(
         raise UserError(f"{entry.name}: this bot doesn't analyse; use one such as alphago, mcts or sl")
     with _on_pipes(entry) as (player, lines, output):
 
-        def send(answer: dict[str, object]) -> None:
-            output.write(f"{json.dumps(answer, separators=(',', ':'))}\n")
+        def send(line: str) -> None:
+            output.write(f"{line}\n")
             output.flush()
 
         has_net = "policy" in entry.bot_kind.heads

@@ -17,10 +17,10 @@ from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import read_limits
 from arena.cli.seats import seat_at
 from arena.files import cores
-from arena.players.tables import TermsTable, first_given
+from arena.players.config import TermsTable, first_given
 
 if TYPE_CHECKING:
-    from arena.match.crew import Players
+    from arena.match.crew import AnyCrew
     from arena.match.ladder import Ladder
     from arena.match.openings import Opening
     from arena.match.runner import Control, Update
@@ -178,7 +178,7 @@ class Live:
     results: Path
     workers: int
     cluster: str | None = None
-    hands: int | Players = 0
+    hands: int | AnyCrew = 0
     as_json: bool = False
 
     @classmethod
@@ -265,7 +265,7 @@ def show(event: Match | Tournament | Ladder, updates: Iterator[Update], control:
             console.print(Group(*head(state, console.width)))
     else:
         print_lines(state, updates, console)
-    print_summary(state.findings(), console)
+    print_summary(state.standings, console)
     return state
 
 
@@ -324,7 +324,7 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
     """A line of JSON for each game as it ends, then one for what all games say."""
     from arena.go.record import GameRecord
     from arena.results.export import game_line, report_line
-    from arena.results.stored import read_report
+    from arena.results.standings import read_report
 
     for update in updates:
         for record in () if update.resumed else update.records:

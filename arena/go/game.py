@@ -60,6 +60,10 @@ class Rules:
             "whiteHandicapBonus": "N" if self.handicap_points else "0",
         }
 
+    def agree_with(self, settings: Mapping[str, object]) -> bool:
+        """Whether KataGo's settings are those of these rules. What they don't say is as here."""
+        return all(settings.get(name, value) == value for name, value in self.katago().items())
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """The rules whose ``asdict`` became JSON. Raises ValueError for other data."""

@@ -16,7 +16,7 @@ from textual.events import Key, Paste
 from textual.message import Message
 
 from arena import IllegalMove
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.board import Board
 from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game
