@@ -157,7 +157,7 @@ class AlphaGo(Bot):
             return [replace(decision, ownership=points) for decision, points in zip(decisions, owners, strict=True)]
         return decisions
 
-    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """Search as ``choose_all`` does and tell what a net may learn from it: the visits of each move, or the improved
         policy (games, size² + 1), and the win rates (games,) of the sides to move, the means over all visits; float64.
         """

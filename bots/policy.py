@@ -73,7 +73,7 @@ class Policy(Bot):
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return [RawNN(*told) for told in self._net.raw_nn(games, symmetry)]
 
-    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """What another net may learn from this one: the probability of each sensible move (games, size² + 1) at
         temperature 1, and the win rates (games,) of the sides to move, NaN where the net has none; float64."""
         import numpy as np

@@ -232,7 +232,7 @@ class BotKind:
     ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
     (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` have one in their decisions, unless a net is without. Kinds
     with ``analyses`` weigh candidates (``analyse``, ``overview``); those whose ``heads`` include policy have a net to
-    ask (``raw_nn``); ``teachers`` weigh all moves of many games (``weigh_all``). A kind
+    ask (``raw_nn``); ``teachers`` weigh all moves of many games (``search_targets``). A kind
     whose config has a field ``checkpoint`` plays with what that folder holds, which must have the ``heads`` (policy,
     value; rollout for a rollout policy).
 

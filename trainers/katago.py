@@ -48,7 +48,7 @@ class Analyst:
         self._asked = 0
         self._of_whom: Callable[[float, bool], float] = lambda rate, _: rate
 
-    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """The visits of each move (games, size² + 1), or with one visit the net's policy, and the win rates (games,) of
         the sides to move. Raises BotFault."""
         visits = limits.simulations or 1
