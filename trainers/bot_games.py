@@ -15,7 +15,9 @@ from arena.go.record import GameRecord
 from arena.match.game_loop import GameLoop
 from arena.match.openings import draw_openings
 from arena.match.schedule import Pairing
+from arena.players.registry import Entry
 from bots.policy import pick
+from trainers.progress import Rating
 from trainers.selfplay import Evaluator, draw_seeds
 
 PATIENT = Limits(deadline=3600)
@@ -76,10 +78,10 @@ class RatingMatch(NamedTuple):
         limits: Limits = PATIENT,
         slots: int = 1,
         goes_on: Callable[[], bool] = lambda: True,
-    ) -> tuple[np.ndarray, list[GameRecord]] | None:
+    ) -> tuple[np.ndarray, list[GameRecord]]:
         """The points of the player, whose name is the first of ``names``: (games,) float64, 1 for a win and 1/2 for a
-        draw; and the records. A fault of the opponent is a game lost by it; one of the player raises RuntimeError. None
-        where it no longer ``goes_on`` before the last game is over."""
+        draw; and the records. There are fewer where it no longer ``goes_on``. A fault of the opponent is a game lost
+        by it; one of the player raises RuntimeError."""
         own, other = names
         openings = draw_openings(self.rules, self.games // 2, self.plies, self.key[0])
         seeds = (draw_seeds(self.games, *self.key) >> np.uint64(1)).tolist()
@@ -91,9 +93,19 @@ class RatingMatch(NamedTuple):
         records = sorted(
             play_bots(players, allowed, self.rules, pairings, slots, goes_on), key=lambda record: int(record.id)
         )
-        if len(records) < self.games:
-            return None
         return np.array([_points(record, record.black == own) for record in records]), records
+
+    def rate(
+        self, iteration: int, player: Bot, opponent: Entry, goes_on: Callable[[], bool] = lambda: True
+    ) -> Rating | None:
+        """The result of a match against a bot of the registry; None where it no longer ``goes_on`` before its end."""
+        bot = opponent.build()
+        try:
+            slots = min(self.games, opponent.bot_kind.boards)
+            points, _ = self.play(("the net", opponent.name), player, bot, opponent.limits, slots, goes_on)
+        finally:
+            bot.close()
+        return Rating.of(iteration, opponent.name, points) if len(points) == self.games else None
 
 
 def _points(record: GameRecord, is_black: bool) -> float:

@@ -9,8 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
+import signal
+import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import cast
@@ -24,7 +29,9 @@ from arena.files import read_json, reason, replacing, write
 from arena.go.moves import symmetry_table
 from arena.go.planes import Encoder, final_owners
 from trainers.data import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
-from trainers.selfplay import PlayedGame
+from trainers.progress import Made
+from trainers.selfplay import PlayedGame, Players, PlayGames
+from trainers.train import refuse_torchrun
 
 FORMAT = 2
 FORMAT_FILE = "replay.json"
@@ -273,10 +280,16 @@ class Replay:
             self._joined = SearchedGames.joined([searched for *_, searched in self._parts])
         return self._joined
 
-    @property
-    def by_number(self) -> SearchedGames:
-        """The games of the window in the order of their numbers, each once. Raises RecordError when there are none."""
-        return self.searched.select(np.unique(self.numbers, return_index=True)[1])
+    def missing(self, count: int) -> deque[int]:
+        """The numbers below ``count`` of games that aren't there."""
+        known = set(self.numbers.tolist())
+        return deque(number for number in range(count) if number not in known)
+
+    def by_number(self, count: int) -> tuple[SearchedGames, np.ndarray]:
+        """The games whose numbers are below ``count``, each once, and their rising numbers. Raises RecordError when
+        there are none."""
+        numbers, firsts = np.unique(self.numbers, return_index=True)
+        return self.searched.select(firsts[numbers < count]), numbers[numbers < count]
 
     @property
     def age(self) -> float:
@@ -300,3 +313,64 @@ class Replay:
 def _digest(chunk: Mapping[str, np.ndarray]) -> np.ndarray:
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(chunk[name]).tobytes() for name in STORED)).digest()
     return np.frombuffer(digest, np.uint8)
+
+
+# --- Games that a run plays before it learns ---
+
+CHUNK_SECONDS = 20.0
+"""Seconds of games in a chunk: what a process that is killed loses."""
+
+
+def play_missing(
+    replay: Replay,
+    missing: deque[int],
+    engines: Sequence[PlayGames],
+    wanted: int,
+    on_made: Callable[[Made], None],
+    minutes: float = math.inf,
+) -> None:
+    """Play the games ``missing``, which the ``engines`` take from its left; of the ``wanted`` ones the others are
+    there. No more begin once ``minutes`` are over. After SIGINT or SIGTERM the games that are over are kept, and it
+    raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError under torchrun, where each
+    process would play them."""
+    refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, and with it once they are")
+    began, there, made, moves, rows = time.monotonic(), wanted - len(missing), 0, 0, 0
+    asked = threading.Event()
+    with noting_signals(asked):
+        try:
+            with Players(engines) as players:
+                while True:
+                    marked = time.monotonic()
+                    left = began + 60 * minutes - marked
+                    if left <= 0:
+                        missing.clear()
+                    seconds = min(CHUNK_SECONDS, left) if left > 0 else CHUNK_SECONDS
+                    played = players.take(math.inf, lambda: not asked.is_set(), seconds)
+                    replay.add(played, time.monotonic() - marked)
+                    if asked.is_set() or (players.are_done and not played):
+                        break
+                    made, moves = made + len(played), moves + sum(len(game.moves) for game in played)
+                    rows += sum(len(game.plies) for game in played)
+                    if made:
+                        elapsed = time.monotonic() - began
+                        later = min(elapsed * (wanted - there - made) / made, max(0.0, left)) / 60
+                        on_made(Made(there + made, wanted, rows, moves / elapsed, later))
+        finally:
+            replay.add(players.rest())
+    if asked.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def noting_signals(asked: threading.Event) -> Iterator[None]:
+    """While inside, SIGINT and SIGTERM set the event and do nothing else. Only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -460,6 +460,10 @@ class Players:
                 if self._rows >= rows or self._left <= 0 or all(are_done):
                     break
                 self._changed.wait(0.2)
+        return self.rest()
+
+    def rest(self) -> list[PlayedGame]:
+        """Finished games that weren't taken yet."""
         with self._changed:
             taken, self._finished, self._rows = self._finished, [], 0
         return taken
