@@ -44,7 +44,7 @@ def uct_simulations(share: float) -> None:
     count = max(1, int(share * 40_000))
 
     def simulations(**settings: Any) -> Callable[[int], float]:
-        bot = uct.Uct(uct.Config(reuse=False, stop_early=False, max_tree_mb=256, **settings))
+        bot = uct.Uct(uct.Config(stop_early=False, max_tree_mb=256, **settings))
 
         def measure(seed: int) -> float:
             game = Game(Rules.preset(), seed=seed)
@@ -52,7 +52,7 @@ def uct_simulations(share: float) -> None:
 
         return measure
 
-    plain = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 2}
+    plain = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "policy": 0.0}
     report("plain UCT simulations, empty 9x9", "/s", *interleaved(simulations(**plain)))
     full, two = interleaved(simulations(), simulations(threads=2))
     report("mcts simulations, empty 9x9", "/s", full)

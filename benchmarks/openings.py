@@ -20,7 +20,8 @@ from arena.go.game import Game, Rules
 from arena.go.moves import SYMMETRIES
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.openings import position_of
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.results.analysis import patient
 
 AT_ONCE = 32
@@ -38,7 +39,7 @@ class Making:
     """Which openings: ``plies`` moves drawn from the policy of ``entry`` at a ``temperature``, and kept if a search of
     ``visits`` gives each side at least ``least`` (in [0, 0.5]). The first openings of more are those of fewer."""
 
-    entry: Entry
+    entry: Player
     rules: Rules
     plies: int = 6
     temperature: float = 1.0

@@ -41,10 +41,10 @@ def puct(share: float) -> None:
     are: positions asked in one call, of the boards that wait for a move."""
     boards, visits = max(1, int(share * 32)), max(2, int(share * 100))
     for name, bot in (
-        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(visits=visits, rollout_weight=0, reuse=False))),
+        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(visits=visits, rollout_weight=0))),
         (
             "alphago, rollouts at each leaf",
-            alphago.AlphaGo(alphago.Config(visits=visits, rollouts_full=0, reuse=False)),
+            alphago.AlphaGo(alphago.Config(visits=visits, rollouts_full=0)),
         ),
         ("sl", policy.Policy(policy.Config())),
     ):

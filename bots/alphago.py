@@ -48,65 +48,36 @@ class Config:
         "1 rollouts alone",
         low=0,
         high=1,
-        formerly="mixing",
-    )
-    rollouts_from: float = setting(
-        0.55, "share of occupied points up to which rollouts have no weight", low=0, high=1, formerly="rising_from"
     )
     rollouts_full: float = setting(
         0.65,
-        "share of occupied points from which rollouts have their full weight; 0: always",
+        "share of occupied points from which rollouts have their full weight; 0: always. The weight rises over 0.1",
         low=0,
         high=1,
-        formerly="rising_to",
     )
-    rollouts: int = setting(4, "rollouts per leaf", low=1, high=1000)
-    rollout_moves: int = setting(
-        0, "moves after which a rollout is cut and the board scored as it stands; 0 plays to the end", low=0
-    )
-    answering: bool = setting(True, "rollouts answer atari and play 3x3 patterns; false: they are uniformly random")
     search: str = setting(
         "puct",
-        "puct, or gumbel: sequential halving at the root, improved policy below",
+        "puct, or gumbel: sequential halving of 16 moves at the root, improved policy below",
         choices=("puct", "gumbel"),
     )
-    gumbel_sample_size: int = setting(16, "gumbel: moves considered at the root", low=1, high=362)
-    gumbel_scale: float = setting(0.0, "gumbel: scale of the noise at the root; 0 plays the best move", low=0, high=10)
-    gumbel_c_visit: float = setting(50.0, "gumbel: c_visit in the scaling of Q-values", low=0)
-    gumbel_c_scale: float = setting(1.0, "gumbel: c_scale in the scaling of Q-values", low=0)
-    c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0, formerly="exploration")
-    c_puct_base: float = setting(
-        0.0, "visits from which c_puct grows with their logarithm; 0 keeps it constant", low=0, formerly="c_base"
-    )
+    c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0)
     fpu_reduction: float = setting(
         0.1,
         "first-play-urgency reduction: an unvisited move starts this far below its parent's value",
         low=0,
         high=1,
-        formerly="urgency_loss",
     )
-    policy_temperature: float = setting(
-        1.0, "softmax temperature of the priors: above 1 flattens them", low=0.01, formerly="flattening"
-    )
-    dirichlet_weight: float = setting(
-        0.0, "share of Dirichlet noise in the root's priors; 0 adds none", low=0, high=1, formerly="noise"
-    )
-    dirichlet_alpha: float = setting(
-        0.12, "Dirichlet alpha: smaller values concentrate the noise on fewer moves", low=0.001, formerly="alpha"
-    )
-    settled: bool = setting(True, "no visits where pass-alive stones have settled everything (area scoring)")
+    policy_temperature: float = setting(1.0, "softmax temperature of the priors: above 1 flattens them", low=0.01)
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     virtual_loss_batch: int = setting(
         0,
         "leaves of one tree per batch, kept apart by virtual loss; 0: 1, or a full batch under a limit in seconds",
         low=0,
         high=64,
-        formerly="leaves",
     )
     symmetries: bool = setting(True, "evaluate each position under a random symmetry")
-    reuse: bool = setting(True, "keep the subtree of the move that was played")
     resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
-    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
+    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192)
     precision: str = setting(
         "auto",
         "number format of the net; bf16 is for a GPU and large batches",
@@ -132,13 +103,13 @@ class AlphaGo(Bot):
 
         self._config = config
         self._puct, self._gumbel = puct, gumbel
-        self._knowledge = tree.knowledge_of(config, puct.Knowledge)
+        self._params = tree.params_of(config, puct.PuctParams)
         self._net_of = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads))
-        self._on(9)  # a net that can't be loaded is refused now
-        self._forest = tree.Forest(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
+        self._net(9)  # a net that can't be loaded is refused now
+        self._trees = tree.TreePool(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
 
-    def _on(self, size: int) -> Evaluator:
+    def _net(self, size: int) -> Evaluator:
         """The net for boards of this size."""
         return self._net_of(find(self._config.checkpoint, size=size))
 
@@ -146,34 +117,33 @@ class AlphaGo(Bot):
         return self.choose_all([game], limits)[0]
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        """Search all the trees in lock step; the games are of one size. Without rollouts the net itself is asked once
-        more whose each point will be."""
+        """Search all the trees in lock step; the games are of one size. Without rollouts, ownership is the net's."""
         from arena.go.planes import encode_games
 
         size = games[0].rules.size
-        decisions, net = [self._decide(slot, size) for slot in self._search_all(games, limits)], self._on(size)
+        decisions, net = [self._decide(slot, size) for slot in self._search_all(games, limits)], self._net(size)
         if net.has_ownership and any(decision.ownership is None for decision in decisions):
-            owners = net.foresee_owners(encode_games(net.encoder, games))
+            owners = net.ownership(encode_games(net.encoder, games))
             return [replace(decision, ownership=points) for decision, points in zip(decisions, owners, strict=True)]
         return decisions
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """Search as ``choose_all`` does and tell what a net may learn from it: the visits of each move, or the improved
-        policy (games, size² + 1), and the win rates (games,) of the sides to move, the means over all visits; float64.
-        """
+        """Search as ``choose_all`` does and return what a net may learn from it: the visits of each move, or the
+        improved policy (games, size² + 1), and the win rates (games,) of the sides to move, the means over all visits;
+        float64."""
         import numpy as np
 
-        size, forest = games[0].rules.size, self._forest
+        size, trees = games[0].rules.size, self._trees
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
             if self._config.gumbel:
-                self._gumbel.improved_policy(forest.boards, forest.nodes, slot, self._knowledge, visits[row])
+                self._gumbel.improved_policy(trees.boards, trees.nodes, slot, self._params, visits[row])
             else:
-                for candidate in forest.candidates(slot, size):
+                for candidate in trees.candidates(slot, size):
                     visits[row, candidate.move] = candidate.visits
             if not visits[row].any():  # the tree had no room
-                visits[row, forest.best(slot, size)[0]] = 1
-            win_rates[row] = 1 - forest.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
+                visits[row, trees.best(slot, size)[0]] = 1
+            win_rates[row] = 1 - trees.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
         return visits, win_rates
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
@@ -183,34 +153,31 @@ class AlphaGo(Bot):
         size = games[0].rules.size
         if limits.moves is not None:
             for slot in self._search_all(games, Limits(simulations=1), True):  # which expands the roots
-                self._forest.allow(slot, size, limits.moves)
+                self._trees.allow(slot, size, limits.moves)
         slots = self._search_all(games, limits, True)
-        return [self._forest.candidates(slot, size, priors=True) for slot in slots]
+        return [self._trees.candidates(slot, size, priors=True) for slot in slots]
 
     def overview(self, game: Game) -> Decision | None:
-        slot, size = self._forest.slot_of(game), game.rules.size
+        slot, size = self._trees.slot_of(game), game.rules.size
         if slot is None:
             return None
         ownership = self.raw_nn([game])[0].ownership
         if ownership is None:
-            ownership = self._forest.ownership(slot, size)
-        return Decision(*self._forest.best(slot, size), ownership)
+            ownership = self._trees.ownership(slot, size)
+        return Decision(*self._trees.best(slot, size), ownership)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
-        return [RawNN(*told) for told in self._on(games[0].rules.size).raw_nn(games, symmetry)]
+        return self._net(games[0].rules.size).raw_nn(games, symmetry)
 
     def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
-        """The slots of the games, their trees searched; with ``keep`` as they were left, whatever the settings say."""
-        config, forest = self._config, self._forest
-        keep |= config.reuse and not config.gumbel  # halving begins at 0 visits
-        slots = forest.slots_of(list(games), keep=keep)
-        for slot, game in zip(slots, games, strict=True):
-            if config.gumbel:
-                forest.roots[slot]["simulations"] = (limits.simulations or config.visits) - 1
-                self._gumbel.draw_gumbel(forest.roots, slot, games[0].rules.size ** 2 + 1, config.gumbel_scale)
-            elif config.dirichlet_weight > 0:
-                forest.draw_noise(int(slot), game, config.dirichlet_alpha)
-        self._search(slots, games[0].rules.size, limits)
+        """The slots of the games, their trees searched; with ``keep`` also a Gumbel search continues its tree."""
+        config, trees, size = self._config, self._trees, games[0].rules.size
+        slots = trees.slots_of(list(games), keep=keep or not config.gumbel)  # halving begins at 0 visits
+        if config.gumbel:
+            for slot in slots:
+                trees.roots[slot]["simulations"] = (limits.simulations or config.visits) - 1
+                self._gumbel.draw_gumbel(trees.roots, slot, size**2 + 1, 0.0)  # it plays its best move
+        self._search(slots, size, limits)
         return [int(slot) for slot in slots]
 
     def _search(self, slots: np.ndarray, size: int, limits: Limits) -> None:
@@ -218,57 +185,38 @@ class AlphaGo(Bot):
 
         from arena.go.moves import symmetry_table
 
-        config, forest, net = self._config, self._forest, self._on(size)
+        config, trees, net = self._config, self._trees, self._net(size)
         per_game = config.virtual_loss_batch or (1 if limits.seconds is None else max(1, BATCH // len(slots)))
         batch = len(slots) * per_game
         if len(self._leaves.slots) < batch:
             self._leaves = self._puct.Leaves.empty(batch)
         planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
         tables = symmetry_table(size)
-        if config.settled:
-            self._puct.settle(forest.boards, forest.roots, forest.nodes, slots)
+        self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
         seconds = limits.seconds
         most = limits.simulations or (config.visits if seconds is None else FOREVER)
-        knowledge = self._knowledge._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
+        params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
+        known = (trees.boards, trees.roots, trees.hashes)
         while True:
             budget = most
             if seconds is not None:  # by steps: where all lines end the game, one is spent without a look at the clock
-                budget = min(most, int(forest.nodes.visits[slots, 0].max()) + STEP)
-            forest.make_room(slots, per_game * (size * size + 1))
-            count = self._puct.select_leaves(
-                forest.boards,
-                forest.roots,
-                forest.hashes,
-                forest.nodes,
-                slots,
-                budget,
-                per_game,
-                knowledge,
-                self._leaves,
-            )
+                budget = min(most, int(trees.nodes.visits[slots, 0].max()) + STEP)
+            trees.make_room(slots, per_game * (size * size + 1))
+            nodes, leaves = trees.nodes, self._leaves
+            count = self._puct.select_leaves(*known, nodes, slots, budget, per_game, params, leaves)
             if count:
-                net.encoder.encode(self._leaves.positions, count, planes)
-                logits, win_rates = net.evaluate(planes[:count].reshape(count, -1, size, size))
-                self._puct.expand_leaves(
-                    forest.roots,
-                    forest.nodes,
-                    forest.owners,
-                    knowledge,
-                    tables,
-                    self._leaves,
-                    count,
-                    logits,
-                    win_rates,
-                )
+                net.encoder.encode(leaves.positions, count, planes)
+                found = net.evaluate(planes[:count].reshape(count, -1, size, size))
+                self._puct.expand_leaves(trees.roots, nodes, trees.owners, params, tables, leaves, count, *found)
             if perf_counter() >= end or (count == 0 and budget == most):
                 return
 
     def _decide(self, slot: int, size: int) -> Decision:
-        forest = self._forest
-        child = self._gumbel.best_move(forest.nodes, forest.roots, slot, self._knowledge) if self._config.gumbel else -1
-        move, win_rate, visits = forest.best(slot, size, child if child >= 0 else None)
-        ownership = self._forest.ownership(slot, size)
+        trees = self._trees
+        child = self._gumbel.best_move(trees.nodes, trees.roots, slot, self._params) if self._config.gumbel else -1
+        move, win_rate, visits = trees.best(slot, size, child if child >= 0 else None)
+        ownership = trees.ownership(slot, size)
         return Decision(None if win_rate < self._config.resign else move, win_rate, visits, ownership)
 
 

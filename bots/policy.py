@@ -29,7 +29,7 @@ class Config:
 
 
 CANDIDATES = 16
-"""Moves that an analysis weighs."""
+"""Moves in an analysis."""
 
 
 class Policy(Bot):
@@ -44,7 +44,7 @@ class Policy(Bot):
         return self.choose_all([game], limits)[0]
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        logits, win_rates = self._ask(games)
+        logits, win_rates = self._evaluate(games)
         return [
             Decision(pick(game, row, self._temperature), None if isnan(win_rate) else float(win_rate))
             for game, row, win_rate in zip(games, logits, win_rates, strict=True)
@@ -58,27 +58,27 @@ class Policy(Bot):
         moves = [move for move in moves if limits.moves is None or move in limits.moves][:CANDIDATES]
         if not self._net.has_value or not moves:
             return []
-        told = self.raw_nn([game.after(move) for move in moves])
+        after = self.raw_nn([game.after(move) for move in moves])
         return [
             Candidate(move, 1, 1 - raw_nn.win_rate, (move,), float(policy[move]))
-            for move, raw_nn in zip(moves, told, strict=True)
+            for move, raw_nn in zip(moves, after, strict=True)
         ]
 
     def overview(self, game: Game) -> Decision | None:
         [raw_nn] = self.raw_nn([game])
         win_rate = None if isnan(raw_nn.win_rate) else raw_nn.win_rate
-        move = pick(game, self._ask([game])[0][0], 0)
+        move = pick(game, self._evaluate([game])[0][0], 0)
         return Decision(move, win_rate, 1, raw_nn.ownership)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
-        return [RawNN(*told) for told in self._net.raw_nn(games, symmetry)]
+        return self._net.raw_nn(games, symmetry)
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """What another net may learn from this one: the probability of each sensible move (games, size² + 1) at
-        temperature 1, and the win rates (games,) of the sides to move, NaN where the net has none; float64."""
+        """Targets for another net: the probability of each sensible move (games, size² + 1) at temperature 1, and the
+        win rates (games,) of the sides to move, NaN where the net has none; float64."""
         import numpy as np
 
-        logits, win_rates = self._ask(games)
+        logits, win_rates = self._evaluate(games)
         shares = np.zeros(logits.shape)
         for row, game in enumerate(games):
             moves = game.sensible_moves().nonzero()[0]
@@ -86,7 +86,7 @@ class Policy(Bot):
             shares[row, moves] = odds / odds.sum()
         return shares, win_rates.astype(np.float64)
 
-    def _ask(self, games: Sequence[Game]) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluate(self, games: Sequence[Game]) -> tuple[np.ndarray, np.ndarray]:
         """Logits (B, size² + 1) and win rates (B,).
 
         Those of the ensemble are means of probabilities (Silver et al. 2016, Extended Data Table 3), summed one by one,

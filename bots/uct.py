@@ -15,7 +15,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from arena import ConfigError
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from bots.nets.checkpoint import find
 
@@ -40,31 +39,17 @@ MOST_PONDERED = 10_000_000
 class Config:
     playouts: int = setting(2000, "simulations per move. A limit such as @seconds overrides it", low=1)
     threads: int = setting(1, "threads that search one tree; with more, games are not reproducible", low=1, high=64)
-    c_uct: float = setting(
-        0.0,
-        "exploration constant of UCB1; at 0, only RAVE and priors explore",
-        low=0,
-        formerly="exploration",
-    )
+    c_uct: float = setting(0.0, "exploration constant of UCB1; at 0, only RAVE and priors explore", low=0)
     rave: float = setting(
         3500.0, "RAVE equivalence: visits at which a move's own results outweigh its RAVE value; 0 disables RAVE", low=0
     )
     priors: float = setting(1.0, "weight of the heuristic prior from patterns, atari and distance; 0: none", low=0)
-    answering: bool = setting(True, "playouts answer atari and play 3x3 patterns; false: they are uniformly random")
-    mercy: bool = setting(
-        True, "mercy rule: an answering playout ends when a side leads by a third of the board in stones"
-    )
     checkpoint: str = setting("rollout-9x9", "name or folder of a rollout policy (arena train rollout)")
     policy: float = setting(15.0, "weight of the rollout policy's prior, in simulations; 0: none", low=0, high=1000)
-    expand_after: int = setting(8, "visits that a leaf needs before it is expanded", low=1)
-    fpu_value: float = setting(
-        1.1, "first-play urgency for moves without a prior or RAVE statistics", low=0, formerly="urgency"
-    )
     stop_early: bool = setting(True, "stop when no other move can get more visits")
-    reuse: bool = setting(True, "keep the subtree of the move that was played")
     ponder: bool = setting(False, "search during the opponent's turn, on other cores; games are then not reproducible")
     resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
-    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
+    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192)
 
 
 NODE_BYTES = 36
@@ -77,56 +62,56 @@ class Uct(Bot):
 
         self._config = config
         self._search = uct.search
-        self._knowledge = tree.knowledge_of(config, uct.Knowledge)
+        self._params = tree.params_of(config, uct.UctParams)
         self._policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy else None
         self._weights: dict[int, Weights] = {}
-        self._forest = tree.Forest(config.max_tree_mb * 2**20 // NODE_BYTES, tree.RaveNodes)
+        self._trees = tree.TreePool(config.max_tree_mb * 2**20 // NODE_BYTES, tree.RaveNodes)
         self._pool = ThreadPoolExecutor(config.threads, "uct")
         self._copies: WeakKeyDictionary[Game, Game] = WeakKeyDictionary()
-        self._told: WeakKeyDictionary[Game, tuple[int, list[Candidate], Decision]] = WeakKeyDictionary()
+        self._reported: WeakKeyDictionary[Game, tuple[int, list[Candidate], Decision]] = WeakKeyDictionary()
         self._stop_pondering: Callable[[], None] = lambda: None
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        slot = self._slot_of(game, self._config.reuse)
+        slot = self._slot_of(game)
         self._think(slot, limits, self._config.stop_early)
         size = game.rules.size
-        move, win_rate, visits = self._forest.best(slot, size)
+        move, win_rate, visits = self._trees.best(slot, size)
         decision = Decision(
-            None if win_rate < self._config.resign else move, win_rate, visits, self._forest.ownership(slot, size)
+            None if win_rate < self._config.resign else move, win_rate, visits, self._trees.ownership(slot, size)
         )
         if self._config.ponder and decision.move is not None:
-            self._told[game] = len(game.moves), self._forest.candidates(slot, size), decision
+            self._reported[game] = len(game.moves), self._trees.candidates(slot, size), decision
             self._ponder(game, decision.move)
         return decision
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        told = self._told.pop(game, None)
-        if told is not None and told[0] == len(game.moves) and limits.simulations == 1:
-            self._told[game] = told  # asked for what it has just decided by: it goes on pondering
-            return told[1]
+        reported = self._reported.pop(game, None)
+        if reported is not None and reported[0] == len(game.moves) and limits.simulations == 1:
+            self._reported[game] = reported  # asked for what it has just decided by: it goes on pondering
+            return reported[1]
         slot, size = self._slot_of(game), game.rules.size
         if limits.moves is not None:
             self._think(slot, Limits(simulations=1), stop_early=False)  # which expands the root
-            self._forest.allow(slot, size, limits.moves)
+            self._trees.allow(slot, size, limits.moves)
         if limits.simulations is not None:
-            done = int(self._forest.nodes.visits[slot, 0])
+            done = int(self._trees.nodes.visits[slot, 0])
             limits = replace(limits, simulations=max(1, limits.simulations - done))
         self._think(slot, limits, stop_early=False)
-        return self._forest.candidates(slot, size)
+        return self._trees.candidates(slot, size)
 
     def overview(self, game: Game) -> Decision | None:
-        told = self._told.get(game)
-        if told is not None and told[0] == len(game.moves):
-            return told[2]
-        slot, size = self._forest.slot_of(self._own(game)), game.rules.size
+        reported = self._reported.get(game)
+        if reported is not None and reported[0] == len(game.moves):
+            return reported[2]
+        slot, size = self._trees.slot_of(self._own(game)), game.rules.size
         if slot is None:
             return None
-        return Decision(*self._forest.best(slot, size), self._forest.ownership(slot, size))
+        return Decision(*self._trees.best(slot, size), self._trees.ownership(slot, size))
 
-    def _slot_of(self, game: Game, keep: bool = True) -> int:
+    def _slot_of(self, game: Game) -> int:
         """The tree of the present position; nothing else is at work in any tree then."""
         self._stop_pondering()
-        return int(self._forest.slots_of([self._own(game)], keep)[0])
+        return int(self._trees.slots_of([self._own(game)])[0])
 
     def _own(self, game: Game) -> Game:
         """The game, or where it is pondered on the bot's own copy, which may run ahead of it."""
@@ -141,24 +126,24 @@ class Uct(Bot):
 
     def _think(self, slot: int, limits: Limits, stop_early: bool) -> None:
         """Simulate until the limits, or until the most visited move can't be overtaken."""
-        forest, threads = self._forest, self._config.threads
+        trees, threads = self._trees, self._config.threads
         start = perf_counter()
         total = limits.simulations or (self._config.playouts if limits.seconds is None else inf)
         used = self._used(slot)
         done = [0] * threads
 
-        def goes_on() -> bool:
+        def continues() -> bool:
             spent, finished = perf_counter() - start, sum(done)
             if finished >= total or (limits.seconds is not None and spent >= limits.seconds):
                 return False
             left = total - finished
             if limits.seconds is not None and finished:
                 left = min(left, (limits.seconds - spent) / spent * finished)
-            return not (stop_early and finished and forest.lead(slot) > left)
+            return not (stop_early and finished and trees.lead(slot) > left)
 
         def simulate(thread: int) -> None:
             share = total if total == inf else total // threads + (thread < total % threads)
-            while done[thread] < share and goes_on():
+            while done[thread] < share and continues():
                 count = int(min(CHUNK, share - done[thread]))
                 self._simulate(slot, count, used, thread)
                 done[thread] += count
@@ -167,7 +152,7 @@ class Uct(Bot):
             simulate(0)
         else:
             list(self._pool.map(simulate, range(threads)))
-        self._settle(slot, used)
+        self._sync_node_count(slot, used)
 
     def _ponder(self, game: Game, move: Move) -> None:
         """Go on behind ``move``, in threads of its own, until asked for anything or until the tree is full."""
@@ -175,9 +160,9 @@ class Uct(Bot):
         ahead.play(move)
         if ahead.is_over:
             return
-        slot = int(self._forest.slots_of([ahead])[0])
+        slot = int(self._trees.slots_of([ahead])[0])
         used = self._used(slot)
-        full = self._forest.capacity - game.rules.size**2
+        full = self._trees.capacity - game.rules.size**2
         stop = Event()
 
         def simulate(thread: int) -> None:
@@ -195,61 +180,43 @@ class Uct(Bot):
             stop.set()
             for thread in threads:
                 thread.join()
-            self._settle(slot, used)
+            self._sync_node_count(slot, used)
             self._stop_pondering = lambda: None
 
         self._stop_pondering = stop_pondering
 
     def _simulate(self, slot: int, count: int, used: np.ndarray, thread: int) -> None:
-        forest = self._forest
-        self._search(
-            forest.boards,
-            forest.roots,
-            forest.hashes,
-            forest.nodes,
-            forest.owners,
-            slot,
-            count,
-            self._knowledge,
-            used,
-            thread,
-            self._config.threads,
-            self._weights_for(int(forest.boards[slot]["side"])),
-        )
+        trees, threads = self._trees, self._config.threads
+        known = (trees.boards, trees.roots, trees.hashes, trees.nodes, trees.owners)
+        weights = self._weights_for(int(trees.boards[slot]["side"]))
+        self._search(*known, slot, count, self._params, used, thread, threads, weights)
 
     def _weights_for(self, size: int) -> Weights:
         """Those of the trained policy on boards of a size; made once."""
-        from bots.search.rollouts import unlearned
+        from bots.search.rollouts import uniform_weights
 
         if size not in self._weights:
-            self._weights[size] = self._policy.weights(size) if self._policy else unlearned(size)
+            self._weights[size] = self._policy.weights(size) if self._policy else uniform_weights(size)
         return self._weights[size]
 
     def _used(self, slot: int) -> np.ndarray:
         """(1, 1) int64: how many nodes of the tree are in use, as threads count them together."""
         import numpy as np
 
-        return np.array([[self._forest.roots[slot]["used"]]], np.int64)
+        return np.array([[self._trees.roots[slot]["used"]]], np.int64)
 
-    def _settle(self, slot: int, used: np.ndarray) -> None:
-        self._forest.roots[slot]["used"] = min(int(used[0, 0]), self._forest.capacity)
+    def _sync_node_count(self, slot: int, used: np.ndarray) -> None:
+        self._trees.roots[slot]["used"] = min(int(used[0, 0]), self._trees.capacity)
 
     def close(self) -> None:
         self._stop_pondering()
         self._pool.shutdown()
 
 
-def check(config: Config, size: int) -> None:
-    """Raise ConfigError for settings that contradict each other."""
-    if config.ponder and not config.reuse:
-        raise ConfigError("ponder=true needs reuse=true, because it keeps its results in the tree")
-
-
 BOT = BotKind(
     summary="UCT: tree search with RAVE, trained and heuristic priors, and heuristic playouts",
     config=Config,
     build=Uct,
-    check=check,
     heads=("rollout",),
     tells_win_rate=True,
     analyses=True,

@@ -18,10 +18,10 @@ from arena.go.record import GameRecord
 from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Pairing, Terms, Tournament
 from arena.match.worker import Snapshot
-from arena.players.registry import Entry
+from arena.players.player import Player
+from arena.report.style import Console
 from arena.screen.events import MatchFrame, MatchView, TournamentFrame, TournamentView
 from arena.screen.live import LiveScreen
-from arena.screen.style import Console
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 
@@ -47,8 +47,8 @@ class Clock:
         return self.now
 
 
-def entry(name: str) -> Entry:
-    return Entry(name, "fast-random", "bots.fast_random:BOT", (("name", name),), "the tests")
+def entry(name: str) -> Player:
+    return Player(name, "fast-random", "bots.fast_random:BOT", {"name": name}, "the tests")
 
 
 def match_of(first: str = "alphago", second: str = "sl", games: int = 100, size: int = 9, openings: int = 0) -> Match:

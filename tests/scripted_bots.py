@@ -20,7 +20,7 @@ from arena import BotFault, BotTimeout, UserError
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.go.game import Game
 from arena.go.moves import BLACK, pass_move
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import expected_score
 from bots.random import Config as NoSettings
 from bots.random import RandomBot
@@ -377,8 +377,8 @@ ONLY_FIRST = BotKind(summary="there is only one", config=Script, build=build_onl
 PERSON = BotKind(summary="sits at the terminal", config=Script, build=Good, interactive=True)
 
 
-def scripted(kind: str, name: str = "", **settings: Any) -> Entry:
+def scripted(kind: str, name: str = "", **settings: Any) -> Player:
     """The player of a kind of this module, under its own name in lower case unless given."""
     name = name or kind.lower().replace("_", "-")
     usual = {"at": 8, "seed": -1, "marker": "", "lifeline": ""}
-    return Entry(name, name, f"scripted_bots:{kind}", tuple((usual | settings).items()), "the tests")
+    return Player(name, name, f"scripted_bots:{kind}", usual | settings, "the tests")

@@ -5,13 +5,12 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from arena.contract.code import Player
 from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import GameRecord
 from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Pairing, Tournament, event_to_json
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.results.store import Event, Store
 
 CREATED = "2026-11-20T10:00:00+00:00"
@@ -21,9 +20,9 @@ Winner = Callable[[Pairing], str | None]
 """The name of who wins a game; None for a draw."""
 
 
-def player(name: str, **more: Any) -> Entry:
+def player(name: str, **more: Any) -> Player:
     """One of many that differ in their names' setting."""
-    return Entry(name, "fast-random", "bots.fast_random:BOT", (("name", name),), "the tests", **more)
+    return Player(name, "fast-random", "bots.fast_random:BOT", {"name": name}, "the tests", **more)
 
 
 def finished(
@@ -78,10 +77,7 @@ def store_event(
     store: Store, event: Match | Tournament | Ladder, records: Iterable[GameRecord] = (), *, with_plan: bool = True
 ) -> None:
     """As the runner leaves it; without its plan, as an older arena did."""
-    store.add_players(
-        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
-        for entry in event.players.values()
-    )
+    store.add_players({entry.identity: entry for entry in event.players.values()})
     settings = json.dumps(event.settings, sort_keys=True)
     store.add_event(Event(event.event, CREATED, settings, event_to_json(event) if with_plan else ""))
     store.append(list(records))

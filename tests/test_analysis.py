@@ -18,6 +18,7 @@ from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move
 from arena.go.record import GameRecord, read_sgf
 from arena.players.registry import Registry
+from arena.report.game import AnalysisSheet
 from arena.results.analysis import (
     AnalysisError,
     analyse,
@@ -30,7 +31,6 @@ from arena.results.analysis import (
     variations,
 )
 from arena.results.store import Store
-from arena.screen.game import AnalysisSheet
 
 FIVE = Rules.preset(size=5)
 
@@ -180,7 +180,7 @@ def test_an_evaluation_does_not_depend_on_the_others(spec: str) -> None:
     """And patience has a search use all its visits."""
     record = game_of("C3 D3 B3 D4")
     entry = patient(Registry().resolve(spec))
-    assert dict(entry.settings)["stop_early"] is False
+    assert entry.settings["stop_early"] is False
     together = list(analyse(record, entry.build(), at_once=8))
     alone = list(analyse(record, entry.build(), at_once=1))
     for one, other in zip(together, alone, strict=True):

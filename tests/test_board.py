@@ -9,7 +9,7 @@ from rich.console import Group
 
 from arena.go.board import Board
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.screen.board import (
+from arena.report.board import (
     DARK,
     Overlay,
     board_height,
@@ -18,7 +18,7 @@ from arena.screen.board import (
     largest_cell,
     point_at,
 )
-from arena.screen.style import Console
+from arena.report.style import Console
 
 STONES = Board.from_diagram(
     """

@@ -23,8 +23,8 @@ SPECS = [
     "sl:temperature=1",
     "sl:ensemble=true",
     "alphago:visits=12",
-    "alphago:visits=12,rollout_weight=0.5,rollouts_full=0,rollouts=2,virtual_loss_batch=4",
-    "alphago:visits=12,dirichlet_weight=0.25,c_puct_base=50",
+    "alphago:visits=12,rollout_weight=0.5,rollouts_full=0,virtual_loss_batch=4",
+    "alphago:visits=12,search=gumbel",
 ]
 
 

@@ -17,19 +17,20 @@ from arena.contract.bot import Limits
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.go.game import Rules
 from arena.match.check import probe
-from arena.players.registry import Entry, Registry
-from arena.screen.progress import show_check
+from arena.players.player import Player
+from arena.players.registry import Registry
+from arena.report.progress import show_check
 
 NINE = Rules.preset("cgos", 9)
 
 
-def engine(mode: str, log: Path, more: str = "") -> Entry:
+def engine(mode: str, log: Path, more: str = "") -> Player:
     """The scripted engine, which writes its processes down; ``more`` settings or limits are as they are typed."""
     command = shlex.join([sys.executable, str(SCRIPTED), mode])
     return Registry().resolve(f"gtp:command={command},log={log}{more}")
 
 
-def findings(entry: Entry, rules: Rules = NINE) -> list[Finding]:
+def findings(entry: Player, rules: Rules = NINE) -> list[Finding]:
     with closing(probe(entry, rules)) as steps:
         return [step for step in steps if isinstance(step, Finding)]
 

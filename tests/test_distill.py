@@ -59,7 +59,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(net: Path) -> Config:
     return Config(
         name="tiny",
-        teacher=f"alphago:checkpoint={net},visits=12,rollout_weight=0.5,rollouts_full=0,rollouts=2,max_tree_mb=1",
+        teacher=f"alphago:checkpoint={net},visits=12,rollout_weight=0.5,rollouts_full=0,max_tree_mb=1",
         start=str(net),
         net="arena-1x8",
         size=SIZE,
@@ -69,7 +69,7 @@ def tiny(net: Path) -> Config:
         parallel_games=4,
         cheap_search_visits=4,
         test_split=0.3,
-        validation_split=0.2,
+        validation_split=0.3,
         batch_size=16,
         max_rows=8 * 16,
         validate_every=128,
@@ -189,7 +189,7 @@ def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) ->
         for move in moves[: 3 * number]:
             game.play(move)
         games.append(game)
-    weights, win_rates = bot.weigh_all(games, Limits())  # type: ignore[attr-defined]
+    weights, win_rates = bot.search_targets(games, Limits())  # type: ignore[attr-defined]
     twin = Registry().resolve(teacher.format(net)).build()
     for game, row, rate in zip(games, weights, win_rates, strict=True):
         assert row[twin.choose(game, Limits()).move] == row.max()
@@ -205,7 +205,7 @@ def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) ->
 def test_the_win_rate_of_a_search_is_that_of_the_side_to_move(to_play: Colour, net: Path) -> None:
     bot = Registry().resolve(f"alphago:checkpoint={net},visits=30,{ROLLOUTS}").build()
     games = [won_by(colour, to_play) for colour in (BLACK, WHITE)]
-    _, rates = bot.weigh_all(games, Limits())  # type: ignore[attr-defined]
+    _, rates = bot.search_targets(games, Limits())  # type: ignore[attr-defined]
     wins = [float(to_play is colour) for colour in (BLACK, WHITE)]
     assert np.allclose(rates, wins, atol=0.1)
 
@@ -219,7 +219,7 @@ class Script:
     def __init__(self) -> None:
         self.asked: list[tuple[int, int | None]] = []
 
-    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         self.asked.append((len(games), limits.simulations))
         weights = np.ones((len(games), POINTS + 1))
         weights[:, -1] = 0.01
@@ -287,8 +287,8 @@ def test_a_teacher_that_halves_sequentially_is_asked_itself(tiny: Config, net: P
 @pytest.mark.parametrize(
     "settings",
     [
-        "visits=12,rollout_weight=0.5,rollouts_full=0,rollouts=2",
-        "visits=17,rollout_weight=0,virtual_loss_batch=3,reuse=false,settled=false,stop_early=false@simulations=9",
+        "visits=12,rollout_weight=0.5,rollouts_full=0",
+        "visits=17,rollout_weight=0,virtual_loss_batch=3,stop_early=false@simulations=9",
     ],
 )
 def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tiny: Config, net: Path) -> None:

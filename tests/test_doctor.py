@@ -17,10 +17,10 @@ from played import console_of, output_of
 from arena.contract.finding import Finding, Verdict
 from arena.players.bot_file import ARENA_TOML, engine_command, engine_table
 from arena.players.registry import Registry
+from arena.report.progress import show_check
 from arena.results import doctor
 from arena.results.doctor import Place, examine
 from arena.results.store import Store
-from arena.screen.progress import show_check
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
 
@@ -195,7 +195,7 @@ def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path
     assert dict(registry.resolve("mcts").settings)["playouts"] == 5000
     assert registry.tournament("league").games == 40
     for name in doctor.ENGINES:
-        assert dict(registry.resolve(name).settings)["command"] == engine_command(name)
+        assert registry.resolve(name).settings["command"] == engine_command(name)
 
 
 def test_init_writes_the_example_once(tmp_path: Path) -> None:

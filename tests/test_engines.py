@@ -86,12 +86,12 @@ def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(
     analyst = Analyst(gtp.Config("none", analysis=command(script, whose, "late")))
     analysts.append(analyst)
     for _ in range(2):
-        weights, rates = analyst.weigh_all(games(), Limits(simulations=1))
+        weights, rates = analyst.search_targets(games(), Limits(simulations=1))
         black = 1 / (1 + np.exp(1.5 - np.array([0, 3])))
         assert rates == pytest.approx([black[0], 1 - black[1]], abs=1e-6)
         assert weights[0].tolist() == list(range(1, 27))
         assert weights[1].tolist() == [0 if move in (12, 3, 4) else move + 1 for move in range(26)]
-    weights, _ = analyst.weigh_all(games(), Limits(simulations=50))
+    weights, _ = analyst.search_targets(games(), Limits(simulations=50))
     assert {move: weights[0, move] for move in np.flatnonzero(weights[0]).tolist()} == {12: 48, 25: 1}
 
 
@@ -106,7 +106,7 @@ def test_an_engine_that_fails_is_named_and_started_anew(
     analysts.append(analyst)
     for _ in range(2):
         with pytest.raises(BotFault, match=words):
-            analyst.weigh_all(games(), Limits(simulations=1))
+            analyst.search_targets(games(), Limits(simulations=1))
 
 
 def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Path) -> None:

@@ -28,13 +28,13 @@ from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Terms, Tournament
 from arena.match.standings import MatchTally
 from arena.ratings import ZERO, PairCounts, Sprt, compare, share_interval
+from arena.report.style import Console
+from arena.report.tables import Sheet
+from arena.report.text import overviews_sheet, print_report, sections
 from arena.results.event import Kind, Report
 from arena.results.frames import event_frames, ratings_table, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
-from arena.screen.report import overviews_sheet, print_report, sections
-from arena.screen.style import Console
-from arena.screen.tables import Sheet
 
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"
@@ -133,8 +133,8 @@ def test_an_event_without_a_plan_knows_its_players_from_its_games(store: Store) 
         store_event(store, event, games_of(event, earlier_wins(event)), with_plan=False)
         report = read_report(store, event.event)
         assert report.planned is None
-        assert {one.name for one in report.participants} == set(event.players)
-        assert {one.kind for one in report.participants} == {"fast-random"}
+        assert {one.name for one in report.participants.values()} == set(event.players)
+        assert {one.kind for one in report.participants.values()} == {"fast-random"}
         assert facts(report)["Games"].startswith(f"{len(report.games)}, ")
 
 
@@ -197,7 +197,7 @@ def test_who_has_no_games_yet_stands_last(store: Store) -> None:
 def test_a_changed_player_is_told_from_what_it_was(store: Store) -> None:
     before = league_of("a", "b", games_each=10)
     store_event(store, before, games_of(before, earlier_wins(before)))
-    changed = replace(player("b"), settings=(("name", "another"),))
+    changed = replace(player("b"), settings={"name": "another"})
     after = replace(before, entries=(before.entries[0], changed))
     store_event(store, after, games_of(after, earlier_wins(after)))
     report = read_report(store, "league")

@@ -1,6 +1,5 @@
 """What is shown of games that a fault ended, and how a game is found by a part of its id."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,12 @@ from commandline import arena, refused
 from played import SIZES, console_of, entry, match_of, output_of, record_of
 
 from arena import StoreError
-from arena.contract.code import Player
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.match.schedule import Match, Terms
+from arena.players.player import Player
+from arena.report.game import show_details
 from arena.results.store import Event, Store
-from arena.screen.game import show_details
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"
@@ -46,7 +45,7 @@ def test_only_games_that_a_fault_ended_are_forfeits(store: Store) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_the_details_tell_who_why_where_and_how_to_see_it_again(width: int, height: int, encoding: str) -> None:
     record, player = crash(), entry("sl")
-    players = {player.identity: Player(player.identity, "sl", "policy", json.dumps({"temperature": 0.5}), "4b86c7a8ff")}
+    players = {player.identity: Player("sl", "policy", settings={"temperature": 0.5}, net="4b86c7a8ff")}
     console = console_of(width, height, terminal=False, encoding=encoding)
     show_details(record, players, f"arena show {record.id} --replay", console)
     shown = output_of(console)

@@ -19,7 +19,8 @@ from arena.go.moves import apply_symmetry
 from arena.go.record import GameRecord
 from arena.match.schedule import Gate, Match, Terms, event_from_json, event_to_json
 from arena.players.bot_file import set_bot
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.ratings import Sprt
 from arena.results.gate import Evidence, Ruling, entry_for, training
 from arena.results.store import Store
@@ -242,19 +243,19 @@ def test_a_file_that_can_not_be_changed_stays_as_it_is(tmp_path: Path) -> None:
 # --- What the games say ---
 
 
-def versions_of(*names: str) -> list[Entry]:
+def versions_of(*names: str) -> list[Player]:
     """The same player with one net after the other."""
     found = []
     for name in names:
         base = player("pupil", net=name * 8)
         shown = "pupil" if name == names[0] else f"pupil:checkpoint={name}"
-        settings = (*base.settings, ("checkpoint", f"/nowhere/{name}"))
+        settings = {**base.settings, "checkpoint": f"/nowhere/{name}"}
         found.append(replace(base, name=shown, settings=settings))
     return found
 
 
-def gate_match(candidate: Entry, present: Entry, games: int = 200, elo1: float = 35) -> Match:
-    name = dict(candidate.settings)["checkpoint"].rpartition("/")[2]
+def gate_match(candidate: Player, present: Player, games: int = 200, elo1: float = 35) -> Match:
+    name = candidate.settings["checkpoint"].rpartition("/")[2]
     return Match(candidate, present, Terms(RULES), games, test=Sprt(0, elo1), gate=Gate("pupil", name))
 
 

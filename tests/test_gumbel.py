@@ -17,8 +17,8 @@ from bots.search import gumbel, puct, tree
 ENCODER = ENCODERS["arena-17"]
 SIZE = 5
 MOVES = SIZE * SIZE + 1
-KNOWLEDGE = tree.knowledge_of(
-    Config(search="gumbel", symmetries=False, rollout_weight=0.0, stop_early=False), puct.Knowledge
+PARAMS = tree.params_of(
+    Config(search="gumbel", symmetries=False, rollout_weight=0.0, stop_early=False), puct.PuctParams
 )
 WEIGHTS = np.random.default_rng(3).normal(0, 1, (MOVES, ENCODER.planes * SIZE * SIZE)).astype(np.float32)
 
@@ -144,9 +144,9 @@ def test_sequential_halving_visits_moves_in_the_order_of_the_paper() -> None:
             assert visits.tolist() == visits_in_turn(moves, simulations)
 
 
-def fast_search(simulations: int, scale: float) -> tuple[tree.Forest, int, dict[int, int]]:
+def fast_search(simulations: int, scale: float) -> tuple[tree.TreePool, int, dict[int, int]]:
     """A forest with one searched tree, its slot, and which of the root's children each move is."""
-    forest = tree.Forest(20_000)
+    forest = tree.TreePool(20_000)
     game = after_two_moves()
     slot = int(forest.slots_of([game])[0])
     forest.roots[slot]["simulations"] = simulations
@@ -154,10 +154,10 @@ def fast_search(simulations: int, scale: float) -> tuple[tree.Forest, int, dict[
     leaves, slots = puct.Leaves.empty(1), np.array([slot])
     planes = np.empty((1, ENCODER.planes, SIZE * SIZE), np.float32)
     trees = (forest.boards, forest.roots, forest.hashes, forest.nodes)
-    while count := puct.select_leaves(*trees, slots, simulations + 1, 1, KNOWLEDGE, leaves):
+    while count := puct.select_leaves(*trees, slots, simulations + 1, 1, PARAMS, leaves):
         ENCODER.encode(leaves.positions, count, planes)
         puct.expand_leaves(
-            forest.roots, forest.nodes, forest.owners, KNOWLEDGE, symmetry_table(SIZE), leaves, count, *odd_net(planes)
+            forest.roots, forest.nodes, forest.owners, PARAMS, symmetry_table(SIZE), leaves, count, *odd_net(planes)
         )
     first, children = int(forest.nodes.first[slot, 0]), int(forest.nodes.children[slot, 0])
     points = forest.nodes.point[slot, first : first + children]
@@ -183,12 +183,12 @@ def test_a_gumbel_search_grows_the_tree_of_the_paper(simulations: int) -> None:
     values = [forest.nodes.value[slot, found[move]] for move in slow.children]
     assert values == pytest.approx([slow.q(move) for move in slow.children], abs=1e-5)
     assert improved(forest, slot)[slow.moves] == pytest.approx(slow.improved, abs=2e-4)
-    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[move]
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, PARAMS)) == found[move]
 
 
-def improved(forest: tree.Forest, slot: int) -> np.ndarray:
+def improved(forest: tree.TreePool, slot: int) -> np.ndarray:
     shares = np.empty(MOVES, np.float32)
-    gumbel.improved_policy(forest.boards, forest.nodes, slot, KNOWLEDGE, shares)
+    gumbel.improved_policy(forest.boards, forest.nodes, slot, PARAMS, shares)
     return shares
 
 
@@ -209,7 +209,7 @@ maxvisit_init 50, rescale_values off)."""
 def test_a_gumbel_search_finds_what_mctx_finds(simulations: int) -> None:
     move, visits, shares = MCTX[simulations]
     forest, slot, found = fast_search(simulations, 0.0)
-    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[move]
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, PARAMS)) == found[move]
     several = {move: int(forest.nodes.visits[slot, child]) for move, child in found.items()}
     assert {move: count for move, count in sorted(several.items()) if count > 1} == visits
     policy = improved(forest, slot)
@@ -223,16 +223,15 @@ def test_where_superko_leaves_a_pass_that_loses_all_of_the_policy_is_the_pass() 
     forest.nodes.prior[slot, found[MOVES - 1]] = 0
     policy = improved(forest, slot)
     assert policy[-1] == 1 and policy[:-1].max() == 0
-    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[MOVES - 1]
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, PARAMS)) == found[MOVES - 1]
 
 
 @kernel
-def _chosen_inside(nodes, knowledge):  # type: ignore[no-untyped-def]
-    return gumbel.choose_inside(nodes, 0, 0, knowledge)
+def _chosen_inside(nodes, params):  # type: ignore[no-untyped-def]
+    return gumbel.choose_inside(nodes, 0, 0, params)
 
 
 def test_inside_the_tree_a_low_result_is_not_lost_below_the_smallest_number() -> None:
-    knowledge = KNOWLEDGE._replace(gumbel_c_visit=50.0, gumbel_c_scale=1.0)
     random = np.random.default_rng(1)
     for best in (0.99, 0.5, 0.2, 0.1, 0.05, 0.01):
         for most in (1, 10, 24, 32, 48, 100, 400, 5000):
@@ -244,7 +243,7 @@ def test_inside_the_tree_a_low_result_is_not_lost_below_the_smallest_number() ->
                 nodes.first[0, 0], nodes.children[0, 0] = 1, len(visits)
                 nodes.visits[0], nodes.prior[0], nodes.value[0] = [1 + visits.sum(), *visits], [1, *prior], [1, *value]
                 scores = slow_scores(visits, prior, value)
-                chosen = int(_chosen_inside(nodes, knowledge)) - 1
+                chosen = int(_chosen_inside(nodes, PARAMS)) - 1
                 assert scores[chosen] >= scores.max() - 1e-3, (best, most, visits, prior, value)
 
 

@@ -17,7 +17,8 @@ from arena.contract.code import code_of, load_kind
 from arena.go.game import Game, Rules
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED
 
@@ -118,7 +119,7 @@ def test_the_numbers_that_a_net_is_run_with_are_part_of_who_plays(monkeypatch: p
     for fast in (True, False):
         monkeypatch.setattr("bots.nets.checkpoint.has_fast_int8", lambda fast=fast: fast)
         players[fast] = Registry().resolve("sl")
-    assert [dict(player.settings)["precision"] for player in players.values()] == ["int8", "fp32"]
+    assert [player.settings["precision"] for player in players.values()] == ["int8", "fp32"]
     assert players[True].identity != players[False].identity
     assert Registry().resolve("sl:precision=fp32").identity == players[False].identity
 
@@ -138,7 +139,7 @@ PLAYERS = {
 few of a net, whose last digits differ between processors."""
 
 
-def moves_of(player: Entry, rules: Rules, most: int) -> list[int]:
+def moves_of(player: Player, rules: Rules, most: int) -> list[int]:
     """The first moves of a game of the player with itself."""
     bot = player.build()
     game = Game(rules, seed=7)

@@ -18,13 +18,13 @@ from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import GameRecord, Score
+from arena.go.record import GameRecord, GameSummary
 from arena.match.ladder import Ladder, next_meetings, widest_gap
 from arena.match.runner import play_event
 from arena.match.schedule import Pairing, Terms, Tournament
 from arena.ratings import Z95, Ratings, Result, expected_score, rate
+from arena.report.text import SHOWN
 from arena.results.store import Store
-from arena.screen.report import SHOWN
 
 FIVE = Rules.preset("cgos", 5)
 SEVEN = Rules.preset("cgos", 7)
@@ -187,7 +187,7 @@ def coverage(step: int, ladders: int) -> tuple[float, float]:
         names = random.Random(seed).sample("abcdefgh", 8)  # the strength doesn't follow the order of the list
         played = ladder(*names, games=800, seed=seed)
         strength = {name: float(step * "abcdefgh".index(name)) for name in names}
-        dice, games = random.Random(f"{step} {seed}"), dict[str, Score]()
+        dice, games = random.Random(f"{step} {seed}"), dict[str, GameSummary]()
         while todo := [pairing for pairing in played.pairings(games.values()) if pairing.id not in games]:
             games |= {pairing.id: scored(played, pairing, dice, strength) for pairing in todo}
         ratings = rate(Result(game.black, game.white, game.outcome.black_score) for game in games.values())  # type: ignore[union-attr]
@@ -217,13 +217,13 @@ def test_the_intervals_of_a_ladder_hold_the_truth_as_often_as_they_promise(step:
         assert marked <= 0.1  # of equal players, hardly any two have a star in any table
 
 
-def scored(played: Ladder, pairing: Pairing, dice: random.Random, strength: dict[str, float]) -> Score:
+def scored(played: Ladder, pairing: Pairing, dice: random.Random, strength: dict[str, float]) -> GameSummary:
     """A game without moves, decided at these strengths."""
     chance = expected_score(strength[pairing.black] - strength[pairing.white])
     outcome = Outcome(BLACK if dice.random() < chance else WHITE, Ending.RESIGN)
     identities = played.players[pairing.black].identity, played.players[pairing.white].identity
     form = pairing.id.encode()  # no two are the same
-    return Score(
+    return GameSummary(
         0, pairing.id, "", pairing.black, pairing.white, *identities, 9, 4, 0, 0, "", "", form, BLACK, None, outcome
     )
 

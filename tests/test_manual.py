@@ -20,9 +20,9 @@ from played import match_of, record_of
 
 from arena.cli import app, complete, manual
 from arena.contract.bot import Limits
-from arena.contract.code import Player
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE
+from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.store import Event, Store
 from trainers.settings import RL, SL, SL_PRESETS, Distill, Ownership, Value, change
@@ -202,7 +202,7 @@ def store_a_game(folder: Path) -> None:
     played = match_of(games=2, size=7)
     with Store.open(folder / "results" / "arena.db", write=True) as store:
         store.add_event(Event("league", "2026-01-02T03:04:05", "{}"))
-        store.add_players([Player("p", "mcts", "uct", "{}")])
+        store.add_players({"p": Player("mcts", "uct")})
         store.append([record_of(played, number, None) for number in range(2)])
 
 

@@ -253,7 +253,7 @@ def test_bfloat16_says_what_fp32_says(net: Checkpoint, size: int) -> None:
     assert rough_policy.dtype == rough_win_rates.dtype == np.float32
     assert (policy - rough_policy).var(1).mean() < 0.01 * policy.var(1).mean()
     assert np.abs(win_rates - rough_win_rates).max() < 0.05
-    assert np.abs(exact.foresee_owners(planes) - rough.foresee_owners(planes)).max() < 0.1
+    assert np.abs(exact.ownership(planes) - rough.ownership(planes)).max() < 0.1
     assert not np.array_equal(policy, rough_policy)
 
 

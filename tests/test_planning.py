@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena.ratings import PairCounts, Sprt, compare, expected_score, logistic_llr
+from arena.report.text import forecast_test
 from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games, usual_games
-from arena.screen.report import forecast_test
 
 
 def dice(seed: int) -> np.random.Generator:

@@ -337,7 +337,7 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
 
 DRIVER = """
 import sys
-from arena.screen.style import Console
+from arena.report.style import Console
 from arena.screen.plain_play import Lines, Manner, show_plainly
 from test_sitting import Deliberate, kifu_of, sat
 bot = Deliberate("B3", "D3")

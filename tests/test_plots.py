@@ -15,13 +15,13 @@ from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena.go.game import Ending, Rules
 from arena.match.schedule import Match, Terms, Tournament
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import Estimate, Interval
+from arena.report.chart import EloCourse
+from arena.report.page import draw_svgs, page, write_page
 from arena.results.event import Moment, Report
 from arena.results.store import Store
 from arena.results.stored import EMBEDDED, Trained, last_games, read_report, trained_players
-from arena.screen.chart import EloCourse
-from arena.screen.pages import draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
@@ -93,7 +93,7 @@ def test_an_event_without_games_has_no_plots(store: Store) -> None:
 # --- Training ---
 
 
-def net_player(results: Path, name: str, rows: int, trainer: str = "", **settings: Any) -> Entry:
+def net_player(results: Path, name: str, rows: int, trainer: str = "", **settings: Any) -> Player:
     """A player whose checkpoint says that it has seen so many rows."""
 
     def write(folder: Path) -> dict[str, float]:
@@ -104,8 +104,8 @@ def net_player(results: Path, name: str, rows: int, trainer: str = "", **setting
     manifest = Manifest(name, {}, "arena-17", 17, 5, 19, 9, "cgos", 7.0, trainer=trainer, rows=rows)
     save(results / "checkpoints" / name, manifest, write)
     net = hashlib.sha256(name.encode()).hexdigest()
-    given = (("checkpoint", name), *settings.items())
-    return Entry(f"checkpoint:{name}", "policy", "bots.policy:BOT", given, "the tests", net)
+    given = {"checkpoint": name, **settings}
+    return Player(f"checkpoint:{name}", "policy", "bots.policy:BOT", given, "the tests", net)
 
 
 def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Path) -> None:

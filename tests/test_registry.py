@@ -18,7 +18,8 @@ from arena.contract.bot import Limits
 from arena.contract.settings import read_value
 from arena.go.game import Game, Rules
 from arena.match.schedule import Match, Terms, event_from_json, event_to_json
-from arena.players.registry import Entry, Registry, load_kind
+from arena.players.player import Player
+from arena.players.registry import Registry, load_kind
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import Checkpoint, find
 
@@ -42,8 +43,8 @@ def refusal(call: Any, *arguments: Any, error: type[Exception] = ConfigError) ->
     return text
 
 
-def setting(entry: Entry, name: str) -> Any:
-    return dict(entry.settings)[name]
+def setting(entry: Player, name: str) -> Any:
+    return entry.settings[name]
 
 
 def save_net(folder: Path, weights: bytes = b"weights") -> checkpoint.Checkpoint:
@@ -73,14 +74,14 @@ def test_every_kind_plays_under_its_own_name_and_what_ships_under_others(registr
 
 
 def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
-    entry, usual = registry.resolve("uct:playouts=500,reuse=false,c_uct=1"), registry.resolve("uct")
-    assert entry.name == "uct:playouts=500,c_uct=1,reuse=false"
-    assert (setting(entry, "playouts"), setting(entry, "c_uct"), setting(entry, "reuse")) == (500, 1.0, False)
+    entry, usual = registry.resolve("uct:playouts=500,stop_early=false,c_uct=1"), registry.resolve("uct")
+    assert entry.name == "uct:playouts=500,c_uct=1,stop_early=false"
+    assert (setting(entry, "playouts"), setting(entry, "c_uct"), setting(entry, "stop_early")) == (500, 1.0, False)
     assert entry.config.playouts == 500
     assert setting(entry, "max_tree_mb") == setting(usual, "max_tree_mb")
     # A setting that changes nothing does not show.
     assert registry.resolve(f"uct:playouts={setting(usual, 'playouts')}") == registry.resolve("uct:") == usual
-    for spec in ("uct:c_uct=0.7000001", "uct:c_uct=1e-07,reuse=false"):
+    for spec in ("uct:c_uct=0.7000001", "uct:c_uct=1e-07,stop_early=false"):
         entry = registry.resolve(spec)
         assert registry.resolve(entry.name) == entry
         assert entry.identity != usual.identity
@@ -147,13 +148,11 @@ def test_a_whole_number_that_no_kernel_holds_is_refused(value: object) -> None:
         ("uct:playouts=1.5", "uct: playouts = '1.5' is not a whole number"),
         ("uct:playouts=1e400", "uct: playouts = '1e400' is not a whole number"),
         ("uct:playouts=nan", "uct: playouts = 'nan' is not a whole number"),
-        ("mcts:memory=8", "mcts: the setting 'memory' is called 'max_tree_mb' now"),
-        ("alphago:mixing=1", "alphago: the setting 'mixing' is called 'rollout_weight' now"),
         ("mcts:trained=true", "mcts: unknown setting 'trained'"),
         ("uct:c_uct=nan", "uct: c_uct = 'nan' is not a number"),
         ("uct:c_uct=inf", "uct: c_uct = 'inf' is not a number"),
         ("uct:c_uct=", "uct: c_uct = '' is not a number"),
-        ("uct:reuse=maybe", "uct: reuse = 'maybe' is not true or false"),
+        ("uct:ponder=maybe", "uct: ponder = 'maybe' is not true or false"),
         ("uct:playouts=0", "uct: playouts = 0 is out of range; allowed: from 1"),
         ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; allowed: from 1 to 8192"),
         ("uct:resign=0.6", "uct: resign = 0.6 is out of range; allowed: from 0 to 0.5"),
@@ -318,7 +317,7 @@ def test_the_same_settings_are_the_same_player_whatever_the_name(tmp_path: Path,
     assert deep.identity == registry.resolve("mcts:playouts=5000.0").identity
     assert registry.resolve("mcts").identity == registry.resolve("uct").identity
     assert len(deep.identity) == 12
-    specs = ["uct", "uct:playouts=1", "uct:playouts=2", "uct:reuse=false", "uct:resign=0.1", "random", "fast-random"]
+    specs = ["uct", "uct:playouts=1", "uct:playouts=2", "uct:stop_early=false", "uct:resign=0.1", "random", "fast-random"]
     assert len({registry.resolve(spec).identity for spec in specs}) == len(specs)
 
 
@@ -371,7 +370,7 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     other = configured(tmp_path, ENGINE + 'env = {DATA_DIR = "/srv"}\n').resolve("engine")
     bare = configured(tmp_path, ENGINE).resolve("engine")
     assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
-    assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
+    assert "env" not in bare.settings  # an engine that an earlier arena stored is the same player
     plan = event_to_json(Match(entry, bare, Terms(Rules.preset()), 2))
     back = list(event_from_json(plan).players.values())
     assert [one.identity for one in back] == [entry.identity, bare.identity]

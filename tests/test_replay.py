@@ -16,10 +16,11 @@ from arena.go.record import GameRecord
 from arena.match.crew import Progress
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms, Tournament, event_to_json
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
+from arena.report.game import show_replay
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
 from arena.results.store import Event, Store
-from arena.screen.game import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
 
@@ -38,12 +39,12 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
     """Store an event as the command line does."""
-    store.add_players(entry.player for entry in event.players.values())
+    store.add_players({entry.identity: entry for entry in event.players.values()})
     settings = json.dumps(event.settings, sort_keys=True)
     store.add_event(Event(event.event, "2026-01-01", settings, event_to_json(event) if plan else ""))
 
 
-def played(store: Store, *players: Entry, games: int = 2, workers: int = 1) -> list[GameRecord]:
+def played(store: Store, *players: Player, games: int = 2, workers: int = 1) -> list[GameRecord]:
     """The games of a tournament that was played into the store."""
     event = Tournament("league", players, Terms(SEVEN), games)
     note(store, event)
@@ -129,7 +130,7 @@ def test_a_player_that_left_the_plan_is_found_among_those_that_were_stored(store
 def test_a_net_that_is_another_now_is_refused_and_one_that_moved_is_found(store: Store, tmp_path: Path) -> None:
     net = Registry().resolve("sl")
     lost = replace(net, net="0" * 64)
-    moved = replace(net, settings=tuple({**dict(net.settings), "checkpoint": "/nowhere/sl"}.items()))
+    moved = replace(net, settings={**net.settings, "checkpoint": "/nowhere/sl"})
     stored = GameRecord(SEVEN, (), None, "sl", "random", event="league", black_player=lost.identity)
     stored = replace(stored, white_player=entry("random").identity)
     note(store, Tournament("league", (lost, entry("random")), Terms(SEVEN), 1))

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from arena import StoreError
-from arena.contract.code import Player
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import GameRecord
 from arena.match.standings import Forfeit, MatchTally, Standings
+from arena.players.player import Player
 from arena.ratings import PairCounts, WinDrawLoss, compare
 from arena.results.frames import games_table, ratings_table, write_elo_csv
 from arena.results.league import league, player_ratings
@@ -163,7 +163,7 @@ def fill(store: Store, pairing: tuple[str, str], wins: int, losses: int) -> None
     random.Random(1).shuffle(winners)
     event = "-".join(pairing)
     store.append([record(n, winner, players=pairing, event=event) for n, winner in enumerate(winners)])
-    store.add_players(Player(f"id-{name}", name, "uct", "{}") for name in pairing)
+    store.add_players({f"id-{name}": Player(name, "uct") for name in pairing})
 
 
 def test_ratings_are_relative_to_the_weakest_of_those_who_have_beaten_each_other(store: Store):
@@ -199,7 +199,7 @@ def test_the_anchor_can_be_chosen_by_name_or_identity(store: Store):
 def test_players_of_one_name_are_told_apart(store: Store):
     fill(store, ("bot", "rival"), 6, 4)
     fill(store, ("other", "rival"), 6, 4)
-    store.add_players([Player("id-other", "bot", "uct", '{"playouts": 9}')])
+    store.add_players({"id-other": Player("bot", "uct", settings={"playouts": 9})})
     assert set(ratings_table(store)["player"]) == {"bot (id-bot)", "bot (id-oth)", "rival"}
 
 
@@ -226,7 +226,7 @@ def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
 
 def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
     code = (
-        "import sys, arena.results.league, arena.results.frames, arena.screen.tables; "
+        "import sys, arena.results.league, arena.results.frames, arena.report.tables; "
         "print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -25,8 +25,8 @@ from arena.go.planes import find_encoder
 from arena.go.record import read_sgf
 from arena.match.openings import draw_openings
 from arena.players.registry import Registry
-from arena.screen.progress import SHARE_ROWS, ShareCurve, show_self_play
-from arena.screen.style import Console
+from arena.report.progress import SHARE_ROWS, ShareCurve, show_self_play
+from arena.report.style import Console
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes

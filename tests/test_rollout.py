@@ -75,7 +75,7 @@ def differences(boards, weights, seed, moves):
             for i in range(1, waiting[side, 0] + 1):
                 p = np.int64(waiting[side, i])
                 stale[side, p] = False
-                kept[side, p] = rollouts.surroundings(board, groups, p, side + 1, weights.factors)
+                kept[side, p] = rollouts.local_weight(board, groups, p, side + 1, weights.factors)
             waiting[side, 0] = 0
         fresh[:] = 0
         rollouts.measure_groups(board, fresh)
@@ -84,16 +84,16 @@ def differences(boards, weights, seed, moves):
                 compared += 1
                 there = np.float32(0)
                 if board.colour[p] == 0:
-                    there = rollouts.surroundings(board, fresh, p, side + 1, weights.factors)
+                    there = rollouts.local_weight(board, fresh, p, side + 1, weights.factors)
                 wrong += there != kept[side, p]
         own = kept[colour - 1]
-        rollouts.weigh(board, groups, colour, last, previous, captured, weights, own, points, codes, weighed)
-        chosen, state = rollouts.draw(board, weighed, sums, state)
+        rollouts.weigh_moves(board, groups, colour, last, previous, captured, weights, own, points, codes, weighed)
+        chosen, state = rollouts.draw_move(board, weighed, sums, state)
         captured = np.int64(0)
         if chosen:
             forbidden += board.colour[U(chosen)] != 0 or not kernels.is_legal(board, chosen, colour)
             forbidden += kernels.is_eye(board, chosen, colour)
-            captured = rollouts.place_and_touch(board, chosen, colour, groups, stale, waiting)
+            captured = rollouts.place_and_mark(board, chosen, colour, groups, stale, waiting)
             kept[:, chosen] = 0
             taken += captured
         else:
@@ -103,6 +103,16 @@ def differences(boards, weights, seed, moves):
 
 
 # The slow twin.
+
+
+def offset_code(rows: int, columns: int) -> int:
+    near, far = sorted((min(abs(rows), rollouts.REACH - 1), min(abs(columns), rollouts.REACH - 1)))
+    return near * rollouts.REACH + far
+
+
+def spot_code(row: int, column: int, size: int) -> int:
+    lines = sorted(min(at, size - 1 - at, rollouts.LINES - 1) for at in (row, column))
+    return lines[0] * rollouts.LINES + lines[1]
 
 
 def size_class(stones: int) -> int:
@@ -163,11 +173,11 @@ def twin_features(
             rollouts.RING + seen_by(colour, ring(board, p)),
             rollouts.CROSS + cross,
             rollouts.TACTICS + tactics * rollouts.GIVEN + min(3, max(gives)),
-            rollouts.SPOT + phase * rollouts.SPOTS + rollouts.spot_code(*p, board.size),
+            rollouts.SPOT + phase * rollouts.SPOTS + spot_code(*p, board.size),
         ]
         for begin, other in ((rollouts.LAST, last), (rollouts.PREVIOUS, previous)):
             if other is not None:
-                codes.append(begin + rollouts.offset_code(p[0] - other[0], p[1] - other[1]))
+                codes.append(begin + offset_code(p[0] - other[0], p[1] - other[1]))
         if last is not None:
             codes += answers(board, colour, last, p)
         if 3 <= len(captured) <= 6 and p in captured:
@@ -253,7 +263,7 @@ def game_of(*moves: int) -> Game:
 def any_weights(size: int, seed: int = 0) -> rollouts.Weights:
     """rollouts.Weights by chance, the same under symmetry."""
     chance = np.random.default_rng(seed).normal(0, 0.7, len(rollout.untrained()))
-    return rollouts.spread(chance, size)
+    return rollouts.expand_weights(chance, size)
 
 
 def probabilities(game: Game, weights: rollouts.Weights) -> np.ndarray:

@@ -27,7 +27,8 @@ from arena.go.record import GameRecord
 from arena.match.game_loop import GameLoop, lost_record
 from arena.match.runner import Control, Unstored, Update, play_event
 from arena.match.schedule import Match, Pairing, Terms, Tournament
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.results.store import Store
 
 SEVEN = Rules.preset("cgos", 7)
@@ -35,7 +36,7 @@ FIVE = Rules.preset("cgos", 5)
 SHORT = Rules.preset("cgos", 5, move_limit=24)
 
 
-def match(first: Entry, second: Entry, games: int = 8, deadline: float = 60.0, **settings: Any) -> Match:
+def match(first: Player, second: Player, games: int = 8, deadline: float = 60.0, **settings: Any) -> Match:
     one, other = (replace(entry, limits=Limits(deadline=deadline)) for entry in (first, second))
     return planned(Match, **({"first": one, "second": other, "rules": SEVEN, "games": games} | settings))
 

@@ -18,8 +18,8 @@ from arena.cli.serve import ThisDesk
 from arena.go.game import Ending
 from arena.go.record import read_sgf
 from arena.players.registry import Registry
+from arena.report.page import games_part
 from arena.results.store import Store
-from arena.screen.pages import games_part
 
 ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
 
@@ -30,14 +30,17 @@ def play_one_move(folder: Path) -> Path:
     return folder / "results" / "play" / "00001.sgf"
 
 
-def change_plan(folder: Path, factory: str, kind: str, settings: list[list[str]]) -> None:
+def change_plan(folder: Path, factory: str, kind: str, settings: dict[str, str]) -> None:
     """Have the players of a stored event be others."""
     with closing(sqlite3.connect(folder / "results" / "arena.db")) as database, database:
         plan = json.loads(database.execute("SELECT plan FROM events").fetchone()[0])
-        for player in (plan["event"]["first"], plan["event"]["second"]):
-            player |= {"factory": factory, "kind": kind, "settings": settings}
+        player = {"factory": factory, "kind": kind, "settings": settings}
+        plan["event"]["first"] |= player
+        plan["event"]["second"] |= player
         database.execute("UPDATE events SET plan = ?", (json.dumps(plan),))
-        database.execute("UPDATE players SET kind = ?, config = ?", (kind, json.dumps(dict(settings))))
+        stored = [json.loads(text) for (text,) in database.execute("SELECT player FROM players").fetchall()]
+        changed = [(json.dumps(one | player), one["name"]) for one in stored]
+        database.executemany("UPDATE players SET player = ? WHERE player ->> 'name' = ?", changed)
 
 
 COMMANDS = [("games", "--replay"), ("show", "1", "--replay"), ("report",), ("elo",), ("games",), ("bots",)]
@@ -72,9 +75,9 @@ def test_a_database_names_no_command_and_no_file_that_is_run(tmp_path: Path, com
     evil = tmp_path / "evil.py"
     evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     for factory, kind, settings in (
-        ("bots.gtp:BOT", "gtp", [["command", "touch ran"]]),
-        (f"{evil}:BOT", "random", []),
-        (f"{evil}:BOT", f"{evil}:BOT", []),
+        ("bots.gtp:BOT", "gtp", {"command": "touch ran"}),
+        (f"{evil}:BOT", "random", {}),
+        (f"{evil}:BOT", f"{evil}:BOT", {}),
     ):
         change_plan(tmp_path, factory, kind, settings)
         arena(*command, folder=tmp_path)

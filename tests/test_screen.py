@@ -28,7 +28,6 @@ from played import (
 from rich.cells import cell_len
 from rich.console import Group
 
-from arena.contract.code import Player
 from arena.go.board import Board
 from arena.go.collection import Statistics
 from arena.go.game import Ending
@@ -37,20 +36,20 @@ from arena.go.record import GameRecord
 from arena.match.runner import Update
 from arena.match.schedule import Match
 from arena.match.worker import Snapshot
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import Estimate, Interval, Sprt
+from arena.report import style
+from arena.report.board import DARK, board_height, board_width, draw_board
+from arena.report.progress import Start, show_training
+from arena.report.style import Console
+from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
+from arena.report.text import first_sections, headline, title
 from arena.results.event import Findings
 from arena.results.frames import ratings_table
 from arena.results.store import Store
-from arena.screen import style
-from arena.screen.board import DARK, board_height, board_width, draw_board
 from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
-from arena.screen.progress import Start, show_training
-from arena.screen.report import first_sections, headline, title
 from arena.screen.running import HOLD, SOME_MOVES
-from arena.screen.style import Console
-from arena.screen.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from trainers.progress import Progress
 
 
@@ -687,8 +686,8 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 
 
 def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
-    plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
-    net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
+    plain = Player("fast-random", "fast-random", "bots.fast_random:BOT", {}, "arena")
+    net = Player("sl", "policy", "bots.policy:BOT", {"checkpoint": "sl-9x9", "temperature": 0.5}, "arena", "ab")
     ratings = {plain.identity: Estimate(910.0, Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
     assert ["fast-random", *plain.bot_kind.summary.split(), "+910", "(+223", "to", "∞)"] in rows
@@ -699,7 +698,7 @@ def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
 def store(tmp_path: Path):
     match = match_of(games=20)
     with Store.open(tmp_path / "arena.db", write=True) as opened:
-        opened.add_players([Player("A", "alphago", "alphago", "{}"), Player("S", "sl", "policy", "{}")])
+        opened.add_players({"A": Player("alphago", "alphago"), "S": Player("sl", "policy")})
         ids = {"alphago": "A", "sl": "S"}
         for number in range(20):
             record = record_of(match, number, "sl" if number % 5 == 0 else "alphago")
@@ -750,8 +749,8 @@ def test_the_table_of_statistics_has_sizes_and_refusals():
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, store: Store):
-    settings = tuple((f"setting_{n}", n) for n in range(12))
-    wide = Entry("long-name-of-a-bot", "policy", "bots.policy:BOT", (*settings, ("checkpoint", "net")), "arena")
+    settings = {f"setting_{n}": n for n in range(12)}
+    wide = Player("long-name-of-a-bot", "policy", "bots.policy:BOT", settings | {"checkpoint": "net"}, "arena")
     games = list(store.numbered_games(limit=3))
     for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
         lines = lines_of(sheet, width, 40, encoding=encoding)
@@ -792,7 +791,7 @@ def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
 
 
 def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arena.screen.progress.LINE_EVERY", 0.0)
+    monkeypatch.setattr("arena.report.progress.LINE_EVERY", 0.0)
     shown = io.StringIO()
     with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
         on_progress(Progress(1, 1_000, 100.0, 0.25, 0.9, None))

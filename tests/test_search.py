@@ -16,20 +16,18 @@ from arena.go.planes import ENCODERS
 from bots.alphago import FIRST_NODES, AlphaGo
 from bots.alphago import Config as AlphaGoConfig
 from bots.search import puct, tree, uct
-from bots.search.rollouts import unlearned
+from bots.search.rollouts import uniform_weights
 from bots.uct import Config, Uct
 
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ENCODER = ENCODERS["arena-17"]
 STATM = Path("/proc/self/statm")
-FULL = tree.knowledge_of(Config(policy=0.0), uct.Knowledge)
-BARE = FULL._replace(c_uct=0.7, rave=0.0, priors=0.0, answering=False, expand_after=2)
-TRUST_NET = (
-    tree.knowledge_of(AlphaGoConfig(), puct.Knowledge)
-    ._replace(c_puct=0.8, rollout_weight=0.0, rollouts_from=0.0, rollouts_full=0.0, rollouts=1)
-    ._replace(answering=False, symmetries=False, stop_early=False)
+FULL = tree.params_of(Config(policy=0.0), uct.UctParams)
+BARE = FULL._replace(c_uct=0.7, rave=0.0, priors=0.0)
+TRUST_NET = tree.params_of(AlphaGoConfig(), puct.PuctParams)._replace(
+    c_puct=0.8, rollout_weight=0.0, rollouts_full=0.0, symmetries=False, stop_early=False
 )
-TRUST_ROLLOUTS = TRUST_NET._replace(rollout_weight=1.0, rollouts=4)
+TRUST_ROLLOUTS = TRUST_NET._replace(rollout_weight=1.0)
 
 
 def flat_net(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -64,93 +62,82 @@ def stones_game(black: str, white: str, size: int = 9, preset: str = "cgos", kom
 
 
 def search(
-    forest: tree.Forest,
+    trees: tree.TreePool,
     games: Sequence[Game],
     net: Net,
     visits: int,
-    knowledge: puct.Knowledge = TRUST_NET,
+    params: puct.PuctParams = TRUST_NET,
     per_game: int = 1,
     keep: bool = False,
     settled: bool = False,
 ) -> np.ndarray:
     """Search all games in lock step; returns their slots."""
-    slots = forest.slots_of(list(games), keep=keep)
+    slots = trees.slots_of(list(games), keep=keep)
     size = games[0].rules.size
     batch = len(games) * per_game
     leaves = puct.Leaves.empty(batch)
     planes = np.empty((batch, ENCODER.planes, size * size), np.float32)
     tables = symmetry_table(size)
     if settled:
-        puct.settle(forest.boards, forest.roots, forest.nodes, slots)
-    trees = (forest.boards, forest.roots, forest.hashes, forest.nodes)
-    while count := puct.select_leaves(*trees, slots, visits, per_game, knowledge, leaves):
+        puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
+    known = (trees.boards, trees.roots, trees.hashes, trees.nodes)
+    while count := puct.select_leaves(*known, slots, visits, per_game, params, leaves):
         ENCODER.encode(leaves.positions, count, planes)
         logits, win_rates = net(planes[:count])
-        puct.expand_leaves(
-            forest.roots, forest.nodes, forest.owners, knowledge, tables, leaves, count, logits, win_rates
-        )
+        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, logits, win_rates)
     return slots
 
 
-def simulate(forest: tree.Forest, game: Game, simulations: int, knowledge: uct.Knowledge = FULL) -> int:
+def simulate(trees: tree.TreePool, game: Game, simulations: int, params: uct.UctParams = FULL) -> int:
     """Search one game with UCT; returns its slot."""
-    slot = int(forest.slots_of([game])[0])
-    used = np.array([[forest.roots[slot]["used"]]], np.int64)
-    trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
-    uct.search(*trees, slot, simulations, knowledge, used, 0, 1, unlearned(game.rules.size))
-    forest.roots[slot]["used"] = used[0, 0]
+    slot = int(trees.slots_of([game])[0])
+    used = np.array([[trees.roots[slot]["used"]]], np.int64)
+    known = (trees.boards, trees.roots, trees.hashes, trees.nodes, trees.owners)
+    uct.search(*known, slot, simulations, params, used, 0, 1, uniform_weights(game.rules.size))
+    trees.roots[slot]["used"] = used[0, 0]
     return slot
 
 
-def children(forest: tree.Forest, slot: int, size: int) -> dict[int, tuple[int, float]]:
+def children(trees: tree.TreePool, slot: int, size: int) -> dict[int, tuple[int, float]]:
     """Move -> (visits, value) of the root's children."""
-    nodes, family = forest.nodes, family_of(forest, slot)
+    nodes, family = trees.nodes, family_of(trees, slot)
     moves = [tree.move_from_point(int(point), size) for point in nodes.point[slot, family]]
-    told = zip(nodes.visits[slot, family].tolist(), nodes.value[slot, family].tolist(), strict=True)
-    return dict(zip(moves, told, strict=True))
+    found = zip(nodes.visits[slot, family].tolist(), nodes.value[slot, family].tolist(), strict=True)
+    return dict(zip(moves, found, strict=True))
 
 
-def family_of(forest: tree.Forest, slot: int, node: int = 0) -> slice:
+def family_of(trees: tree.TreePool, slot: int, node: int = 0) -> slice:
     """Where a node's children are."""
-    first = int(forest.nodes.first[slot, node])
-    return slice(first, first + int(forest.nodes.children[slot, node]))
+    first = int(trees.nodes.first[slot, node])
+    return slice(first, first + int(trees.nodes.children[slot, node]))
 
 
-def grown(game: Game, visits: int, knowledge: Any = TRUST_NET, net: Net = flat_net, **more: Any) -> tuple[Any, int]:
-    """A forest with the tree of one game, searched with either algorithm, and its slot."""
-    if isinstance(knowledge, uct.Knowledge):
-        forest = tree.Forest(100_000, tree.RaveNodes)
-        return forest, simulate(forest, game, visits, knowledge)
-    forest = tree.Forest(100_000)
-    return forest, int(search(forest, [game], net, visits, knowledge, **more)[0])
-
-
-@pytest.mark.parametrize("answering", [False, True])
-def test_a_rollout_that_is_cut_is_scored_as_the_board_stands(answering: bool) -> None:
-    """From an empty board three moves can't make up for White's 7 points; a whole game can."""
-    to_the_end = TRUST_ROLLOUTS._replace(rollouts=40, answering=answering)
-    for knowledge, certain in ((to_the_end, False), (to_the_end._replace(rollout_moves=3), True)):
-        forest, slot = grown(Game(Rules.preset("cgos", 9), seed=1), 1, knowledge)
-        assert (forest.nodes.value[slot, 0] == 1.0) == certain  # the root is seen by White
+def grown(game: Game, visits: int, params: Any = TRUST_NET, net: Net = flat_net, **more: Any) -> tuple[Any, int]:
+    """Trees with the tree of one game, searched with either algorithm, and its slot."""
+    if isinstance(params, uct.UctParams):
+        trees = tree.TreePool(100_000, tree.RaveNodes)
+        return trees, simulate(trees, game, visits, params)
+    trees = tree.TreePool(100_000)
+    return trees, int(search(trees, [game], net, visits, params, **more)[0])
 
 
 @pytest.mark.parametrize("per_game", [1, 4])
-@pytest.mark.parametrize("knowledge", [TRUST_NET, TRUST_ROLLOUTS])
-def test_visits_count_simulations_and_nothing_stays_pending(knowledge: puct.Knowledge, per_game: int) -> None:
-    forest, slot = grown(game_of("E5 D4"), 300, knowledge, stone_counter, per_game=per_game)
-    used = forest.roots[slot]["used"]
-    assert forest.nodes.visits[slot, 0] == 300
-    assert (forest.nodes.pending[slot, :used] == 0).all()
-    for node in np.flatnonzero(forest.nodes.first[slot, :used] >= 0):
-        below = forest.nodes.visits[slot, family_of(forest, slot, node)]
-        assert forest.nodes.visits[slot, node] == 1 + below[below > 0].sum()  # its own evaluation, and what went on
+@pytest.mark.parametrize("params", [TRUST_NET, TRUST_ROLLOUTS])
+def test_visits_count_simulations_and_nothing_stays_pending(params: puct.PuctParams, per_game: int) -> None:
+    trees, slot = grown(game_of("E5 D4"), 300, params, stone_counter, per_game=per_game)
+    used = trees.roots[slot]["used"]
+    assert trees.nodes.visits[slot, 0] == 300
+    assert (trees.nodes.pending[slot, :used] == 0).all()
+    for node in np.flatnonzero(trees.nodes.first[slot, :used] >= 0):
+        below = trees.nodes.visits[slot, family_of(trees, slot, node)]
+        assert trees.nodes.visits[slot, node] == 1 + below[below > 0].sum()  # its own evaluation, and what went on
 
 
 def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() -> None:
-    forest, slot = grown(game_of("E5 D4 G7"), 400, net=stone_counter)
-    nodes = forest.nodes
-    for node in np.flatnonzero(nodes.first[slot, : forest.roots[slot]["used"]] >= 0):
-        family = family_of(forest, slot, node)
+    trees, slot = grown(game_of("E5 D4 G7"), 400, net=stone_counter)
+    nodes = trees.nodes
+    for node in np.flatnonzero(nodes.first[slot, : trees.roots[slot]["used"]] >= 0):
+        family = family_of(trees, slot, node)
         visits = nodes.visits[slot, family].clip(min=0).astype(float)
         below = float((visits * nodes.value[slot, family]).sum())
         total = float(nodes.visits[slot, node]) * float(nodes.value[slot, node])
@@ -161,21 +148,10 @@ def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() ->
 
 
 @pytest.mark.parametrize(
-    ("weight", "start", "end", "expected"),
-    [
-        (0.5, 0.4, 0.0, (0.5, 0.5)),
-        (1.0, 0.0, 1.0, (0, 41 / 81)),
-        (0.5, 0.4, 0.6, (0, 0.5 * (41 / 81 - 0.4) / 0.2)),
-        (0.5, 0.2, 0.5, (0, 0.5)),
-        (1.0, 0.6, 0.8, (0, 0)),
-        (1.0, 0.5, 0.5, (0, 1)),
-        (1.0, 0.8, 0.6, (0, 0)),
-        (0.0, 0.0, 0.0, (0, 0)),
-    ],
+    ("weight", "full", "expected"),
+    [(0.5, 0.0, (0.5, 0.5)), (0.5, 0.55, (0, 0.5 * (41 / 81 - 0.45) / 0.1)), (1.0, 0.5, (0, 1)), (1.0, 0.8, (0, 0))],
 )
-def test_lambda_rises_with_the_stones_on_the_board(
-    weight: float, start: float, end: float, expected: tuple[float, float]
-) -> None:
+def test_lambda_rises_with_the_stones_on_the_board(weight: float, full: float, expected: tuple[float, float]) -> None:
     """The net calls all even; on an empty board and on one that is half full, the same rollouts count for more."""
     half = Game(Rules.preset("cgos", 9, -81.0), seed=1)
     for move in range(0, 81, 2):
@@ -183,13 +159,12 @@ def test_lambda_rises_with_the_stones_on_the_board(
     for game, share in zip((Game(half.rules, seed=1), half), expected, strict=True):
 
         def value(game: Game = game, **settings: float) -> float:
-            forest, slot = grown(game, 1, TRUST_ROLLOUTS._replace(**settings))
-            return float(forest.nodes.value[slot, 0]) - 0.5
+            trees, slot = grown(game, 1, TRUST_ROLLOUTS._replace(**settings))
+            return float(trees.nodes.value[slot, 0]) - 0.5
 
         whole = value(rollout_weight=1.0)
         assert abs(whole) > 0.2
-        found = value(rollout_weight=weight, rollouts_from=start, rollouts_full=end)
-        assert found == pytest.approx(share * whole, abs=0.005)
+        assert value(rollout_weight=weight, rollouts_full=full) == pytest.approx(share * whole, abs=0.005)
 
 
 def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
@@ -211,77 +186,40 @@ def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
 
 @pytest.mark.parametrize("per_game", [1, 3])
 def test_a_tree_grows_the_same_beside_any_other_trees(per_game: int) -> None:
-    knowledge = TRUST_ROLLOUTS._replace(rollout_weight=0.5, symmetries=True)
+    params = TRUST_ROLLOUTS._replace(rollout_weight=0.5, symmetries=True)
     games = [game_of(moves, seed=seed) for seed, moves in enumerate(("E5", "E5 D4", "", "C3 G7 G3"))]
-    alone = [children(*grown(game, 120, knowledge, stone_counter, per_game=per_game), 9) for game in games]
-    forest = tree.Forest(50_000)
-    slots = search(forest, games, stone_counter, 120, knowledge, per_game)
-    assert [children(forest, int(slot), 9) for slot in slots] == alone
+    alone = [children(*grown(game, 120, params, stone_counter, per_game=per_game), 9) for game in games]
+    trees = tree.TreePool(50_000)
+    slots = search(trees, games, stone_counter, 120, params, per_game)
+    assert [children(trees, int(slot), 9) for slot in slots] == alone
 
 
 def test_what_was_learnt_is_kept_when_the_game_goes_on_and_forgotten_when_it_goes_elsewhere() -> None:
     game = game_of("E5")
-    forest, slot = grown(game, 200, net=stone_counter)
-    known = children(forest, slot, 9)
+    trees, slot = grown(game, 200, net=stone_counter)
+    known = children(trees, slot, 9)
     move = max(known, key=lambda move: known[move][0])
     game.play(move)
-    assert int(forest.slots_of([game])[0]) == slot
-    assert forest.nodes.visits[slot, 0] == known[move][0]
-    before = children(forest, slot, 9)
-    search(forest, [game], stone_counter, 200, keep=True)
-    after = children(forest, slot, 9)
-    assert forest.nodes.visits[slot, 0] == 200
+    assert int(trees.slots_of([game])[0]) == slot
+    assert trees.nodes.visits[slot, 0] == known[move][0]
+    before = children(trees, slot, 9)
+    search(trees, [game], stone_counter, 200, keep=True)
+    after = children(trees, slot, 9)
+    assert trees.nodes.visits[slot, 0] == 200
     assert all(after[move][0] >= visits for move, (visits, _) in before.items())
-    forest.slots_of([game], keep=False)
-    assert forest.nodes.visits[slot, 0] == 0
+    trees.slots_of([game], keep=False)
+    assert trees.nodes.visits[slot, 0] == 0
 
 
 def test_a_search_stops_early_only_where_its_move_stays_the_same() -> None:
     for seed in range(6):
         chosen = set()
         for stop_early in (False, True):
-            knowledge = TRUST_NET._replace(stop_early=stop_early)
-            forest, slot = grown(game_of("E5 D4 G7", seed=seed), 200, knowledge, stone_counter)
-            chosen.add(forest.best(slot, 9)[0])
+            params = TRUST_NET._replace(stop_early=stop_early)
+            trees, slot = grown(game_of("E5 D4 G7", seed=seed), 200, params, stone_counter)
+            chosen.add(trees.best(slot, 9)[0])
         assert len(chosen) == 1
-        assert forest.nodes.visits[slot, 0] <= 200
-
-
-def test_c_grows_with_the_logarithm_of_visits() -> None:
-    """The more of it, the fewer visits are left for the favourite."""
-
-    def favourite(growth: float) -> int:
-        knowledge = TRUST_NET._replace(c_puct=0.05, c_puct_base=growth)
-        found = children(*grown(game_of("E5 D4"), 400, knowledge, stone_counter), 9)
-        return max(visits for visits, _ in found.values())
-
-    assert favourite(1.0) < favourite(100.0) < favourite(1e15) == favourite(0.0)
-
-
-def test_noise_moves_the_root_alone_and_is_the_same_for_one_seed() -> None:
-    def visits(seed: int, noise: float) -> dict[int, tuple[int, float]]:
-        forest = tree.Forest(50_000)
-        game = game_of("E5 D4", seed=seed)
-        forest.draw_noise(int(forest.slots_of([game])[0]), game, 0.12)
-        slot = int(search(forest, [game], stone_counter, 150, TRUST_NET._replace(dirichlet_weight=noise))[0])
-        assert forest.nodes.prior[slot, family_of(forest, slot)].sum() == pytest.approx(
-            1, abs=1e-4
-        )  # as the net gave them
-        return dict(sorted(children(forest, slot, 9).items()))
-
-    assert visits(1, 0.5) == visits(1, 0.5) != visits(2, 0.5)
-    assert visits(1, 0.5) != visits(1, 0.0)
-
-
-def test_noise_on_one_move_alone_has_that_move_searched() -> None:
-    for chosen in (0, 17):
-        forest = tree.Forest(50_000)
-        game = game_of("E5 D4")
-        slot = int(forest.slots_of([game])[0])
-        forest.roots[slot]["noise"] = 0
-        forest.roots[slot]["noise"][chosen] = 3.0
-        search(forest, [game], flat_net, 50, TRUST_NET._replace(dirichlet_weight=1.0))
-        assert forest.nodes.visits[slot, family_of(forest, slot)][chosen] > 40
+        assert trees.nodes.visits[slot, 0] <= 200
 
 
 SETTLED_BLACK = "B7 E7 G7 A6 B6 C6 D6 E6 F6 G6"
@@ -333,11 +271,11 @@ def test_a_tree_that_is_kept_forgets_the_moves_that_have_become_pointless() -> N
     stones = SETTLED_WHITE.split()
     game = stones_game(SETTLED_BLACK, " ".join(stones[:-1]), 7)
     game.play(pass_move(7))
-    forest, _ = grown(game, 400, settled=True)
+    trees, _ = grown(game, 400, settled=True)
     game.play(move_from_gtp(stones[-1], 7))
-    slot = int(search(forest, [game], flat_net, 400, keep=True, settled=True)[0])
-    assert list(children(forest, slot, 7)) == [pass_move(7)]
-    assert forest.nodes.visits[slot, 0] >= 400
+    slot = int(search(trees, [game], flat_net, 400, keep=True, settled=True)[0])
+    assert list(children(trees, slot, 7)) == [pass_move(7)]
+    assert trees.nodes.visits[slot, 0] >= 400
 
 
 def test_by_territory_no_move_is_called_pointless() -> None:
@@ -346,36 +284,36 @@ def test_by_territory_no_move_is_called_pointless() -> None:
 
 
 def test_a_finished_game_frees_its_slot() -> None:
-    forest = tree.Forest(1000)
+    trees = tree.TreePool(1000)
     for seed in range(20):
-        assert int(forest.slots_of([Game(Rules.preset(), seed=seed)])[0]) == 0
+        assert int(trees.slots_of([Game(Rules.preset(), seed=seed)])[0]) == 0
 
 
 def test_trees_are_kept_when_more_games_come() -> None:
     """A game must not depend on when other games begin beside it."""
     game = game_of("E5")
-    forest, slot = grown(game, 150, net=stone_counter)
-    known = children(forest, slot, 9)
+    trees, slot = grown(game, 150, net=stone_counter)
+    known = children(trees, slot, 9)
     others = [game_of("D4", seed=seed) for seed in range(9)]
-    search(forest, others, stone_counter, 20)
-    assert int(forest.slots_of([game])[0]) == slot
-    assert forest.nodes.visits[slot, 0] == 150 and children(forest, slot, 9) == known
+    search(trees, others, stone_counter, 20)
+    assert int(trees.slots_of([game])[0]) == slot
+    assert trees.nodes.visits[slot, 0] == 150 and children(trees, slot, 9) == known
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="the system doesn't tell how much memory is taken")
-def test_a_forest_takes_memory_as_its_trees_grow() -> None:
+def test_a_pool_takes_memory_as_its_trees_grow() -> None:
     """64 trees of 16 megabytes each once took 900 at their first node."""
     before = int(STATM.read_text().split()[1])
-    forest = tree.Forest(16 * 2**20 // 24)
+    trees = tree.TreePool(16 * 2**20 // 24)
     games = [game_of("E5", seed=seed) for seed in range(64)]
-    search(forest, games, flat_net, 4)
+    search(trees, games, flat_net, 4)
     pages = int(STATM.read_text().split()[1]) - before
     assert pages * os.sysconf("SC_PAGE_SIZE") < 200 * 2**20
 
 
 def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> None:
     games = [game_of("E5", seed=seed) for seed in range(2)]
-    wide, narrow = tree.Forest(50_000), tree.Forest(100, most=20_000)
+    wide, narrow = tree.TreePool(50_000), tree.TreePool(100, most=20_000)
     slots = search(wide, games, stone_counter, 40)
     assert list(narrow.slots_of(games)) == list(slots)
     for visits in range(1, 41):
@@ -393,8 +331,8 @@ def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> No
 def test_the_tree_of_alphago_grows_as_long_as_it_is_searched() -> None:
     bot = AlphaGo(AlphaGoConfig(visits=800, rollout_weight=0.0, stop_early=False))
     bot.choose(game_of("E5"), Limits())
-    used = int(bot._forest.roots["used"].max())
-    assert FIRST_NODES < used <= bot._forest.capacity
+    used = int(bot._trees.roots["used"].max())
+    assert FIRST_NODES < used <= bot._trees.capacity
 
 
 @pytest.mark.parametrize("leaves", [1, 4])
@@ -407,7 +345,7 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
         game.play(decision.move)
-    net, left = bot._on(9), [2]
+    net, left = bot._net(9), [2]
     evaluate = net.evaluate
 
     def fail_once(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -426,27 +364,27 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
 
 
 def test_a_full_tree_is_searched_on_without_growing() -> None:
-    forest = tree.Forest(300)
-    slot = search(forest, [game_of("E5")], stone_counter, 500)[0]
-    assert forest.nodes.visits[slot, 0] == 500
-    assert forest.roots[slot]["used"] <= 300
+    trees = tree.TreePool(300)
+    slot = search(trees, [game_of("E5")], stone_counter, 500)[0]
+    assert trees.nodes.visits[slot, 0] == 500
+    assert trees.roots[slot]["used"] <= 300
     bot = Uct(Config(playouts=3000, max_tree_mb=1, stop_early=False))
     assert bot.choose(game_of("E5"), Limits()).visits == 3000
 
 
-@pytest.mark.parametrize("knowledge", [FULL, TRUST_NET], ids=["uct", "puct"])
-def test_superko_is_never_searched(knowledge: Any) -> None:
+@pytest.mark.parametrize("params", [FULL, TRUST_NET], ids=["uct", "puct"])
+def test_superko_is_never_searched(params: Any) -> None:
     """White has just taken a ko under area scoring; retaking at once would repeat the position."""
     game = game_of("B1 C1 A2 D2 B3 C3 E9 B2 C2 A9 F9 B2", size=9)
     ko = move_from_gtp("C2", 9)
     assert game.board.stone(ko) == 0 and not game.legal_moves()[ko]
-    assert children(*grown(game, 300, knowledge), 9).get(ko, (0, 0.0))[0] <= 0
+    assert children(*grown(game, 300, params), 9).get(ko, (0, 0.0))[0] <= 0
 
 
-@pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
-def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.Knowledge) -> None:
+@pytest.mark.parametrize("params", [BARE, FULL], ids=["bare", "full"])
+def test_uct_repeats_itself_for_one_seed_and_differs_for_another(params: uct.UctParams) -> None:
     def visits(seed: int) -> dict[int, tuple[int, float]]:
-        return children(*grown(game_of("E5", seed=seed), 500, knowledge), 9)
+        return children(*grown(game_of("E5", seed=seed), 500, params), 9)
 
     assert visits(1) == visits(1) != visits(2)
 
@@ -458,11 +396,10 @@ def test_equal_moves_are_chosen_by_chance() -> None:
     assert len(moves) > 12
 
 
-@pytest.mark.parametrize("answering", [False, True])
-def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> None:
+def test_rave_credits_every_simulation_to_the_move_itself() -> None:
     """A move's own simulations are some of those where it was played at once or later; the pass has no place there."""
-    forest, slot = grown(game_of("E5 C3"), 800, FULL._replace(answering=answering, expand_after=1))
-    nodes, family = forest.nodes, family_of(forest, slot)
+    trees, slot = grown(game_of("E5 C3"), 800, FULL)
+    nodes, family = trees.nodes, family_of(trees, slot)
     visits, later = nodes.visits[slot, family], nodes.later_visits[slot, family]
     board_moves = nodes.point[slot, family] != 0
     assert (later >= visits)[board_moves].all()
@@ -473,8 +410,8 @@ def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> No
 
 def priors(game: Game) -> dict[int, float]:
     """What UCT thinks of the moves beforehand."""
-    forest, slot = grown(game, 1, FULL)
-    return dict(zip(children(forest, slot, 9), forest.nodes.prior[slot, family_of(forest, slot)].tolist(), strict=True))
+    trees, slot = grown(game, 1, FULL)
+    return dict(zip(children(trees, slot, 9), trees.nodes.prior[slot, family_of(trees, slot)].tolist(), strict=True))
 
 
 def test_priors_prefer_a_capture_shun_a_self_atari_and_count_the_way_through_a_group_as_one_step() -> None:
@@ -487,28 +424,28 @@ def test_priors_prefer_a_capture_shun_a_self_atari_and_count_the_way_through_a_g
     assert behind == beside > third > far
 
 
-@pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
-def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge) -> None:
-    forest = tree.Forest(50_000, tree.RaveNodes)
+@pytest.mark.parametrize("params", [BARE, FULL], ids=["bare", "full"])
+def test_threads_share_a_tree_and_leave_nothing_pending(params: uct.UctParams) -> None:
+    trees = tree.TreePool(50_000, tree.RaveNodes)
     game = game_of("E5 E6 D6")
-    slot = int(forest.slots_of([game])[0])
+    slot = int(trees.slots_of([game])[0])
     used = np.ones((1, 1), np.int64)
 
     def work(thread: int) -> None:
-        trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
-        uct.search(*trees, slot, 3000, knowledge, used, thread, 4, unlearned(9))
+        known = (trees.boards, trees.roots, trees.hashes, trees.nodes, trees.owners)
+        uct.search(*known, slot, 3000, params, used, thread, 4, uniform_weights(9))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    nodes = forest.nodes
+    nodes = trees.nodes
     assert not nodes.pending[slot].any()
     assert nodes.visits[slot, 0] == 12_000
-    assert forest.owners[slot, 0] == 12_000
-    owned = forest.ownership(slot, 9)
+    assert trees.owners[slot, 0] == 12_000
+    owned = trees.ownership(slot, 9)
     assert owned is not None and np.abs(owned).max() <= 1
     seen = 0
     for node in np.flatnonzero(nodes.first[slot, : used[0, 0]] > 0):
-        family = family_of(forest, slot, node)
+        family = family_of(trees, slot, node)
         points = nodes.point[slot, family].tolist()
         assert len(set(points)) == len(points)  # no node was expanded by two threads
         assert family.stop <= used[0, 0]
@@ -516,18 +453,18 @@ def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge
     assert seen > 50
 
 
-@pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
-def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> None:
+@pytest.mark.parametrize("params", [BARE, FULL], ids=["bare", "full"])
+def test_playouts_tell_whose_the_points_will_be(params: uct.UctParams) -> None:
     """Black holds the left third behind a wall, White the rest."""
     wall = " ".join(f"C{row} D{row}" for row in range(1, 10))
-    forest, slot = grown(game_of(wall), 400, knowledge)
-    owned = forest.ownership(slot, 9)
+    trees, slot = grown(game_of(wall), 400, params)
+    owned = trees.ownership(slot, 9)
     board = owned.reshape(9, 9)
     assert board[:, 2].min() > 0.7 and board[:, 3].max() < -0.5
     assert board[:, 7].mean() < 0
     game = game_of(wall)
     game.play(pass_move(9))
-    theirs = forest.ownership(simulate(forest, game, 400, knowledge), 9)
+    theirs = trees.ownership(simulate(trees, game, 400, params), 9)
     assert theirs is not None and theirs.reshape(9, 9)[:, 3].min() > 0.5  # White is to move
 
 
@@ -540,8 +477,8 @@ def test_a_second_pass_is_thought_of_only_where_it_does_not_lose(preset: str, ko
     game = Game(Rules.preset(preset, 9, komi=komi), seed=1)
     for word in ("E5", "C3", "D3", "pass"):
         game.play(move_from_gtp(word, 9))
-    forest, slot = grown(game, 60, net=net_that_passes(8.0, 0.5))
-    assert (forest.best(slot, 9)[0] == pass_move(9)) == passes
+    trees, slot = grown(game, 60, net=net_that_passes(8.0, 0.5))
+    assert (trees.best(slot, 9)[0] == pass_move(9)) == passes
 
 
 def net_that_passes(logit: float, mover_wins: float) -> Net:
@@ -559,20 +496,20 @@ def net_that_passes(logit: float, mover_wins: float) -> Net:
 def test_a_pass_loses_where_a_second_one_would_end_a_lost_game(per_game: int) -> None:
     """Black is a stone ahead, less than the komi: by passing White would win, which the net doesn't foresee."""
     game = game_of("E5 C3 D3 D4")
-    forest, slot = grown(game, 60, net=net_that_passes(3.0, 0.5), per_game=per_game)
-    visits, value = children(forest, slot, 9)[pass_move(9)]
+    trees, slot = grown(game, 60, net=net_that_passes(3.0, 0.5), per_game=per_game)
+    visits, value = children(trees, slot, 9)[pass_move(9)]
     assert visits > 0 and value == 0
-    assert forest.best(slot, 9)[0] != pass_move(9)
+    assert trees.best(slot, 9)[0] != pass_move(9)
 
 
 SPARE_BLACK, SPARE_WHITE = "A2 A3 B1 B2 B3 B4 B5", "C1 C2 C3 C4 C5 D1 D2 D3 D4 D5 E2 E4"
 """On 5x5, three points of territory each; of Black's, one can be filled (A4 or A5)."""
 
 
-@pytest.mark.parametrize("knowledge", [BARE, FULL, TRUST_ROLLOUTS], ids=["bare", "full", "puct"])
+@pytest.mark.parametrize("params", [BARE, FULL, TRUST_ROLLOUTS], ids=["bare", "full", "puct"])
 @pytest.mark.parametrize("colour", [BLACK, WHITE])
 def test_a_stone_in_own_territory_costs_a_point_by_territory(
-    knowledge: uct.Knowledge | puct.Knowledge, colour: Colour
+    params: uct.UctParams | puct.PuctParams, colour: Colour
 ) -> None:
     """Half a point ahead, the side with a point to fill wins if it passes. By area, as the search once counted, White
     is five points ahead of Black and such a stone changes nothing."""
@@ -582,12 +519,12 @@ def test_a_stone_in_own_territory_costs_a_point_by_territory(
         game = stones_game(SPARE_WHITE.removesuffix("E4"), SPARE_BLACK, 5, "japanese", komi=0.5)
         game.play(move_from_gtp("E4", 5))
     assert game.to_play is colour
-    forest, slot = grown(game, 600, knowledge)
-    found = children(forest, slot, 5)
+    trees, slot = grown(game, 600, params)
+    found = children(trees, slot, 5)
     fillings = [found.pop(move_from_gtp(word, 5)) for word in ("A4", "A5")]
     assert all(visits > 0 and value == 0 for visits, value in fillings)
     assert list(found) == [pass_move(5)] and found[pass_move(5)][1] > 0.8
-    assert forest.best(slot, 5)[0] == pass_move(5)
+    assert trees.best(slot, 5)[0] == pass_move(5)
 
 
 def nearly_finished(preset: str, size: int, seed: int) -> Game | None:
@@ -608,10 +545,10 @@ def nearly_finished(preset: str, size: int, seed: int) -> Game | None:
     return again
 
 
-def check_endings(forest: tree.Forest, slot: int, node: int, game: Game) -> int:
+def check_endings(trees: tree.TreePool, slot: int, node: int, game: Game) -> int:
     """Compare the values below a node with the referee's word, where the game ends or a second pass would win it;
     returns how many."""
-    nodes, size = forest.nodes, game.rules.size
+    nodes, size = trees.nodes, game.rules.size
     first, checked = int(nodes.first[slot, node]), 0
     for child in range(first, first + int(nodes.children[slot, node])) if first >= 0 else ():
         if nodes.visits[slot, child] <= 0:
@@ -629,27 +566,27 @@ def check_endings(forest: tree.Forest, slot: int, node: int, game: Game) -> int:
             if last.outcome is not None and last.outcome.winner is mover.opponent:
                 assert nodes.value[slot, child] == 0
                 checked += 1
-        checked += check_endings(forest, slot, child, after)
+        checked += check_endings(trees, slot, child, after)
     return checked
 
 
 @pytest.mark.parametrize("size", [5, 9])
 @pytest.mark.parametrize("preset", ["cgos", "chinese", "japanese"])
-@pytest.mark.parametrize("knowledge", [BARE, TRUST_NET], ids=["uct", "puct"])
+@pytest.mark.parametrize("params", [BARE, TRUST_NET], ids=["uct", "puct"])
 def test_a_line_that_ends_the_game_has_the_result_that_the_referee_gives_it(
-    knowledge: Any, preset: str, size: int
+    params: Any, preset: str, size: int
 ) -> None:
     games = filter(None, (nearly_finished(preset, size, seed) for seed in range(10)))
-    assert sum(check_endings(*grown(game, 1000, knowledge), 0, game) for game in games) > 50
+    assert sum(check_endings(*grown(game, 1000, params), 0, game) for game in games) > 50
 
 
 @pytest.mark.parametrize("visits", [2, 60])
 def test_a_second_pass_that_wins_is_all_that_is_searched(visits: int) -> None:
     """Black has passed behind the komi: the net would never pass, and thinks White lost."""
     game = game_of("E5 C3 pass")
-    forest, slot = grown(game, visits, net=net_that_passes(-8.0, 0.01))
-    assert children(forest, slot, 9) == {pass_move(9): (visits - 1, 1.0)}
-    assert forest.best(slot, 9)[:2] == (pass_move(9), 1.0)
+    trees, slot = grown(game, visits, net=net_that_passes(-8.0, 0.01))
+    assert children(trees, slot, 9) == {pass_move(9): (visits - 1, 1.0)}
+    assert trees.best(slot, 9)[:2] == (pass_move(9), 1.0)
 
 
 def test_a_search_stops_when_its_move_is_decided_or_its_time_is_up() -> None:
@@ -664,14 +601,14 @@ def test_a_search_stops_when_its_move_is_decided_or_its_time_is_up() -> None:
 
 @pytest.mark.parametrize("gumbel", [False, True])
 def test_a_root_whose_moves_are_all_forbidden_is_searched_without_touching_the_last_node(gumbel: bool) -> None:
-    game, knowledge = game_of("E5"), TRUST_NET._replace(gumbel=gumbel)
-    forest, slot = grown(game, 20, knowledge)
-    forest.allow(slot, 9, ())
-    for column in forest.nodes:
+    game, params = game_of("E5"), TRUST_NET._replace(gumbel=gumbel)
+    trees, slot = grown(game, 20, params)
+    trees.allow(slot, 9, ())
+    for column in trees.nodes:
         column[slot, -1] = 77
-    search(forest, [game], flat_net, 40, knowledge, keep=True)
-    assert {float(column[slot, -1]) for column in forest.nodes} == {77.0}
-    assert forest.nodes.visits[slot, 0] == 40 and not forest.candidates(slot, 9)
+    search(trees, [game], flat_net, 40, params, keep=True)
+    assert {float(column[slot, -1]) for column in trees.nodes} == {77.0}
+    assert trees.nodes.visits[slot, 0] == 40 and not trees.candidates(slot, 9)
 
 
 def test_a_net_that_answers_nan_ends_the_search_and_nothing_else() -> None:
@@ -679,5 +616,5 @@ def test_a_net_that_answers_nan_ends_the_search_and_nothing_else() -> None:
         logits, win_rates = flat_net(planes)
         return logits * np.nan, win_rates * np.nan
 
-    forest, slot = grown(game_of("E5"), 30, net=broken)
-    assert forest.nodes.visits[slot, 0] == 30 and not forest.nodes.visits[slot, -1]
+    trees, slot = grown(game_of("E5"), 30, net=broken)
+    assert trees.nodes.visits[slot, 0] == 30 and not trees.nodes.visits[slot, -1]

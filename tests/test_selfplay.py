@@ -20,7 +20,7 @@ from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
 from bots.alphago import Config as Search
 from bots.search import puct
-from bots.search.tree import knowledge_of
+from bots.search.tree import params_of
 from trainers.data import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import (
@@ -287,8 +287,8 @@ def test_moves_are_drawn_by_their_weights_and_at_temperature_0_the_heaviest_is_p
 @pytest.mark.parametrize(
     "settings",
     [
-        "visits=12,rollout_weight=0.5,rollouts_full=0,rollouts=2",
-        "visits=17,rollout_weight=0,virtual_loss_batch=3,reuse=false,settled=false,stop_early=false@simulations=9",
+        "visits=12,rollout_weight=0.5,rollouts_full=0",
+        "visits=17,rollout_weight=0,virtual_loss_batch=3,stop_early=false@simulations=9",
     ],
 )
 def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tmp
                 assert told.dtype == wanted.dtype and np.array_equal(told, wanted)
 
 
-GUMBEL = knowledge_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.Knowledge)
+GUMBEL = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
 PARAMS = SelfPlayParams(13, 5, 0.5, first_pass=7, gumbel_scale=1.0)
 LIMIT = 2 * SIZE * SIZE + 38
 

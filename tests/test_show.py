@@ -16,9 +16,9 @@ from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, gtp_from_move, move_from_gtp
 from arena.go.record import UNKNOWN, MoveStats, read_sgf
 from arena.go.remarks import Remark, are_by_players, read_remarks
+from arena.report.board import result_words
+from arena.report.chart import draw_curve
 from arena.results.store import Event, Store
-from arena.screen.board import result_words
-from arena.screen.chart import draw_curve
 from arena.screen.terminal import Act, Mouse, Paste, Press
 from arena.screen.viewer import Viewer, costs, remarks_of_players
 

@@ -14,7 +14,6 @@ from played import Clock
 from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.clock import TimeLeft
-from arena.contract.code import Player
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
@@ -23,6 +22,7 @@ from arena.people.adviser import Analyst
 from arena.people.counting import count, estimated, group_at
 from arena.people.kifu import EVENT, Help, Kifu, KifuFile, Phase, Snapshot, is_held, kept_games
 from arena.people.sitting import Opponent, Refused, Sitting
+from arena.players.player import Player
 
 PATIENCE = 60.0
 
@@ -478,13 +478,11 @@ def test_a_keeper_that_fails_is_trouble_but_not_the_end() -> None:
 
 def test_a_game_is_kept_in_a_file_that_other_programs_read(tmp_path: Path) -> None:
     with KifuFile.create(tmp_path) as file:
-        with sat(
-            replace(kifu_of(), players=(Player("1", "ada", "human", "{}"),)), Scripted("B3"), keep=file.write
-        ) as s:
+        with sat(replace(kifu_of(), players=(Player("ada", "human"),)), Scripted("B3"), keep=file.write) as s:
             play(s, "C3")
         text = file.path.read_text()
         assert read_sgf(text).moves == (12, 11)
-        assert file.read().players == (Player("1", "ada", "human", "{}"),)
+        assert file.read().players == (Player("ada", "human"),)
         assert list(tmp_path.rglob(".*.sgf*")) == []
     assert [id for id, _ in kept_games(tmp_path)] == ["play/00001"]
 
@@ -505,7 +503,7 @@ def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
     [
         ("(;FF[4]SZ[9];B[aa])", "arena play"),
         ('(;FF[4]SZ[9]ARENA[{"format":9}];B[aa])', "update arena"),
-        ('(;FF[4]SZ[9]ARENA[{"format":1}];B[aa])', "damaged"),
+        ('(;FF[4]SZ[9]ARENA[{"format":2}];B[aa])', "damaged"),
         ("(;FF[4]SZ[9]ARENA[{];B[aa])", "damaged"),
         ("", "not an SGF"),
     ],

@@ -22,11 +22,11 @@ from arena.go.game import Rules
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms
 from arena.match.standings import Standings
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import Sprt
+from arena.report.text import first_sections
 from arena.results.event import Findings
 from arena.results.store import Store
-from arena.screen.report import first_sections
 
 FIGURES = ("SPRT", "Elo", "Score", "By colour")
 """The lines that a match's summary and its report have in common."""
@@ -57,7 +57,7 @@ def place(folder: Path, boards: int, elo: float) -> Path:
 
 def coins(games: int, elo: float, test: Sprt | None = None, seed: int = 1) -> Match:
     heads, tails = (
-        Entry(name, "coin-8", "scripted_bots:COIN_8", (("first", name == "heads"), ("elo", elo)), "the tests")
+        Player(name, "coin-8", "scripted_bots:COIN_8", {"first": name == "heads", "elo": elo}, "the tests")
         for name in ("heads", "tails")
     )
     return Match(heads, tails, Terms(Rules.preset(size=9), seed=seed), games, test=test)

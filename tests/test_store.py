@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 
 import arena
 from arena import StoreBusy, StoreError
-from arena.contract.code import Player
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.standings import Standings
+from arena.players.player import Player
 from arena.ratings import Sprt
 from arena.results.league import sequential_tests
 from arena.results.store import Event, Pool, Store
@@ -348,15 +348,15 @@ assert not loaded, loaded
 
 def test_events_and_players_come_back_in_order_and_players_may_change_their_names(path: Path, store: Store) -> None:
     events = [Event("z", "2024-05-06T07:08:09", '{"games": 2}'), Event("a", "2024-05-07", '{"a": "b"}')]
-    players = [Player("x-2", "mcts", "uct", '{"playouts": 5}'), Player("x-1", "sl", "policy", "{}", "ab" * 32)]
+    players = {"x-2": Player("mcts", "uct", settings={"playouts": 5}), "x-1": Player("sl", "policy", net="ab" * 32)}
     assert store.events() == [] and store.players() == {}
     for event in events:
         store.add_event(event)
     store.add_players(players)
     with Store.open(path) as reader:
         assert reader.events() == events
-        assert list(reader.players().items()) == [(player.identity, player) for player in players]
-    store.add_players([replace(players[0], name="new")])
+        assert list(reader.players().items()) == list(players.items())
+    store.add_players({"x-2": replace(players["x-2"], name="new")})
     assert [player.name for player in store.players().values()] == ["new", "sl"]
 
 
@@ -684,7 +684,10 @@ def test_a_table_with_one_more_column_is_one_line_for_every_command(path: Path, 
     [
         ("UPDATE events SET settings = '[1'", "event 'e' in {path} is damaged (its settings aren't JSON)"),
         ('UPDATE events SET settings = \'{"names": 3, "players": []}\'', "event 'e' in {path} is damaged (TypeError"),
-        ("UPDATE players SET config = 'x'", "player 'a' in {path} is damaged (its settings aren't JSON)"),
+        (
+            "UPDATE players SET player = 'x'",
+            "player '1' in {path} is damaged (JSON is malformed: invalid character (byte 0))",
+        ),
         ("UPDATE games SET black = 'x'", "event 'e' in {path} is damaged (ValueError"),
         ("UPDATE games SET ending = 'x'", "game 'e/00001' in {path} is damaged ('x' is not a valid"),
     ],
@@ -692,7 +695,7 @@ def test_a_table_with_one_more_column_is_one_line_for_every_command(path: Path, 
 def test_rows_that_no_arena_wrote_are_one_line(path: Path, change_: str, words: str) -> None:
     settings = f'{{"names": ["a", "b"], "players": ["1", "2"], "rules": {Rules().to_json()}}}'
     with Store.open(path, write=True) as store:
-        store.add_players([Player("1", "a", "uct", "{}"), Player("2", "b", "uct", "{}")])
+        store.add_players({"1": Player("a", "uct"), "2": Player("b", "uct")})
         store.add_event(Event("e", "2026-01-01", settings))
         store.append([finished(1, id="e/00001", event="e", black="a", white="b")])
     change(path, change_)

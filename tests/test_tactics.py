@@ -7,7 +7,7 @@ from reference import ReferenceBoard, ReferenceGame
 
 from arena.go import tactics
 from arena.go.game import Game, Rules
-from arena.go.kernels import BOARD, CELLS, area_score, longest_playout, point_of
+from arena.go.kernels import BOARD, CELLS, area_score, point_of
 from bots.search.playouts import answer_atari, answer_pattern, answering_playout
 from bots.search.tree import move_from_point, point_from_move
 
@@ -43,8 +43,7 @@ def answers(boards, last, colour, seed):
 
 @numba.njit
 def play_out(boards, colour, last, seed, when):
-    limit = longest_playout(boards[0])
-    margin, moves, _ = answering_playout(boards[0], colour, last, np.uint64(seed), when, 1, limit, True)
+    margin, moves, _ = answering_playout(boards[0], colour, last, np.uint64(seed), when, 1)
     return margin, moves, area_score(boards[0])
 
 

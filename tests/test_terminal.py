@@ -243,7 +243,7 @@ import sys
 from itertools import count
 from threading import Event
 from played import glance_of, match_of
-from arena.screen.style import Console
+from arena.report.style import Console
 from arena.match.runner import Control, Update
 from arena.screen.events import show
 match = match_of(games=64)
@@ -364,7 +364,7 @@ MODES = {mode << 5 for mode in (1000, 1003, 1006, 2004)}
 
 ECHO = """
 import sys
-from arena.screen.style import Console
+from arena.report.style import Console
 from rich.console import Group
 from rich.text import Text
 from arena.screen.terminal import Stage

@@ -33,7 +33,6 @@ from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
-from arena.contract.code import Player
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match.ladder import widest_gap
@@ -244,13 +243,13 @@ def test_the_ratings_on_the_screen_are_those_of_the_store(store: Store) -> None:
     played = tournament_of("a", "b", "c", "d", games_each=10)
     records = records_of(played)
     store.append(records)
-    store.add_players(Player(entry.identity, name, entry.kind, "{}") for name, entry in played.players.items())
+    store.add_players({entry.identity: entry for entry in played.players.values()})
     store.append([replace(records[0], id="another/1", event="another")])
     stored, live = league(store), table_of(played, records).league()
     assert stored is not None and live is not None
     assert live.standings == stored.standings
     assert live.anchor == stored.anchor == "d"
-    assert [standing.player for standing in live.standings] == ["a", "b", "c", "d"]
+    assert [standing.name for standing in live.standings] == ["a", "b", "c", "d"]
 
 
 # --- The screen ---

@@ -1,4 +1,4 @@
-"""The UCT player: pondering, first-play urgency, the margin in a result, and what its playouts know."""
+"""The UCT player: pondering, first-play urgency when playouts end."""
 
 import threading
 from contextlib import closing
@@ -8,21 +8,17 @@ import numpy as np
 import pytest
 from test_search import game_of
 
-from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
-from arena.go.kernels import CELLS, longest_playout, seeded
+from arena.go.kernels import BOARD, CELLS, run_playouts, seeded
 from arena.go.moves import BLACK
-from arena.players.registry import Registry
 from bots.search.playouts import answering_playout
 from bots.uct import Config, Uct
 
 
 @numba.njit
-def play_out(boards, colour, last, seed, when, mercy):
-    margin, moves, _ = answering_playout(
-        boards[0], colour, last, seeded(seed), when, 1, longest_playout(boards[0]), mercy
-    )
+def play_out(boards, colour, last, seed, when):
+    margin, moves, _ = answering_playout(boards[0], colour, last, seeded(seed), when, 1)
     return margin, moves
 
 
@@ -81,30 +77,20 @@ def test_a_move_that_is_not_played_after_all_is_forgotten() -> None:
         assert other not in {candidate.move for candidate in bot.analyse(game, Limits(simulations=60))}
 
 
-def test_pondering_without_a_tree_that_is_kept_is_refused() -> None:
-    with pytest.raises(ConfigError, match="needs reuse=true"):
-        Registry().resolve("mcts:ponder=true,reuse=false").checked(9)
-
-
 def test_a_playout_is_given_up_when_a_side_has_far_more_stones() -> None:
     wall = [row * 9 + column for row in range(5) for column in range(9) if (row + column) % 4]
     game = Game(Rules.preset(size=9), black=wall, to_play=BLACK)
-    lengths = {}
-    for mercy in (False, True):
-        results = []
-        for seed in range(1, 20):
-            when = np.zeros(CELLS, np.uint16)
-            board = game.copy().board.array
-            results.append(play_out(board, int(BLACK), 0, seed, when, mercy))
-        assert all(margin > 7 for margin, _ in results)
-        lengths[mercy] = np.mean([moves for _, moves in results])
-    assert lengths[True] < lengths[False] / 2
+    lengths = []
+    for seed in range(1, 20):
+        margin, moves = play_out(game.copy().board.array, int(BLACK), 0, seed, np.zeros(CELLS, np.uint16))
+        assert margin > 7
+        lengths.append(moves)
+    boards, margins = np.zeros(2, BOARD), np.zeros(20, np.int16)
+    boards[0] = game.board.array[0]
+    assert np.mean(lengths) < run_playouts(boards, int(BLACK), 20, 1, margins) / 20 / 2  # uniform ones, to the end
 
 
-@pytest.mark.parametrize(("urgency", "each"), [(1.1, True), (0.0, False)])
-def test_urgency_decides_whether_every_move_is_tried_once(urgency: float, each: bool) -> None:
-    plain = Config(playouts=70, rave=0.0, priors=0.0, policy=0.0, answering=False, fpu_value=urgency, expand_after=1)
-    with closing(Uct(plain)) as bot:
+def test_every_move_is_tried_once_before_any_is_tried_again() -> None:
+    with closing(Uct(Config(playouts=70, rave=0.0, priors=0.0, policy=0.0))) as bot:
         visits = [candidate.visits for candidate in bot.analyse(game_of("E5"), Limits())]
-    assert (max(visits) == 1) == each
-    assert sum(visits) == 70
+    assert max(visits) == 1 and sum(visits) == 70

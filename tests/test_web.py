@@ -21,9 +21,9 @@ from played import match_of, record_of
 from stored_events import store_event
 
 from arena.go.record import UNKNOWN, MoveStats
+from arena.report.page import draw_svgs, html_page, script_data, write_page
 from arena.results.store import Store
 from arena.results.stored import last_games, read_report
-from arena.screen.pages import draw_svgs, html_page, script_data, write_page
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'arena[test]'")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

@@ -25,8 +25,8 @@ from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
-from arena.screen.progress import EloCurve, LookedAt
-from arena.screen.style import Console
+from arena.report.progress import EloCurve, LookedAt
+from arena.report.style import Console
 from bots.alphago import Config as Search
 from bots.nets import vnni
 from bots.nets.catalogue import named_network
@@ -34,7 +34,7 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Model, OnnxModel, PackedModel, has_fast_int8, sample_planes
 from bots.nets.packing import pack
 from bots.search import puct
-from bots.search.tree import knowledge_of
+from bots.search.tree import params_of
 from trainers import zero
 from trainers.export import array, ranges_of
 from trainers.far import FarPlayer, SentNet
@@ -47,7 +47,7 @@ from trainers.teaching import from_levels
 
 SIZE = 5
 ENCODER = find_encoder("arena-17")
-KNOWLEDGE = knowledge_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.Knowledge)
+KNOWLEDGE = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
 STYLE = Style(full_search_prob=0.5, visits=12, cheap_search_visits=4, first_pass=7, gumbel_scale=1.0)
 LIMIT = 2 * SIZE * SIZE + 38
 

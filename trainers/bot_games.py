@@ -15,7 +15,7 @@ from arena.go.record import GameRecord
 from arena.match.game_loop import GameLoop
 from arena.match.openings import draw_openings
 from arena.match.schedule import Pairing
-from arena.players.registry import Entry
+from arena.players.player import Player
 from bots.policy import pick
 from trainers.progress import Rating
 from trainers.selfplay import Evaluator, draw_seeds
@@ -96,7 +96,7 @@ class RatingMatch(NamedTuple):
         return np.array([_points(record, record.black == own) for record in records]), records
 
     def rate(
-        self, iteration: int, player: Bot, opponent: Entry, goes_on: Callable[[], bool] = lambda: True
+        self, iteration: int, player: Bot, opponent: Player, goes_on: Callable[[], bool] = lambda: True
     ) -> Rating | None:
         """The result of a match against a bot of the registry; None where it no longer ``goes_on`` before its end."""
         bot = opponent.build()

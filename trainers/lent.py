@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from arena.go.game import Rules
-from arena.players.registry import Entry
+from arena.players.player import Player
 
 if TYPE_CHECKING:
     from arena.match.cluster import Cluster, Work
@@ -49,7 +49,7 @@ class Cores:
 
 
 @contextmanager
-def connected(lent: Lent | None, players: Collection[Entry], rules: Rules) -> Iterator[Cores | None]:
+def connected(lent: Lent | None, players: Collection[Player], rules: Rules) -> Iterator[Cores | None]:
     """The cores that are ``lent``, to which the nets of ``players`` travel. Raises UserError where none answers."""
     if lent is None:
         yield None

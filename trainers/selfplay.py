@@ -28,7 +28,7 @@ from arena.go.kernels import area_of
 from arena.go.moves import symmetry_table
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
-from bots.search.puct import Knowledge, Leaves, expand_leaves
+from bots.search.puct import Leaves, PuctParams, expand_leaves
 from trainers.progress import Look
 from trainers.slots import (
     GameSlots,
@@ -325,7 +325,7 @@ class SearchGames(Games):
         rules: Rules,
         net: Evaluator,
         params: SelfPlayParams,
-        puct: Knowledge,
+        puct: PuctParams,
         slots: int,
         threads: int = 1,
         groups: int = 1,

@@ -30,7 +30,7 @@ from arena.go.kernels import (
 )
 from arena.go.planes import HISTORY, NO_MOVE, Positions
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
-from bots.search.puct import Leaves, select_leaves, settle
+from bots.search.puct import Leaves, prune_pass_alive, select_leaves
 from bots.search.tree import MAX_DEPTH, ROOT, Nodes, best_child, clear_tree, kept_nodes, set_root
 
 DRAWN, CHEAP, FULL = range(3)
@@ -75,7 +75,6 @@ class SelfPlayParams(NamedTuple):
     temperature: float = 0.0  # PUCT: moves are drawn from visits ^ (1 / temperature)
     temperature_moves: int = 0  # ... before this move; later the most visited is played
     virtual_loss_batch: int = 1  # leaves of one tree in a batch
-    settled: bool = True
     reuse: bool = False
     first_pass: int = 0  # nobody passes before this move
     gumbel_scale: float = 0.0
@@ -375,8 +374,7 @@ def _begin_move(games, searches, slots, rules, params, puct, recent):
     slot = slots[0]
     root = searches.roots[slot]
     place_root(games, searches, slot, rules, recent)
-    if params.settled:
-        settle(games.boards, searches.roots, searches.nodes, slots)
+    prune_pass_alive(games.boards, searches.roots, searches.nodes, slots)
     chance, share = chances(move_seed(games, slot))
     searches.shares[slot] = share
     often = params.full_search_prob

@@ -19,12 +19,13 @@ from arena.contract.code import SENT
 from arena.go.game import Ending, Game, Rules
 from arena.match.openings import Opening, draw_openings
 from arena.match.schedule import Pairing
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from bots import alphago, gtp
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator, Precision
-from bots.search.puct import Knowledge
-from bots.search.tree import knowledge_of
+from bots.search.puct import PuctParams
+from bots.search.tree import params_of
 from trainers.bot_games import PATIENT, play_bots
 from trainers.katago import Analyst
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, draw_seeds
@@ -48,7 +49,7 @@ ASIDE = 1
 class Recipe:
     """Who plays the games, and how: all that they depend on."""
 
-    teacher: Entry
+    teacher: Player
     rules: Rules
     full_search_prob: float
     cheap_search_visits: int
@@ -56,7 +57,7 @@ class Recipe:
     temperature: float
     temperature_moves: int
     seed: int
-    player: Entry | None = None
+    player: Player | None = None
     """Who plays the moves; None for the teacher."""
 
     @classmethod
@@ -127,13 +128,13 @@ class Recipe:
         with a net and ``slots`` games at once. A net in bfloat16, which is for a GPU, plays all the games itself, and
         the threads are for the trees. Raises CheckpointError for a net that can't be loaded."""
         config = self.teacher.config
-        if not isinstance(config, alphago.Config) or config.dirichlet_weight > 0 or config.gumbel or self.player:
+        if not isinstance(config, alphago.Config) or config.gumbel or self.player:
             return [partial(self._play_bot, numbers, slots) for _ in range(threads)]
         shape = [(slots * threads, threads, 2)] if config.precision == Precision.BF16 else [(slots, 1, 1)] * threads
         return [partial(self.search(*each).play, self.next_of(numbers)) for each in shape]
 
     def search(self, slots: int, threads: int = 1, groups: int = 1) -> SearchGames:
-        """Plays as the bot does that is the teacher, an alphago with PUCT and without noise at the root."""
+        """Plays as the bot does that is the teacher, an alphago with PUCT."""
         config = cast(alphago.Config, self.teacher.config)
         params = SelfPlayParams(
             self.teacher.limits.simulations or config.visits,
@@ -142,13 +143,13 @@ class Recipe:
             self.temperature,
             self.temperature_moves,
             config.virtual_loss_batch or 1,
-            config.settled,
-            config.reuse,
+            reuse=True,
         )
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
-        puct = knowledge_of(config, Knowledge)
-        return SearchGames(self.rules, net, params, puct, slots, threads, groups, most)
+        return SearchGames(
+            self.rules, net, params, params_of(config, PuctParams), slots, threads, groups, most
+        )
 
     def _play_bot(self, numbers: deque[int], slots: int, goes_on: Callable[[], bool]) -> Iterator[PlayedGame]:
         config = self.teacher.config

@@ -37,7 +37,7 @@ from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import sample_planes
 from bots.search import puct
-from bots.search.tree import knowledge_of
+from bots.search.tree import params_of
 from trainers.bot_games import RatingMatch
 from trainers.export import forget_snapshots
 from trainers.lent import Cores, Lent, connected
@@ -105,16 +105,10 @@ class Recipe:
             gumbel_scale=config.gumbel_scale,
             decided_full_search_factor=DECIDED_FULL_SEARCH_FACTOR,
         )
-        search = Search(
-            search="gumbel",
-            gumbel_sample_size=config.gumbel_sample_size,
-            gumbel_c_visit=config.gumbel_c_visit,
-            gumbel_c_scale=config.gumbel_c_scale,
-            rollout_weight=0.0,
-            stop_early=False,
-        )
+        search = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
+        search = search._replace(gumbel_sample_size=config.gumbel_sample_size)
         rules = Rules.preset("cgos", self.size, move_limit=2 * points + 38)
-        return SearchGames(rules, net, params, knowledge_of(search, puct.Knowledge), slots, threads, groups)
+        return SearchGames(rules, net, params, search, slots, threads, groups)
 
     def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
         """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one

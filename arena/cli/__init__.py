@@ -261,7 +261,7 @@ def abandon_output() -> None:
 
 def one_line(text: str) -> str:
     """A text from anywhere as one line that is fit for a terminal and not endless."""
-    from arena.screen.style import HARMLESS
+    from arena.report.style import HARMLESS
 
     line = " ".join(text.split()).translate(HARMLESS)
     return line if len(line) <= LONGEST else f"{line[: LONGEST * 3 // 4]} ... {line[-LONGEST // 4 :]}"

@@ -91,8 +91,8 @@ def match(
     [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --precision 30[/bold]
     """
     from arena.match.schedule import Match
+    from arena.report.style import Console
     from arena.results.store import Store
-    from arena.screen.style import Console
 
     console = Console(stderr=as_json)
     say = events.printer(console)
@@ -143,7 +143,7 @@ def _plan(played: Match, precision: float, live: events.Live) -> None:
 
 
 def _print_plan(tally: MatchTally, precision: float, live: events.Live) -> None:
-    from arena.screen.tables import plan_figures, plan_sheet
+    from arena.report.tables import plan_figures, plan_sheet
 
     if not live.as_json:
         live.console.print(plan_sheet(tally, precision, live.at_once))
@@ -215,7 +215,7 @@ def tournament(
     [bold]arena tournament check checkpoint:new sl alphago --style gauntlet -n 100[/bold] ·
     [bold]arena tournament nets checkpoint:a checkpoint:b checkpoint:c --style ladder --precision 50[/bold]
     """
-    from arena.screen.style import Console
+    from arena.report.style import Console
 
     console, registry = Console(), registry_of(config, results)
     live = events.Live.of(console, results, workers, cluster, registry)

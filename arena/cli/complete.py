@@ -64,8 +64,8 @@ def analysts(ctx: typer.Context, incomplete: str) -> Offered:
 
 def trained(ctx: typer.Context, incomplete: str) -> Offered:
     """Names of bots with a checkpoint."""
-    entries = [entry for entry in _listed(ctx) if dict(entry.settings).get("checkpoint")]
-    return _fitting([(entry.name, Path(dict(entry.settings)["checkpoint"]).name) for entry in entries], incomplete)
+    entries = [entry for entry in _listed(ctx) if entry.settings.get("checkpoint")]
+    return _fitting([(entry.name, Path(entry.settings["checkpoint"]).name) for entry in entries], incomplete)
 
 
 def checkpoints(ctx: typer.Context, incomplete: str) -> Offered:

@@ -10,7 +10,7 @@ import typer
 from arena.files import cores
 
 if TYPE_CHECKING:
-    from arena.screen.tables import Sheet
+    from arena.report.tables import Sheet
     from trainers.dataset import Dataset
 
 DATASET = "manifest.json"
@@ -62,7 +62,7 @@ def data_build(
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from arena.screen.style import Console
+    from arena.report.style import Console
     from trainers.data import SplitRule, day_of
     from trainers.dataset import Sieve, build
 
@@ -90,8 +90,8 @@ def data_stats(paths: Paths) -> None:
     from rich.progress import track
 
     from arena.go.collection import read_each, statistics
-    from arena.screen.style import Console
-    from arena.screen.tables import statistics_table
+    from arena.report.style import Console
+    from arena.report.tables import statistics_table
 
     records = [path for path in paths if not (path / DATASET).is_file()]
     if len(records) < len(paths):
@@ -116,7 +116,7 @@ _SETTLED = {
 
 def dataset_sheet(dataset: Dataset) -> Sheet:
     """A row for each figure, a column for each part, the rejects below."""
-    from arena.screen.tables import Sheet
+    from arena.report.tables import Sheet
     from trainers.dataset import PARTS, figures
 
     manifest, parts = dataset.manifest, [figures(getattr(dataset, part), dataset.ratings(part)) for part in PARTS]

@@ -37,9 +37,9 @@ def doctor(
     import json
 
     from arena.contract.finding import Finding, Verdict
+    from arena.report.progress import show_check
+    from arena.report.style import Console
     from arena.results.doctor import Place, examine
-    from arena.screen.progress import show_check
-    from arena.screen.style import Console
 
     if init:
         _write_example(folder or Path(), force)

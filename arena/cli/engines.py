@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from arena.contract.finding import Begun, Finding
     from arena.go.game import Rules
     from arena.match.cluster import Cluster
-    from arena.players.registry import Entry, Registry
+    from arena.players.player import Player
+    from arena.players.registry import Registry
 
 
 def bots(
@@ -38,9 +39,9 @@ def bots(
 
     Examples: [bold]arena bots[/bold] · [bold]arena bots mcts[/bold]
     """
+    from arena.report.style import Console
+    from arena.report.tables import bots_table, settings_table
     from arena.results.store import Store, database
-    from arena.screen.style import Console
-    from arena.screen.tables import bots_table, settings_table
 
     if name is not None and not as_json:
         Console().print(settings_table(_explained(registry_of(config, results), name)))
@@ -64,7 +65,7 @@ def bots(
     Console().print(bots_table(registry.entries, ratings, pool, registry.files))
 
 
-def _explained(registry: Registry, name: str) -> Entry:
+def _explained(registry: Registry, name: str) -> Player:
     """The bot of this name, which may lack a setting or its net; or a Python file."""
     return registry.resolve(name) if name.endswith(".py") else registry.entry(name)
 
@@ -105,8 +106,8 @@ def check(
 
     from arena.contract.finding import Verdict
     from arena.go.game import Rules
-    from arena.screen.progress import show_check
-    from arena.screen.style import Console
+    from arena.report.progress import show_check
+    from arena.report.style import Console
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)
@@ -115,7 +116,7 @@ def check(
     if not bots:
         names, engines = _declared(registry)
         for entry in [] if run else engines:
-            words = f"{entry.name} is not started without --run: {dict(entry.settings).get('command', entry.kind)}"
+            words = f"{entry.name} is not started without --run: {entry.settings.get('command', entry.kind)}"
             console.print(words, markup=False, highlight=False)
         names += [entry.name for entry in engines if run]
     for name in bots or []:
@@ -137,7 +138,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
+def _declared(registry: Registry) -> tuple[list[str], list[Player]]:
     """The bots that arena.toml declares or changes, people left out; and those of its bots that would run something
     else: engines and Python files. Raises UserError when there are none."""
     from arena.players.registry import ARENA, PACKAGE
@@ -270,7 +271,7 @@ def analysis(
 
 
 @contextmanager
-def _on_pipes(entry: Entry) -> Iterator[tuple[Bot, TextIO, TextIO]]:
+def _on_pipes(entry: Player) -> Iterator[tuple[Bot, TextIO, TextIO]]:
     """The bot with the lines that it is sent and where its answers go. The process ends at the end."""
     from contextlib import closing, redirect_stdout
 

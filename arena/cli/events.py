@@ -20,17 +20,17 @@ from arena.files import cores
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
-    from arena.contract.code import Player
     from arena.match.crew import Players
     from arena.match.ladder import Ladder
     from arena.match.openings import Opening
     from arena.match.runner import Control, Update
     from arena.match.schedule import Match, Terms, Tournament
-    from arena.players.registry import Entry, Registry
+    from arena.players.player import Player
+    from arena.players.registry import Registry
     from arena.ratings import Sprt
+    from arena.report.board import Theme
+    from arena.report.style import Console
     from arena.results.store import Store
-    from arena.screen.board import Theme
-    from arena.screen.style import Console
 
 E = TypeVar("E", bound="Match | Tournament | Ladder")
 
@@ -45,7 +45,7 @@ Cluster = Annotated[
 ]
 
 
-def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Entry:
+def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Player:
     """The bot of this name, with these limits where it has none, once it is sure that it plays on this size; a person
     where that can be."""
     entry = registry.resolve(spec).with_limits(read_limits(given.limits or ""))
@@ -211,7 +211,7 @@ class Live:
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
         from arena.match.schedule import Match
-        from arena.screen.report import forecast_test
+        from arena.report.text import forecast_test
 
         test = [forecast_test(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
         doubts = size_doubts(event.players.values(), event.terms.rules.size)
@@ -329,7 +329,7 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
     console.print(f"Games in {store.path}, ratings in {ratings} (arena elo).", highlight=False)
 
 
-def size_doubts(entries: Iterable[Entry], size: int) -> list[str]:
+def size_doubts(entries: Iterable[Player], size: int) -> list[str]:
     """A line for each player whose net learned on smaller boards."""
     return [f"{doubt}." for entry in entries if (doubt := entry.doubt_on(size))]
 
@@ -341,25 +341,24 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     from arena.match.schedule import event_to_json
     from arena.results.store import Event
 
-    store.add_players(entry.player for entry in played.players.values())
+    store.add_players({entry.identity: entry for entry in played.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
 
 
-def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
+def changes(store: Store, entries: Iterable[Player]) -> Iterator[str]:
     """A line for each player that isn't who played under its name and with its settings before: what has changed."""
     known = store.players()
     for entry in entries:
-        now = entry.player
-        earlier = [old for old in known.values() if _as_typed(old) == _as_typed(now)]
+        earlier = [old for old in known.values() if _as_typed(old) == _as_typed(entry)]
         if not earlier or entry.identity in known:
             continue
         old = earlier[-1]
         games = plural(store.count(player=old.identity), "stored game")
-        if old.checkpoint != now.checkpoint:
-            words = f"has a different net than in {games} ({old.checkpoint[:8]}, now {now.checkpoint[:8]})"
-        elif old.code != now.code:
-            words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {now.code[:12]})"
+        if old.net != entry.net:
+            words = f"has a different net than in {games} ({old.net[:8]}, now {entry.net[:8]})"
+        elif old.code != entry.code:
+            words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {entry.code[:12]})"
         else:
             words = f"has other limits or precision than in {games}"
         yield f"{entry.name} {words}: it is a new player."
@@ -367,9 +366,8 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
 
 def _as_typed(player: Player) -> tuple[str, str, dict[str, Any]]:
     """What two players have in common that differ in net, code or the numbers that suit a processor only."""
-    settings = json.loads(player.config)
-    settings.pop("precision", None)
-    return player.name, player.kind, settings
+    stored = player.stored
+    return stored.name, stored.kind, {key: value for key, value in stored.settings.items() if key != "precision"}
 
 
 def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:

@@ -30,9 +30,10 @@ from arena.cli.options import (
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.go.record import GameRecord
-    from arena.players.registry import Entry, Registry
+    from arena.players.player import Player
+    from arena.players.registry import Registry
+    from arena.report.style import Console
     from arena.results.store import Store
-    from arena.screen.style import Console
 
 
 LISTED = 20
@@ -98,9 +99,9 @@ def games(
     Examples: [bold]arena games[/bold] · [bold]arena games --event league --ending forfeit[/bold] ·
     [bold]arena games --winner alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
     """
+    from arena.report.style import Console
+    from arena.report.tables import games_table
     from arena.results.store import Store
-    from arena.screen.style import Console
-    from arena.screen.tables import games_table
 
     forms = {"--sgf": sgf is not None, "--replay": replay, "--csv": csv is not None, "--json": as_json}
     if len(given := [option for option, is_given in forms.items() if is_given]) > 1:
@@ -202,8 +203,8 @@ def show(
     [bold]arena show 12 --details[/bold] · [bold]arena show 12 --replay[/bold]
     """
     from arena.go.remarks import are_by_players, read_remarks
+    from arena.report.style import Console
     from arena.results.store import Store
-    from arena.screen.style import Console
     from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
 
@@ -242,8 +243,8 @@ def show(
 
 
 def _print_details(record: GameRecord, results: Path, console: Console) -> None:
+    from arena.report.game import show_details
     from arena.results.store import Store
-    from arena.screen.game import show_details
 
     with Store.of(results) as store:
         players = store.players()
@@ -257,9 +258,9 @@ def show_again(records: Sequence[GameRecord], store: Store, workers: int, result
     all are identical. Raises ReplayError for a single game that can't be played again."""
     from contextlib import closing
 
+    from arena.report.game import show_replay
+    from arena.report.style import Console
     from arena.results.replay import Casting, ReplayError, play_again
-    from arena.screen.game import show_replay
-    from arena.screen.style import Console
 
     if not records:
         raise UserError("there are no such games to play again; 'arena games' lists all")
@@ -347,11 +348,11 @@ def analyze(
     from contextlib import closing
 
     from arena import files
+    from arena.report import style
+    from arena.report.game import AnalysisSheet, analysis_headline
+    from arena.report.progress import show_bar
+    from arena.report.style import Console
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient, variations
-    from arena.screen import style
-    from arena.screen.game import AnalysisSheet, analysis_headline
-    from arena.screen.progress import show_bar
-    from arena.screen.style import Console
 
     registry = registry_of(config, results)
     record = read_game(game, results)
@@ -423,7 +424,7 @@ def read_game(text: str | None, results: Path) -> GameRecord:
         return store.find_game(text)
 
 
-def _limits(registry: Registry, entry: Entry, visits: int | None, seconds: float | None) -> Limits:
+def _limits(registry: Registry, entry: Player, visits: int | None, seconds: float | None) -> Limits:
     """What bounds the look at one position. Raises ConfigError, also for a bot that can't analyse."""
     from arena.contract.bot import Limits
 

@@ -19,7 +19,8 @@ from arena.players.tables import TermsTable
 if TYPE_CHECKING:
     from arena.match.schedule import Match
     from arena.players.bot_file import Change
-    from arena.players.registry import Entry, Registry
+    from arena.players.player import Player
+    from arena.players.registry import Registry
     from arena.results.gate import Evidence, Ruling
 
 
@@ -56,7 +57,7 @@ def gate(
         str | None,
         typer.Option(
             metavar="ENTRY",
-            help="Entry whose net to replace (default: the entry named like the trainer, such as rl; "
+            help="Player whose net to replace (default: the entry named like the trainer, such as rl; "
             "otherwise mcts for a rollout policy, sl for a net).",
             autocompletion=complete.trained,
         ),
@@ -110,10 +111,10 @@ def run_gate(wanted: Wanted) -> Ruling:
 
     Raises UserError for what can't be played or written; all games played till then are stored.
     """
+    from arena.report.style import Console
+    from arena.report.text import gate_lines
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
-    from arena.screen.report import gate_lines
-    from arena.screen.style import Console
 
     console, registry = Console(), registry_of(wanted.config, wanted.results)
     live = events.Live.of(console, wanted.results, wanted.workers, wanted.cluster, registry)
@@ -138,9 +139,9 @@ def run_gate(wanted: Wanted) -> Ruling:
 
 def _continued(match: Match, results: Path, say: Callable[[str], None]) -> Match:
     """The gate of the same players by the same rules, if one was begun: more games continue its test."""
+    from arena.report.style import some
     from arena.results.gate import continued
     from arena.results.store import Store, database
-    from arena.screen.style import some
 
     if not database(results).exists():
         return match
@@ -158,7 +159,7 @@ class _Found:
     """What a gate is about. ``folder`` is the checkpoint as it was named; ``kept`` the one that plays, a copy unless
     that one never changes. ``is_made`` says whether this gate made the copy."""
 
-    entry: Entry
+    entry: Player
     folder: Path
     kept: Path
     match: Match
@@ -208,7 +209,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     return _Found(entry, folder, kept, match, config, made)
 
 
-def _entry(registry: Registry, name: str) -> Entry:
+def _entry(registry: Registry, name: str) -> Player:
     """The entry of this name, which has to have a net."""
     if ":" in name or "@" in name:
         raise ConfigError(
@@ -218,7 +219,7 @@ def _entry(registry: Registry, name: str) -> Entry:
     return _player(registry, name)
 
 
-def _player(registry: Registry, spec: str) -> Entry:
+def _player(registry: Registry, spec: str) -> Player:
     """A bot that has a net. Raises ConfigError for any other."""
     from arena.results.gate import takes_checkpoint
 
@@ -241,7 +242,7 @@ def _kept(folder: Path, net: str, results: Path) -> Path:
     return results / "checkpoints" / f"{name}-{net[:8]}"
 
 
-def _keep(player: Entry, folder: Path, kept: Path, net: str) -> bool:
+def _keep(player: Player, folder: Path, kept: Path, net: str) -> bool:
     """Make the copy, unless it is there; whether it was made. Raises UserError."""
     from bots.nets.checkpoint import keep
 
@@ -254,7 +255,7 @@ def _keep(player: Entry, folder: Path, kept: Path, net: str) -> bool:
     return True
 
 
-def _identity(player: Entry, folder: Path) -> str:
+def _identity(player: Player, folder: Path) -> str:
     """What lies there for this kind of bot; empty if nothing does."""
     try:
         return player.identify(folder)
@@ -340,9 +341,9 @@ def evaluate(
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena import files
     from arena.go.planes import find_encoder
-    from arena.screen.progress import show_counting
-    from arena.screen.style import Console
-    from arena.screen.tables import doubts_of, evaluation_sheets
+    from arena.report.progress import show_counting
+    from arena.report.style import Console
+    from arena.report.tables import doubts_of, evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))

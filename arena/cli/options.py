@@ -17,7 +17,7 @@ from arena.players.tables import TermsTable
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.screen.board import Theme
+    from arena.report.board import Theme
 
 RESULTS = "results"
 
@@ -89,7 +89,7 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
 def board_colours() -> Theme:
     """How boards are drawn on this terminal."""
-    from arena.screen.board import DARK
+    from arena.report.board import DARK
 
     return replace(DARK, colours=has_colours())
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
     from arena.people.sitting import Opponent
-    from arena.players.registry import Entry, Registry
+    from arena.players.player import Player
+    from arena.players.registry import Registry
     from arena.results.analysis import Evaluation
     from arena.screen.viewer import Evaluate
 
@@ -87,10 +88,10 @@ def play(
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
+    from arena.report.progress import show_start
+    from arena.report.style import Console
     from arena.screen.plain_play import Lines
     from arena.screen.play import Look, sit_down
-    from arena.screen.progress import show_start
-    from arena.screen.style import Console
 
     is_own = name is not None or wish != NO_WISH
     if move is not None and first is None:
@@ -102,7 +103,7 @@ def play(
     registry = registry_of(config, results)
     store_finished(results, say)
 
-    def made_ready(kifu: Kifu, bots: dict[Colour, Entry]) -> dict[Colour, Opponent]:
+    def made_ready(kifu: Kifu, bots: dict[Colour, Player]) -> dict[Colour, Opponent]:
         for doubt in events.size_doubts(bots.values(), kifu.size):
             say(doubt)
         with show_start((entry.kind for entry in bots.values()), console):
@@ -111,7 +112,7 @@ def play(
                 estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
         return opponents
 
-    def begun(wish: Wish) -> tuple[Kifu, dict[Colour, Entry]]:
+    def begun(wish: Wish) -> tuple[Kifu, dict[Colour, Player]]:
         if bot is None:
             raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
         wish = replace(wish, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
@@ -185,7 +186,7 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
     return KifuFile.open(results, waiting[-1])
 
 
-def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
+def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Player]]:
     """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had."""
     from arena.go.moves import BLACK, WHITE, Colour
     from arena.people.kifu import Help
@@ -204,7 +205,7 @@ def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[
 # --- Playing ---
 
 
-def advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Iterator[Entry]:
+def advisers(bots: dict[Colour, Player], registry: Registry, size: int) -> Iterator[Player]:
     """Who may be asked about the game: the bots that are played, then the usual ones that play on this size."""
     yield from bots.values()
     for name in ANALYSTS:
@@ -212,14 +213,14 @@ def advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Iterat
             yield registry.resolve(name).checked(size)
 
 
-def analyst(judges: Iterable[Entry]) -> Analyst | None:
+def analyst(judges: Iterable[Player]) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.people.adviser import Analyst
 
     return next((Analyst(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
 
 
-def _evaluator(judges: Iterable[Entry]) -> Evaluate | None:
+def _evaluator(judges: Iterable[Player]) -> Evaluate | None:
     """Who evaluates a game's positions for the review: the first that reports win rates."""
     from arena.results.analysis import analyse, patient
 
@@ -262,7 +263,7 @@ def store_games(kifus: list[Kifu], results: Path) -> None:
     from arena.results.store import Store
 
     with Store.of(results, write=True) as store:
-        store.add_players({player.identity: player for kifu in kifus for player in kifu.players}.values())
+        store.add_players({player.identity: player for kifu in kifus for player in kifu.players})
         store.append([kifu.record for kifu in kifus])
         if any(not kifu.record.unrated for kifu in kifus):
             from arena.results.frames import write_elo_csv

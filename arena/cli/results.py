@@ -29,10 +29,10 @@ def elo(
 
     Examples: [bold]arena elo --csv ratings.csv[/bold] · [bold]arena elo --size 19[/bold]
     """
+    from arena.report.style import Console
+    from arena.report.tables import elo_table
     from arena.results.frames import ratings_table, write_elo_csv
     from arena.results.store import Store
-    from arena.screen.style import Console
-    from arena.screen.tables import elo_table
 
     require_file(quiet, csv=csv)
     with Store.of(results) as store:
@@ -90,10 +90,10 @@ def report(
     Examples: [bold]arena report[/bold] · [bold]arena report --list[/bold] ·
     [bold]arena report league --html league.html --csv tables[/bold]
     """
+    from arena.report.style import Console
+    from arena.report.text import overviews_sheet, print_report
     from arena.results.store import Store
     from arena.results.stored import last_games, overviews, read_report
-    from arena.screen.report import overviews_sheet, print_report
-    from arena.screen.style import Console
 
     console = Console()
     require_file(quiet, csv=csv, html=html)
@@ -117,8 +117,8 @@ def report(
 
         written += write_event_csv(found, csv)
     if html is not None:
+        from arena.report.page import draw_svgs, write_page
         from arena.results.stored import trained_players
-        from arena.screen.pages import draw_svgs, write_page
 
         written.append(write_page(found, draw_svgs(found, trained_players(found, results)), shown, html))
     if quiet:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from arena.match.schedule import Event, Pairing
     from arena.people.kifu import Kifu
     from arena.people.sitting import Opponent
-    from arena.players.registry import Entry, Registry
-    from arena.screen.board import Theme
+    from arena.players.player import Player
+    from arena.players.registry import Registry
+    from arena.report.board import Theme
+    from arena.report.style import Console
     from arena.screen.plain_play import Lines
-    from arena.screen.style import Console
 
 COLOURS = ("black", "white")
 
@@ -53,7 +54,7 @@ class Wish:
     seed: int | None = setting(None, "Random seed of the bot (default: a new one each time).")
 
 
-def arranged(registry: Registry, entry: Entry, name: str | None, wish: Wish) -> tuple[Kifu, dict[Colour, Entry]]:
+def arranged(registry: Registry, entry: Player, name: str | None, wish: Wish) -> tuple[Kifu, dict[Colour, Player]]:
     """A game before its first move, and the bots in it by colour. Raises UserError."""
     from datetime import UTC, datetime
 
@@ -65,7 +66,7 @@ def arranged(registry: Registry, entry: Entry, name: str | None, wish: Wish) -> 
     limits, size = _read_clock(wish.time), first_given(wish.size, 9)
     person = _person(registry, _own_name(registry) if name is None else name)
     if entry.is_person:
-        opponent = _person(registry, dict(entry.settings).get("name") or GUEST)
+        opponent = _person(registry, entry.settings.get("name") or GUEST)
         if opponent.name == person.name:
             raise ConfigError(f"both players are called {person.name}; name the second one: human:name=bob")
     else:
@@ -92,7 +93,7 @@ def arranged(registry: Registry, entry: Entry, name: str | None, wish: Wish) -> 
     )
     bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
     people = tuple(colour for colour in sorted(seats) if colour not in bots)
-    players = tuple(seat.player for seat in seats.values() if _identity(seat))
+    players = tuple(seat.stored for seat in seats.values() if _identity(seat))
     return Kifu(record, people, limits, players=players), bots
 
 
@@ -130,7 +131,7 @@ def begun_from(source: GameRecord, kifu: Kifu) -> Kifu:
     return replace(kifu, record=record, helps=(Help.POSITION,))
 
 
-def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
+def opponents_of(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
     """The bots, ready to move: their kernels are compiled before any clock runs. Raises UserError for one that can't be
     had."""
     from arena.match.worker import warm_up
@@ -201,17 +202,17 @@ def _is_name(name: str) -> bool:
     return re.fullmatch(r"\w[\w .'-]{0,39}", name) is not None
 
 
-def _person(registry: Registry, name: str) -> Entry:
+def _person(registry: Registry, name: str) -> Player:
     """The player that a person of this name is, in whatever game. Raises ConfigError."""
     if not _is_name(name):
         raise ConfigError(f"'{name}' is not a name for a player; use up to 40 letters, digits, spaces and . - _ '")
     if name in {entry.name for entry in registry.entries}:
         raise ConfigError(f"'{name}' is a bot's name; take another with --as")
     human = registry.entry("human")
-    return replace(human, name=name, settings=tuple((dict(human.settings) | {"name": name}).items()))
+    return replace(human, name=name, settings={**human.settings, "name": name})
 
 
-def _identity(entry: Entry) -> str:
+def _identity(entry: Player) -> str:
     """What a player is rated under; empty for a person without a name."""
     return "" if entry.is_person and entry.name == GUEST else entry.identity
 

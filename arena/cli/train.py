@@ -243,7 +243,7 @@ def train_rl(settings: Any, results: Path, lent: Lent | None) -> Path:
     Example: [bold]arena train rl --start sl-9x9 --name rl --max-minutes 240[/bold]
     """
     rl = _trainer("rl")
-    from arena.screen.progress import show_self_play
+    from arena.report.progress import show_self_play
 
     with show_self_play(settings.name) as on_progress:
         folder = rl.train(settings, results, registry_of(None, results), on_progress, lent)
@@ -307,7 +307,7 @@ def train_value(settings: Any, results: Path, lent: Lent | None) -> Path:
 @contextmanager
 def _shown(name: str, right: str) -> Iterator[Callable[[Any], None]]:
     """What shows the progress of a run; nothing in a process that doesn't report."""
-    from arena.screen.progress import show_training
+    from arena.report.progress import show_training
 
     with show_training(name, right=right) if is_first() else nullcontext(lambda _: None) as on_progress:
         yield on_progress
@@ -405,7 +405,7 @@ def train_zero(settings: Any, results: Path, lent: Lent | None) -> Path:
     Example: [bold]arena train zero --name z9 --size 9 --max-minutes 120[/bold]
     """
     zero = _trainer("zero")
-    from arena.screen.progress import show_zero
+    from arena.report.progress import show_zero
 
     with show_zero(settings.name) as on_progress:
         folder = zero.train(settings, results, registry_of(None, results), on_progress, lent)

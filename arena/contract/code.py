@@ -14,7 +14,6 @@ import re
 import shutil
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -33,19 +32,6 @@ GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
 
 SENT = Path(user_cache_dir("arena")) / "sent"
 """Where a machine keeps the nets and bots that it was sent to play with, each in a folder named by its content."""
-
-
-@dataclass(frozen=True, slots=True)
-class Player:
-    """What played; with other settings, another net or other code it has another identity. ``checkpoint`` is the net's
-    sha256; ``code`` is empty for the first revision of a bot that ships, and where an older arena stored it."""
-
-    identity: str
-    name: str
-    kind: str
-    config: str
-    checkpoint: str = ""
-    code: str = ""
 
 
 def load_kind(factory: str) -> BotKind:

@@ -35,14 +35,12 @@ def setting(
     high: float | None = None,
     choices: Sequence[str] = (),
     factory: Any = MISSING,
-    formerly: str | None = None,
 ) -> Any:
     """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
 
-    ``factory`` makes the default of a table. A player's settings list a table only where it is given. ``formerly`` is
-    an old name of the setting, which is refused with the new one in the message.
+    ``factory`` makes the default of a table. A player's settings list a table only where it is given.
     """
-    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices), "formerly": formerly}
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
     return field(default=default, default_factory=factory, metadata=metadata)
 
 
@@ -156,13 +154,13 @@ def describe(name: str, value: Any) -> str:
     return f"{os.path.basename(words[0])} with {arguments}" if len(words) > 1 else words[0]
 
 
-def conceal(settings: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are stored. In a table, such as an engine's environment, a digest replaces each value, which may
     be a secret; a digest stays as it is."""
-    return tuple(
-        (name, {key: _digest(text) for key, text in value.items()} if isinstance(value, dict) else value)
-        for name, value in settings
-    )
+    return {
+        name: {key: _digest(text) for key, text in value.items()} if isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
 
 
 def _digest(text: str) -> str:

@@ -39,7 +39,7 @@ from arena.match.worker import (
     warm_up,
     warm_up_seconds,
 )
-from arena.players.registry import Entry
+from arena.players.player import Player
 from bots.gtp import GtpBot, Refusal
 
 STARTUP = 120.0
@@ -64,7 +64,7 @@ WANTED = ("time_settings", "time_left", "final_score", "set_random_seed", "kata-
 Report = Callable[[Begun | Finding], None]
 
 
-def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
+def probe(entry: Player, rules: Rules) -> Generator[Begun | Finding, None, None]:
     """Look at a player in steps, each begun and found; one that failed is the last. Closing the generator ends the
     player and all its processes."""
     context = start_method()
@@ -112,7 +112,7 @@ def _died(code: int | None, log: Path) -> str:
 # --- In the player's process ---
 
 
-def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> None:
+def _examine(connection: Connection, entry: Player, rules: Rules, log: str) -> None:
     """Go through the steps as far as the player gets, and tell of each."""
     leave_to_the_parent()
     leave_safe_path()
@@ -152,7 +152,7 @@ def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> No
                 bot.close()
 
 
-def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
+def _start(entry: Player, rules: Rules, report: Report) -> Bot:
     """The player, built and with all that it needs loaded or compiled."""
     report(Begun("start", STARTUP))
     started = monotonic()
@@ -179,7 +179,7 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
         engine = cast(GtpBot, bot)
         who = " ".join(f"{engine.name} {engine.version}".split())
     if entry.net:
-        folder = Path(dict(entry.settings)["checkpoint"]).name
+        folder = Path(entry.settings["checkpoint"]).name
         who += f", net {'' if folder == entry.net else f'{folder} '}({entry.net[:8]})"
     report(Finding("start", Verdict.OK, f"{who or 'an engine without a name'}, in {seconds:.1f} s"))
     return bot
@@ -198,7 +198,7 @@ def _set_up(bot: GtpBot, rules: Rules, report: Report) -> None:
     report(Finding("board", Verdict.OK, f"{rules.size}x{rules.size}, komi {rules.komi:g}"))
 
 
-def _list_commands(bot: GtpBot, entry: Entry, report: Report) -> None:
+def _list_commands(bot: GtpBot, entry: Player, report: Report) -> None:
     report(Begun("commands", PATIENCE))
     if not bot.commands:
         report(Finding("commands", Verdict.NOTE, "doesn't list its commands; only those of every game are used"))
@@ -211,7 +211,7 @@ def _list_commands(bot: GtpBot, entry: Entry, report: Report) -> None:
     report(Finding("commands", verdict, words + ("; it has no time commands" if timed else "")))
 
 
-def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
+def _move(bot: Bot, entry: Player, rules: Rules, report: Report) -> None:
     """Some moves for both sides from an empty board, then an answer to a pass, as in a game of an event."""
     times: list[float] = []
     called = 0.0
@@ -278,7 +278,7 @@ def _compare_scores(bot: GtpBot, rules: Rules, report: Report) -> None:
         report(Finding("score", Verdict.NOTE, words))
 
 
-def _end(bot: Bot, entry: Entry, report: Report) -> None:
+def _end(bot: Bot, entry: Player, report: Report) -> None:
     report(Begun("end", 2 * PATIENCE))
     processes = family(os.getpid())
     memory = _memory(processes[1:] if entry.bot_kind.external else processes)

@@ -39,7 +39,7 @@ from arena.match.check import family, probe
 from arena.match.crew import Crew, Progress
 from arena.match.schedule import Pairing
 from arena.match.worker import CARDS, Job, Snapshot
-from arena.players.registry import Entry
+from arena.players.player import Player
 
 LOCAL, AUTO = "local", "auto"
 """Addresses: of a cluster that is started here for as long as it is used, and of this machine's cluster."""
@@ -142,7 +142,7 @@ class Node:
         return __version__, platform.python_version(), [name for name in names if not (SENT / name).is_dir()]
 
     def prepare(
-        self, players: Collection[Entry], size: int, names: Sequence[str], *shipped: Mapping[str, bytes]
+        self, players: Collection[Player], size: int, names: Sequence[str], *shipped: Mapping[str, bytes]
     ) -> list[str]:
         """Keep the files of nets and bots, then check the players; returns why each that can't play here can't."""
         for name, contents in zip(names, shipped, strict=True):
@@ -153,7 +153,7 @@ class Node:
                     (aside / file).write_bytes(content)
         return [why for entry in players if (why := _why_not(entry.moved(SENT), size))]
 
-    def check(self, entry: Entry, rules: Rules) -> list[Finding]:
+    def check(self, entry: Player, rules: Rules) -> list[Finding]:
         """What a check of a player finds here."""
         there = entry.moved(SENT)
         found = [step for step in probe(replace(there, code=""), rules) if isinstance(step, Finding)]
@@ -223,7 +223,7 @@ class Node:
             self.rest(number)
 
 
-def _why_not(entry: Entry, size: int) -> str:
+def _why_not(entry: Player, size: int) -> str:
     """Why a player can't play on this machine; empty where it can, as far as can be told before it is built."""
     try:
         return _code_difference(entry.checked(size))
@@ -231,7 +231,7 @@ def _why_not(entry: Entry, size: int) -> str:
         return str(error)
 
 
-def _code_difference(entry: Entry) -> str:
+def _code_difference(entry: Player) -> str:
     """A line where this machine has another bot under the name; otherwise empty."""
     code = code_of(entry.factory, entry.config)
     same = not entry.code or entry.code.startswith(code)
@@ -272,7 +272,7 @@ class Cluster:
         self,
         address: str,
         workers: int,
-        players: Mapping[str, Entry],
+        players: Mapping[str, Player],
         rules: Rules,
         adjudication: Adjudication = OFF,
         checks_only: bool = False,
@@ -643,7 +643,7 @@ class Cluster:
         while shared.under_way and monotonic() < until:
             yield shared.results(REPORT)
 
-    def check(self, entry: Entry) -> Iterator[Finding]:
+    def check(self, entry: Player) -> Iterator[Finding]:
         """What each node finds about one of the players, a line each as they come."""
         for why in self._refused.values():
             name, _, words = why.partition(": ")

@@ -15,7 +15,7 @@ from arena import ConfigError
 from arena.go.record import Played
 from arena.match.schedule import Pairing, Terms, check_players, pairings_of, require_range, sort_players
 from arena.match.standings import Standings
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import Z95, FloatArray, K, Ratings, Result, rate
 
 GIVE_UP = 4
@@ -34,7 +34,7 @@ class Ladder:
     """
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[Player, ...]
     terms: Terms
     games: int
     precision: float = 0.0
@@ -53,7 +53,7 @@ class Ladder:
         return self.name
 
     @property
-    def players(self) -> dict[str, Entry]:
+    def players(self) -> dict[str, Player]:
         return {entry.name: entry for entry in self.entries}
 
     @property
@@ -103,7 +103,7 @@ class Ladder:
         return round_of
 
     @property
-    def _matchups(self) -> dict[str, tuple[Entry, Entry, str]]:
+    def _matchups(self) -> dict[str, tuple[Player, Player, str]]:
         return {matchup[2]: matchup for matchup in starmap(sort_players, combinations(self.entries, 2))}
 
     def _round(self, number: int, earlier: Sequence[Played], ids: set[str]) -> list[Pairing]:
@@ -132,7 +132,7 @@ class Ladder:
         others = len(earlier) + len(ids - {pairing.id for pairing in planned})
         return planned[: max(0, self.games - others)]
 
-    def _choose(self, results: list[Result]) -> list[tuple[Entry, Entry, str]]:
+    def _choose(self, results: list[Result]) -> list[tuple[Player, Player, str]]:
         """The matchups of the next round: players without games meet their neighbours first."""
         ratings = rate(results) if results else None
         rated = set() if ratings is None else set(ratings.players)

@@ -15,12 +15,11 @@ import msgspec
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
-from arena.contract.settings import conceal
 from arena.go.game import Rules
 from arena.go.record import Played
 from arena.match.openings import Drawn, Opening
 from arena.match.standings import PEOPLE, Standings
-from arena.players.registry import Entry
+from arena.players.player import Player
 from arena.ratings import Sprt
 
 MAX_GAMES = 1_000_000
@@ -98,7 +97,7 @@ class Event(Protocol):
         """The id that its games are stored under."""
 
     @property
-    def players(self) -> dict[str, Entry]:
+    def players(self) -> dict[str, Player]:
         """The players by the names that the games carry."""
 
     @property
@@ -137,7 +136,7 @@ def pairings_of(
         yield Pairing(f"{prefix}/{number + 1:05d}", number, black, white, opening, seed)
 
 
-def sort_players(one: Entry, other: Entry) -> tuple[Entry, Entry, str]:
+def sort_players(one: Player, other: Player) -> tuple[Player, Player, str]:
     """Two players in an order that doesn't depend on any list, and the digest that their games' ids carry."""
     first, second = sorted((one, other), key=lambda entry: entry.identity)
     return first, second, hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8]
@@ -163,8 +162,8 @@ class Match:
     ``name`` makes another match of the same settings.
     """
 
-    first: Entry
-    second: Entry
+    first: Player
+    second: Player
     terms: Terms
     games: int
     run: int = 1
@@ -180,7 +179,7 @@ class Match:
             raise ValueError(f"a gate of {self.gate.entry} needs a test")
 
     @property
-    def players(self) -> dict[str, Entry]:
+    def players(self) -> dict[str, Player]:
         """A bot that meets itself gets a second name."""
         second = self.second.name if self.second.name != self.first.name else f"{self.second.name} (2)"
         return {self.first.name: self.first, second: self.second}
@@ -243,7 +242,7 @@ class Tournament:
     """
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[Player, ...]
     terms: Terms
     games_each: int = 20
     style: Style = Style.ROUND_ROBIN
@@ -258,7 +257,7 @@ class Tournament:
         return self.name
 
     @property
-    def players(self) -> dict[str, Entry]:
+    def players(self) -> dict[str, Player]:
         return {entry.name: entry for entry in self.entries}
 
     @property
@@ -267,7 +266,7 @@ class Tournament:
         return {"tournament": self.name, **self.terms.settings}
 
     @property
-    def matchups(self) -> list[tuple[Entry, Entry]]:
+    def matchups(self) -> list[tuple[Player, Player]]:
         """Each two players that meet; neighbours in the list share no player where that is possible."""
         if self.style is Style.GAUNTLET:
             return [(self.entries[0], other) for other in self.entries[1:]]
@@ -291,9 +290,9 @@ class Tournament:
         return [pairing for row in zip(*columns, strict=True) for pairing in row]
 
 
-def _round_robin(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
+def _round_robin(entries: Sequence[Player]) -> Iterator[tuple[Player, Player]]:
     """All pairs, round by round, by the circle method: one player stays, the others move on by one seat."""
-    seats: list[Entry | None] = [*entries, *([None] if len(entries) % 2 else [])]
+    seats: list[Player | None] = [*entries, *([None] if len(entries) % 2 else [])]
     half = len(seats) // 2
     for _ in range(len(seats) - 1):
         for one, other in zip(seats[:half], reversed(seats[half:]), strict=True):
@@ -324,7 +323,7 @@ def check_name(what: str, name: str) -> None:
         raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
 
 
-def check_players(what: str, name: str, entries: Sequence[Entry]) -> None:
+def check_players(what: str, name: str, entries: Sequence[Player]) -> None:
     """Raise ConfigError for a name that can't be an event's, fewer than two bots, or one that is there twice."""
     check_name(what, name)
     if len(entries) < 2:
@@ -342,13 +341,15 @@ def check_players(what: str, name: str, entries: Sequence[Entry]) -> None:
 def event_to_json(event: Event) -> str:
     """The event with its players' settings, as far as those are stored, as one line of JSON."""
     kind = next(name for name, made in _kinds().items() if isinstance(event, made))
-    data = msgspec.to_builtins(event)
-    for player in _players(data):
-        player["settings"] = conceal(player["settings"])
-    return msgspec.json.encode({"kind": kind, "event": data}).decode()
+    stored: Any = event
+    if isinstance(stored, Match):
+        stored = replace(stored, first=stored.first.stored, second=stored.second.stored)
+    else:
+        stored = replace(stored, entries=tuple(entry.stored for entry in stored.entries))
+    return msgspec.json.encode({"kind": kind, "event": stored}).decode()
 
 
-def event_from_json(text: str, find_kind: Callable[[Entry], Entry] = lambda entry: entry) -> Any:
+def event_from_json(text: str, find_kind: Callable[[Player], Player] = lambda entry: entry) -> Any:
     """The Match, Tournament or Ladder that ``event_to_json`` wrote. Only ``find_kind`` says where its players' code is,
     not the text: without it they can't be built. Raises ConfigError for any other text."""
     try:

@@ -430,22 +430,33 @@ class Surprise:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One line of the ratings. ``elo`` is relative to the anchor; ``score`` in [0, 1] is of all its rated games."""
+    """One line of the standings. ``elo`` is relative to the anchor, None without a rated game; ``score`` in [0, 1] is
+    of the ``games``, None without any."""
 
     identity: str
-    player: str
-    elo: Estimate
+    name: str
+    elo: Estimate | None
     games: int
-    score: float
+    score: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class League:
-    """All players rated together, the strongest first. ``anchor`` is the player whose Elo is 0."""
+    """All players with rated games, rated together by these; the strongest first. ``anchor`` is the player whose Elo is
+    0."""
 
     standings: tuple[Standing, ...]
     anchor: str
     ratings: Ratings
+
+    @property
+    def elo(self) -> dict[str, Estimate]:
+        """Everybody's, by identity."""
+        return {one.identity: one.elo for one in self.standings if one.elo is not None}
+
+    @property
+    def elo_by_name(self) -> dict[str, Estimate]:
+        return {one.name: one.elo for one in self.standings if one.elo is not None}
 
 
 def rate_all(

@@ -33,7 +33,7 @@ from arena.go.moves import Move
 from arena.go.record import MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, Turn
 from arena.match.schedule import Pairing
-from arena.players.registry import Entry
+from arena.players.player import Player
 
 SNAPSHOT_SECONDS = 0.25
 """Seconds between two looks at the boards that are sent."""
@@ -72,7 +72,7 @@ class Job:
     ``card`` is the one GPU that it sees, where that isn't left open. Bots that are ``cold`` hung when they were warmed
     up: they are built only, and judged in their games."""
 
-    players: Mapping[str, Entry]
+    players: Mapping[str, Player]
     rules: Rules
     adjudication: Adjudication
     boards: int

@@ -163,9 +163,9 @@ def _owned(board: Board) -> np.ndarray:
     for colour in Colour:
         game = Game(Rules(size=board.size, move_limit=board.size**2), 0, black, white, colour)
         for symmetry in range(SYMMETRIES):
-            [(_, _, ownership)] = net.raw_nn([game], symmetry)
-            if ownership is not None:
-                total += ownership if colour is BLACK else -ownership
+            [raw_nn] = net.raw_nn([game], symmetry)
+            if raw_nn.ownership is not None:
+                total += raw_nn.ownership if colour is BLACK else -raw_nn.ownership
     return total / (2 * SYMMETRIES)
 
 

@@ -10,27 +10,28 @@ import os
 import re
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Self
 
+import msgspec
 import numpy as np
 
 from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.clock import TimeLeft
-from arena.contract.code import Player
 from arena.go.game import Outcome, Rules
 from arena.go.moves import WHITE, Colour, Move, pass_move
 from arena.go.record import UNKNOWN, GameRecord, MoveStats, read_sgf
 from arena.match.schedule import PEOPLE
 from arena.people.counting import Count, Estimate
+from arena.players.player import Player
 
 EVENT = PEOPLE
 """What the games are stored under, and the folder of their files."""
 
-FORMAT = 1
+FORMAT = 2
 """The version of what stands in the private property; a reader refuses any other."""
 
 _ROOT = re.compile(r"\(;(?:\s*[A-Z]+(?:\s*\[(?:\\.|[^\\\]])*\])+)*", re.DOTALL)
@@ -229,7 +230,7 @@ class Kifu:
                 helps=tuple(Help(word) for word in data["helps"]),
                 dead=_moves(data["dead"]),
                 proposed=_moves(data["proposed"]),
-                players=tuple(Player(*player) for player in data["players"]),
+                players=msgspec.convert(data["players"], tuple[Player, ...]),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise RecordError(f"it is damaged ({' '.join(str(error).split())})") from error
@@ -240,7 +241,7 @@ class Kifu:
         return {
             "format": FORMAT,
             "identities": [record.black_player, record.white_player],
-            "players": [astuple(player) for player in self.players],
+            "players": msgspec.to_builtins([player.stored for player in self.players]),
             "people": [int(colour) for colour in self.people],
             "rules": {name: getattr(rules, name) for name in names} | {"scoring": rules.scoring.value},
             "time": str(self.time),

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, fields, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import bots
 from arena import ConfigError, UserError
-from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import Player, code_of, digest_of, load_kind, with_imported
-from arena.contract.settings import conceal, plain, quoted, read_value, setting, split_settings, suggest, unquoted
+from arena.contract.bot import Limits
+from arena.contract.code import code_of, load_kind
+from arena.contract.settings import conceal, plain, quoted, read_value, split_settings, suggest, unquoted
+from arena.players.player import ARENA, COMMAND_LINE, PACKAGE, Player
 from arena.players.tables import ClusterTable, TournamentTable, read_config, read_table
-from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
+from bots.nets.checkpoint import AUTO, find, precision_here
 
 GROUP = "arena.bots"
 """The entry point group under which installed packages offer kinds of bots."""
-
-ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
-"""Sources of entries; a package's is followed by its name. Any other source is a file."""
 
 BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "mcts": ("uct", {}),
@@ -43,177 +39,6 @@ LIMITS = re.compile(rf"@(?=(?:{'|'.join(Limits.settings())})=)")
 """Where limits begin in a name as it is typed; any other '@' belongs to a path or command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One player: a name, a kind and its settings. Plain data; it travels to workers, which build the bot there.
-
-    ``factory`` is where the kind is found, see ``load_kind``; ``net`` is the sha256 of its net, if any; ``limits`` are
-    its own, whatever event it plays in; ``code`` tells the bot's code from others, see ``code_of``; ``gpus`` is the
-    part of a GPU that it takes on a cluster.
-    """
-
-    name: str
-    kind: str
-    factory: str
-    settings: tuple[tuple[str, Any], ...]
-    source: str
-    net: str = ""
-    limits: Limits = field(default_factory=Limits)
-    code: str = ""
-    gpus: float = setting(0.0, low=0.0, high=1.0)
-
-    @property
-    def bot_kind(self) -> BotKind:
-        return load_kind(self.factory)
-
-    @property
-    def is_person(self) -> bool:
-        """Whether somebody at the terminal makes the moves."""
-        return self.bot_kind.interactive
-
-    @property
-    def missing(self) -> list[str]:
-        """The settings without which it can't play, as far as they aren't given."""
-        given = dict(self.settings)
-        wanted = (one for one in self.bot_kind.settings if one.default_factory is MISSING)
-        return [one.name for one in wanted if one.name not in given]
-
-    @property
-    def config(self) -> Any:
-        """The kind's typed configuration."""
-        return self.bot_kind.config(**dict(self.settings))
-
-    @property
-    def identity(self) -> str:
-        """What tells this player from all others: kind, settings, net, code, and the limits that it thinks within,
-        whatever its name; 12 hex digits."""
-        counted = [pair for pair in conceal(self.settings) if pair[0] != "checkpoint"]  # the net itself counts
-        player: list[Any] = [self.kind, counted, self.net]
-        thinking = replace(self.limits, lag=None, deadline=None)
-        if thinking != Limits():
-            player.append(str(thinking))
-        if self.code:
-            player.append({"code": self.code})
-        return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
-
-    @property
-    def player(self) -> Player:
-        """This player as it is stored."""
-        config = json.dumps(dict(conceal(self.settings)))
-        return Player(self.identity, self.name, self.kind, config, self.net, self.code)
-
-    def identify(self, folder: Path) -> str:
-        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind
-        plays with."""
-        checkpoint = Checkpoint.open(folder)
-        checkpoint.require(*self.bot_kind.heads)
-        return checkpoint.identity
-
-    def with_limits(self, limits: Limits) -> Entry:
-        """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
-        them, and a person only minds a clock."""
-        if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
-            return self
-        return replace(self, name=f"{self.name}@{limits}", limits=limits)
-
-    def build(self) -> Bot:
-        """The bot. Raises a UserError when it can't be had, or its net or code isn't that of this player any more: what
-        was loaded then is somebody else."""
-        self._require_same()
-        bot = self.bot_kind.build(self.config)
-        try:
-            self._require_same()  # it was the same before and after it was loaded
-        except UserError:
-            bot.close()
-            raise
-        return bot
-
-    def _require_same(self) -> None:
-        if self.net:
-            folder = dict(self.settings)["checkpoint"]
-            net = self.identify(find(folder))
-            if net != self.net:
-                raise UserError(
-                    f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); "
-                    "run the same command again to play the new one"
-                )
-        if self.code:
-            code = code_of(self.factory, self.config)
-            if not self.code.startswith(code):
-                raise UserError(
-                    f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); "
-                    "run the same command again to play the new one"
-                )
-
-    def files_to_ship(self) -> dict[str, list[Path]]:
-        """What another machine needs to build it, besides what is installed: the files of its net, and of a bot that is
-        one file that; by the names of the folders where ``moved`` looks for them, which tell what is in them."""
-        found = {}
-        if self.net:
-            checkpoint = Checkpoint.open(dict(self.settings)["checkpoint"])
-            found[self.net] = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
-        if self._file is not None:
-            found[self._code_folder] = with_imported(self._file)
-        return found
-
-    def packed(self) -> Entry:
-        """This player as it travels: a bot that is one file is named by its place in the luggage."""
-        if self._file is None:
-            return self
-        return replace(self, factory=f"{self._code_folder}/{self._file.name}:{self.factory.rpartition(':')[2]}")
-
-    def moved(self, place: Path) -> Entry:
-        """A packed player, the same, with what lies of its luggage in folders of ``place``."""
-        net, settings, factory = place / self.net, self.settings, self.factory
-        if self.net and net.is_dir():
-            settings = tuple((dict(settings) | {"checkpoint": str(net)}).items())
-        if self._file is not None:
-            factory = str(place / factory)
-        return replace(self, settings=settings, factory=factory)
-
-    @property
-    def _code_folder(self) -> str:
-        return f"code-{digest_of(with_imported(self._file) if self._file else [])}"
-
-    @property
-    def _file(self) -> Path | None:
-        """The bot, where it is one file."""
-        file, _, attribute = self.factory.rpartition(":")
-        return Path(file) if attribute and file.endswith(".py") else None
-
-    def checked(self, size: int) -> Entry:
-        """This player, once it is sure that it can play on a board of this size, with what has been learnt of its code.
-        Raises the UserError that would stop it, which begins with the player's name or its table in arena.toml."""
-        kind, player = self.bot_kind, self.on(size)
-        if kind.check is None:
-            return player
-        try:
-            code = kind.check(player.config, size)
-        except UserError as error:
-            raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
-        return replace(player, code=f"{self.code} {code}") if code else player
-
-    def doubt_on(self, size: int) -> str:
-        """Why it may be weak on boards of this size: they are larger than those that its net learned from. Else
-        empty."""
-        player = self.on(size)
-        if not player.net or "policy" not in player.bot_kind.heads:
-            return ""
-        net = Checkpoint.open(dict(player.settings)["checkpoint"]).manifest
-        if size <= net.size:
-            return ""
-        return f"{self.name}: its net {net.name} learned on {net.size}x{net.size} and may be weak on {size}x{size}"
-
-    def on(self, size: int) -> Entry:
-        """This player with the net that it has on boards of this size, if that depends on the size."""
-        settings = dict(self.settings)
-        if settings.get("checkpoint") != AUTO:
-            return self
-        folder = find(AUTO, size=size)
-        settings["checkpoint"] = str(folder.absolute())
-        return replace(self, settings=tuple(settings.items()), net=self.identify(folder))
-
-
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
     ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it."""
@@ -225,8 +50,8 @@ class Registry:
         """
         self._results = results
         self._kinds: dict[str, tuple[str, str]] = {}  # kind -> (factory, source)
-        self._entries: dict[str, Entry] = {}
-        self._files: dict[str, Entry] = {}  # not loaded yet
+        self._entries: dict[str, Player] = {}
+        self._files: dict[str, Player] = {}  # not loaded yet
         for kind, factory, source in _find_kinds():
             if kind in self._kinds:
                 raise ConfigError(
@@ -252,12 +77,12 @@ class Registry:
                 self._tournaments[name] = read_table(TournamentTable, table, f"{config}: [tournaments.{name}]")
 
     @property
-    def files(self) -> list[Entry]:
+    def files(self) -> list[Player]:
         """The bots of arena.toml whose kind is a Python file that hasn't run. One that was named is among the
         ``entries`` from then on."""
         return list(self._files.values())
 
-    def of_kind(self, kind: str) -> list[Entry]:
+    def of_kind(self, kind: str) -> list[Player]:
         """The entries of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""
         for entry in self.files:
             if entry.kind == kind:
@@ -269,7 +94,7 @@ class Registry:
         return sorted(self._kinds)
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[Player]:
         """Every name, in the order of kinds, built-in entries, packages and arena.toml. One that can't play as it is,
         for want of a setting or of its net, is listed without its net."""
         listed = []
@@ -293,7 +118,7 @@ class Registry:
         """What arena.toml declares, by name."""
         return dict(self._tournaments)
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> Player:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
         if name in self._files:
             self._load(self._files[name])
@@ -313,39 +138,39 @@ class Registry:
         name = re.split("[:@]", spec, maxsplit=1)[0]
         return name in self._entries or name in self._files or name.endswith(".py") or name == "checkpoint"
 
-    def resolve(self, spec: str) -> Entry:
+    def resolve(self, spec: str) -> Player:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""
         self._take_file(re.split("[:@]", spec, maxsplit=1)[0])
         return self._with_net(self._read(spec))
 
-    def resolve_stored(self, spec: str) -> Entry:
+    def resolve_stored(self, spec: str) -> Player:
         """The player that a saved game, a database or an SGF file names. Raises as ``resolve`` and ``trusted`` do."""
         return self._with_net(self._require_own(self._read(spec)))
 
-    def trusted(self, stored: Entry) -> Entry:
+    def trusted(self, stored: Player) -> Player:
         """A player of a stored plan, to be built. Such a file may come from anywhere, so it names nothing that is run:
         the kind is looked up here, and an engine must be one of the user's own arena.toml. Raises ConfigError."""
         return self._require_own(self.with_own_kind(stored))
 
-    def with_own_kind(self, stored: Entry) -> Entry:
+    def with_own_kind(self, stored: Player) -> Player:
         """A player of a stored plan, with what is installed here as its kind. Raises ConfigError."""
         own = self.of_kind(stored.kind)
         if not own:
             raise ConfigError(f"there is no kind of bot called {stored.kind} any more")
         return replace(stored, factory=own[0].factory)
 
-    def _require_own(self, entry: Entry) -> Entry:
+    def _require_own(self, entry: Player) -> Player:
         """The player with all its settings, those that aren't stored from arena.toml. Raises ConfigError for an engine
         that isn't there."""
         stored = conceal(entry.settings)
         own = next((one for one in self.of_kind(entry.kind) if conceal(one.settings) == stored), None)
         if own is not None or entry.bot_kind.code is None:
             return replace(entry, settings=entry.settings if own is None else own.settings)
-        command = dict(entry.settings).get("command", "")
+        command = entry.settings.get("command", "")
         raise ConfigError(f"no bot of yours runs '{command}'; put it into arena.toml if you trust that command")
 
-    def _read(self, spec: str) -> Entry:
+    def _read(self, spec: str) -> Player:
         """The player without its net."""
         player, *limits = LIMITS.split(spec, maxsplit=1)
         entry = self._read_player(player)
@@ -354,7 +179,7 @@ class Registry:
         own = Limits.read(limits[0], player)
         return entry if own == entry.limits else replace(entry, limits=Limits()).with_limits(own)
 
-    def _read_player(self, spec: str) -> Entry:
+    def _read_player(self, spec: str) -> Player:
         """The player without limits behind it."""
         name, _, rest = spec.partition(":")
         if name == "checkpoint":
@@ -380,9 +205,9 @@ class Registry:
             if key in given:
                 raise ConfigError(f"{base.name}: {key} is given twice")
             given[key], before = unquoted(value), key
-        full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
-        changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
-        listed = ",".join(f"{key}={quoted(plain(dict(full.settings)[key]))}" for key in changed)
+        full = self._make(base.name, base.kind, {**base.settings, **given}, COMMAND_LINE)
+        changed = [key for key, value in full.settings.items() if key in given and value != base.settings.get(key)]
+        listed = ",".join(f"{key}={quoted(plain(full.settings[key]))}" for key in changed)
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
         return replace(base, name=label, settings=full.settings)
@@ -394,32 +219,29 @@ class Registry:
                 raise ConfigError(f"there is no file {name}")
             self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
 
-    def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
+    def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Player:
+        where = Player(name, source=source).where
         if kind not in self._kinds:
             hint = suggest(kind, self._kinds) or "; a Python file is written as mybot.py:BOT"
-            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{hint}")
+            raise ConfigError(f"{where}: unknown kind '{kind}'{hint}")
         factory, _ = self._kinds[kind]
         known = {wanted.name: wanted for wanted in load_kind(factory).settings}
-        where = _where(name, source)
         for key, value in settings.items():
             if key not in known and key in Limits.settings():
                 there = f'limits = "{key}={value}"' if where != name else f"{name}@{key}={value}"
                 raise ConfigError(f"{where}: '{key}' is a limit, not a setting; write {there}")
             if key not in known:
-                renamed = next((new for new in known.values() if new.metadata.get("formerly") == key), None)
-                if renamed:
-                    raise ConfigError(f"{where}: the setting '{key}' is called '{renamed.name}' now")
                 there = f"; it has {', '.join(known)}" if known else "; it has none"
                 raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or there}")
-        values = []
+        values = {}
         for key, wanted in known.items():
             if key in settings:
-                values.append((key, read_value(settings[key], wanted, where)))
+                values[key] = read_value(settings[key], wanted, where)
             elif wanted.default is not MISSING:
-                values.append((key, wanted.default))
-        return Entry(name, kind, factory, tuple(values), source)
+                values[key] = wanted.default
+        return Player(name, kind, factory, values, source)
 
-    def _with_net(self, entry: Entry) -> Entry:
+    def _with_net(self, entry: Player) -> Player:
         """The entry as it plays here: with its net and its code, and numbers that suit the processor. Raises
         ConfigError when a setting that has no default isn't given."""
         settings = dict(entry.settings)
@@ -434,7 +256,7 @@ class Registry:
             settings["checkpoint"] = str(folder.absolute())
         if settings.get("precision") == "auto":
             settings["precision"] = precision_here(folder)
-        return replace(entry, settings=tuple(settings.items()), net=entry.identify(folder))
+        return replace(entry, settings=settings, net=entry.identify(folder))
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:
@@ -442,14 +264,14 @@ class Registry:
         place, _, attribute = kind.partition(":")
         if place.endswith(".py") and attribute.isidentifier() and kind not in self._kinds:
             path = (Path(source).parent / Path(place)).absolute()
-            self._files[name] = Entry(name, kind, f"{path}:{attribute}", tuple(settings.items()), source)
+            self._files[name] = Player(name, kind, f"{path}:{attribute}", settings, source)
         else:
             self._entries[name] = self._make(name, kind, settings, source)
 
-    def _load(self, entry: Entry) -> None:
+    def _load(self, entry: Player) -> None:
         """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
         file = Path(entry.factory.rpartition(":")[0])
-        where = _where(entry.name, entry.source)
+        where = entry.where
         if not file.is_file():
             raise ConfigError(f"{where}: kind = {entry.kind!r}: there is no file {file}")
         for path in [file] if entry.source == COMMAND_LINE else [Path(entry.source), file]:
@@ -459,7 +281,7 @@ class Registry:
                     "check what it does, then copy it to use it"
                 )
         self._kinds[entry.kind] = (entry.factory, entry.source)
-        made = self._make(entry.name, entry.kind, dict(entry.settings), entry.source)
+        made = self._make(entry.name, entry.kind, entry.settings, entry.source)
         self._entries[entry.name] = replace(made, limits=entry.limits, gpus=entry.gpus)
         del self._files[entry.name]
 
@@ -474,18 +296,19 @@ class Registry:
             self._add(name, str(table["kind"]), settings, source)
         elif name in self._entries:
             known = self._entries[name]
-            self._entries[name] = self._make(name, known.kind, {**dict(known.settings), **settings}, source)
+            self._entries[name] = self._make(name, known.kind, {**known.settings, **settings}, source)
         else:
             raise ConfigError(f"{source}: [bots.{name}] needs a kind, one of {', '.join(self.kinds)}")
         listed = self._files if name in self._files else self._entries
+        at = Player(name, source=source).where
         if "limits" in table:
-            where = f"{_where(name, source)}: limits"
+            where = f"{at}: limits"
             if not isinstance(table["limits"], str):
                 raise ConfigError(f'{where} = {table["limits"]!r} is not text, as in "seconds=1"')
             listed[name] = replace(listed[name], limits=Limits.read(table["limits"], where))
         if "gpus" in table:
-            wanted = next(wanted for wanted in fields(Entry) if wanted.name == "gpus")
-            listed[name] = replace(listed[name], gpus=read_value(table["gpus"], wanted, _where(name, source)))
+            wanted = next(wanted for wanted in fields(Player) if wanted.name == "gpus")
+            listed[name] = replace(listed[name], gpus=read_value(table["gpus"], wanted, at))
 
 
 def _find_kinds() -> Iterator[tuple[str, str, str]]:
@@ -495,10 +318,3 @@ def _find_kinds() -> Iterator[tuple[str, str, str]]:
             yield module.name.replace("_", "-"), f"bots.{module.name}:BOT", ARENA
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         yield point.name, point.value, PACKAGE + (point.dist.name if point.dist else point.module)
-
-
-def _where(name: str, source: str) -> str:
-    """Who has to act on an error: the file's table, or the name as it was typed."""
-    if source in (ARENA, COMMAND_LINE) or source.startswith(PACKAGE):
-        return name
-    return f"{source}: [bots.{re.split('[:@]', name)[0]}]"

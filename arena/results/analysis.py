@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from arena.contract.bot import Decision, RawNN
-    from arena.players.registry import Entry
+    from arena.players.player import Player
 
 AT_ONCE = 8
 """Positions that a bot is asked about in one call: a net answers on eight in little more time than on one."""
@@ -101,10 +101,10 @@ class PlayedMove:
         return not self.is_best and self.loss >= MISTAKE
 
 
-def patient(entry: Entry) -> Entry:
+def patient(entry: Player) -> Player:
     """The player, who uses all the visits it may: else it stops where one move can't be overtaken any more, but its win
     rate could still change."""
-    settings = tuple((key, False if key == "stop_early" else value) for key, value in entry.settings)
+    settings = {key: False if key == "stop_early" else value for key, value in entry.settings.items()}
     return replace(entry, settings=settings)
 
 

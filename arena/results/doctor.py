@@ -235,7 +235,7 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
                 entry.checked(9)
                 yield Finding("config", Verdict.OK, f"{entry.name} starts and takes a 9x9 board")
             elif is_engine:
-                command = dict(entry.settings).get("command", "")
+                command = entry.settings.get("command", "")
                 yield Finding("config", Verdict.OK, f"{entry.name} isn't started without --run: {command}")
         except UserError as error:
             text = str(error) if str(error).startswith(str(place.config)) else f"{entry.name}: {error}"
@@ -256,7 +256,7 @@ def _engines(place: Place) -> Iterator[Begun | Finding]:
         registry = Registry(place.config, place.results)
     except UserError:  # the step before has shown it
         registry = Registry(None, place.results)
-    commands = [str(dict(entry.settings).get("command", "")) for entry in registry.entries if entry.kind == "gtp"]
+    commands = [str(entry.settings.get("command", "")) for entry in registry.entries if entry.kind == "gtp"]
     used = {Path(command.split()[0]).name for command in commands if command.split()}
     found = {name: path for name, program in ENGINES.items() if (path := find_program(program)) is not None}
     for name, path in found.items():

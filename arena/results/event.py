@@ -13,7 +13,8 @@ from typing import Any
 
 from arena.go.game import Ending, Rules
 from arena.go.record import Played
-from arena.match.standings import League, MatchTally, SequentialTest, Standings, rate_all
+from arena.match.standings import League, MatchTally, SequentialTest, Standing, Standings, rate_all
+from arena.players.player import Player
 from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, Sprt, compare, share_interval
 from arena.results.store import Event
 
@@ -32,35 +33,6 @@ class Kind(StrEnum):
     def of(cls, settings: dict[str, Any]) -> Kind:
         """Of the event with these settings."""
         return next((kind for kind in (cls.TOURNAMENT, cls.LADDER) if kind in settings), cls.MATCH)
-
-
-@dataclass(frozen=True, slots=True)
-class Participant:
-    """Who takes part. ``key`` tells it from all others of the event; ``net`` is the sha256 of its net, if any, and
-    ``limits`` are as they are typed, empty without any of its own."""
-
-    key: str
-    name: str
-    kind: str = ""
-    settings: tuple[tuple[str, str], ...] = ()
-    net: str = ""
-    limits: str = ""
-    code: str = ""
-
-    @property
-    def checkpoint(self) -> str:
-        """The folder or name of its net; empty without one."""
-        return dict(self.settings).get("checkpoint", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One line of the standings: Elo relative to the anchor (None without games), all games, score in [0, 1]."""
-
-    name: str
-    elo: Estimate | None
-    games: int
-    score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +115,22 @@ class Findings:
         return "" if self.league is None else self.league.anchor
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
-        """Everybody, the strongest first; those without games come last."""
+    def places(self) -> tuple[Standing, ...]:
+        """Everybody, the strongest first, with all games that count; those without games come last."""
         elo: dict[str, Estimate] = {}
         if self.tally is not None and self.comparison is not None:
             elo = {self.tally.first: self.comparison.elo, self.tally.second: ZERO}
         elif self.league is not None:
-            elo = {standing.player: standing.elo for standing in self.league.standings}
+            elo = self.league.elo_by_name
         order = [*elo, *(name for name in self.table.players.values() if name not in elo)]
         if self.tally is not None and self.tally.points < self.tally.games / 2:
             order.reverse()
         places = []
+        keys = {name: key for key, name in self.table.players.items()}
         for name in order:
             met = self.table.meetings(name)
-            places.append(Place(name, elo.get(name), met.games, met.points / met.games if met.games else None))
+            score = met.points / met.games if met.games else None
+            places.append(Standing(keys[name], name, elo.get(name), met.games, score))
         return tuple(places)
 
     def los(self, name: str, other: str) -> float | None:
@@ -203,7 +177,7 @@ class Report(Findings):
     def __init__(
         self,
         event: Event,
-        participants: Sequence[Participant],
+        participants: Mapping[str, Player],
         games: Iterable[Sequence[Played]],
         planned: int | None = None,
         tests: Mapping[str, Sprt] | None = None,
@@ -211,15 +185,16 @@ class Report(Findings):
         total: int,
         keep: bool,
     ):
-        """Of ``total`` games, those without an outcome are left out."""
+        """``participants`` are by what tells one from the others of the event. Of ``total`` games, those without an
+        outcome are left out."""
         self.created = event.created
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
         is_match = self.kind is Kind.MATCH
-        table = Standings({one.key: one.name for one in participants}, by_name=is_match, tests=tests)
+        table = Standings({key: one.name for key, one in participants.items()}, by_name=is_match, tests=tests)
         super().__init__(event.id, table, planned, is_match=is_match)
         self.rules = Rules.from_json(self.settings["rules"])
-        self.participants = tuple(participants)
+        self.participants = dict(participants)
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
         self.games: list[Played] = []
@@ -259,7 +234,6 @@ class Report(Findings):
                     first, counts = self.table.tallies[0].second, PairCounts(*reversed(evidence.counts))
                 moments.append(Moment(games, {first: compare(counts).elo}))
             elif any(anchor in (result.black, result.white) for result in evidence):
-                standings = rate_all(evidence, self.table.players, self.anchor).standings
-                elo = {one.player: one.elo for one in standings if one.player != self.anchor}
-                moments.append(Moment(games, elo))
+                elo = rate_all(evidence, self.table.players, self.anchor).elo_by_name
+                moments.append(Moment(games, {name: one for name, one in elo.items() if name != self.anchor}))
         return moments

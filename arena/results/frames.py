@@ -33,16 +33,17 @@ def ratings_table(store: Store, pool: Pool | None = None, *, anchor: str | None 
 
     found = league(store, pool, anchor=anchor)
     standings = () if found is None else found.standings
+    estimates = [] if found is None else list(found.elo.values())
     frame = pd.DataFrame(
         {
             "rank": pd.Series([rank for rank, _ in enumerate(standings, 1)], dtype="int64"),
-            "player": pd.Series([standing.player for standing in standings], dtype="str"),
-            "elo": pd.Series([standing.elo.value for standing in standings], dtype="float64"),
-            "low": pd.Series([standing.elo.interval.low for standing in standings], dtype="float64"),
-            "high": pd.Series([standing.elo.interval.high for standing in standings], dtype="float64"),
+            "player": pd.Series([standing.name for standing in standings], dtype="str"),
+            "elo": pd.Series([elo.value for elo in estimates], dtype="float64"),
+            "low": pd.Series([elo.interval.low for elo in estimates], dtype="float64"),
+            "high": pd.Series([elo.interval.high for elo in estimates], dtype="float64"),
             "games": pd.Series([standing.games for standing in standings], dtype="int64"),
             "score": pd.Series([standing.score for standing in standings], dtype="float64"),
-            "estimate": pd.Series([str(standing.elo) for standing in standings], dtype="str"),
+            "estimate": pd.Series(list(map(str, estimates)), dtype="str"),
         }
     )
     if found is not None:

@@ -16,7 +16,8 @@ from arena import CheckpointError, ConfigError
 from arena.files import read_json
 from arena.match.schedule import Gate, Match, event_from_json
 from arena.match.standings import MatchTally, SequentialTest, Standings
-from arena.players.registry import LIMITS, Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import LIMITS, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.results.store import Store
 from bots.nets.checkpoint import MANIFEST, precision_here
@@ -104,25 +105,25 @@ class Evidence:
 # --- Who plays ---
 
 
-def takes_checkpoint(entry: Entry) -> bool:
+def takes_checkpoint(entry: Player) -> bool:
     """Whether the entry has a net that may be another one."""
     return any(setting.name == "checkpoint" for setting in entry.bot_kind.settings)
 
 
-def checkpoint_of(entry: Entry) -> Path:
+def checkpoint_of(entry: Player) -> Path:
     """The folder of the entry's checkpoint, as it is set; of 9x9 where it depends on the size."""
-    return Path(dict(entry.on(9).settings)["checkpoint"])
+    return Path(entry.on(9).settings["checkpoint"])
 
 
-def with_checkpoint(entry: Entry, folder: Path) -> Entry:
+def with_checkpoint(entry: Player, folder: Path) -> Player:
     """The entry's other settings and limits with another checkpoint, under the name by which that can be typed when it
     lies where checkpoints are looked for. Raises CheckpointError for one that its kind can't read."""
     player, *limits = LIMITS.split(entry.name, maxsplit=1)
     name = "@".join([f"{player}{',' if ':' in player else ':'}checkpoint={folder.name}", *limits])
-    settings = {**dict(entry.settings), "checkpoint": str(folder.absolute())}
+    settings = {**entry.settings, "checkpoint": str(folder.absolute())}
     if settings.get("precision") == "int8":
         settings["precision"] = precision_here(folder)
-    return replace(entry, name=name, settings=tuple(settings.items()), net=entry.identify(folder))
+    return replace(entry, name=name, settings=settings, net=entry.identify(folder))
 
 
 TOLD: dict[str, Any] = {"rows": int, "minutes": (int, float), "trainer": str}

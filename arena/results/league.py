@@ -68,4 +68,4 @@ def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
     """The pool with the most games, and everybody's Elo in it by identity; pandas isn't loaded."""
     pool = next(iter(store.pools()), None)
     found = None if pool is None else league(store, pool)
-    return pool, {} if found is None else {standing.identity: standing.elo for standing in found.standings}
+    return pool, {} if found is None else found.elo

@@ -18,7 +18,7 @@ from arena.results.event import Findings, Report
 
 if TYPE_CHECKING:
     from arena.match.standings import League
-    from arena.players.registry import Entry
+    from arena.players.player import Player
     from arena.results.store import Pool
     from arena.results.stored import Overview
 
@@ -91,10 +91,10 @@ def rating_lines(found: League | None, pool: Pool) -> list[str]:
             {
                 **shared,
                 "rank": rank,
-                "player": one.player,
+                "player": one.name,
                 **_elo(one.elo),
                 "games": one.games,
-                "score": round(one.score, 4),
+                "score": None if one.score is None else round(one.score, 4),
                 "anchor": anchor,
             },
         )
@@ -166,7 +166,7 @@ def _found(report: Findings) -> dict[str, Any]:
     }
 
 
-def bot_line(entry: Entry, summary: str, elo: Estimate | None) -> str:
+def bot_line(entry: Player, summary: str, elo: Estimate | None) -> str:
     """One of those that can play."""
     return line(
         "bot",
@@ -176,7 +176,7 @@ def bot_line(entry: Entry, summary: str, elo: Estimate | None) -> str:
             "summary": summary,
             "settings": {
                 key: describe(key, value) if key in COMMANDS else value
-                for key, value in entry.settings
+                for key, value in entry.settings.items()
                 if isinstance(value, str | int | float | bool)
             },
             "limits": str(entry.limits),

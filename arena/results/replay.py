@@ -6,7 +6,6 @@ and harms nobody. A game that is played again by itself has its worker, and ever
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from pathlib import Path
 
 from arena import CheckpointError, ConfigError, UserError
 from arena.contract.adjudication import OFF
-from arena.contract.bot import Limits
 from arena.contract.settings import describe
 from arena.go.game import Ending
 from arena.go.moves import gtp_from_move
@@ -24,7 +22,8 @@ from arena.match.ladder import Ladder
 from arena.match.runner import TICK
 from arena.match.schedule import Match, Pairing, Terms, Tournament, event_from_json
 from arena.match.worker import Job
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import find, known
 
@@ -88,19 +87,10 @@ class Cast:
     ``notes`` name players that have changed since; ``doubts`` say why the replay may differ.
     """
 
-    players: tuple[tuple[str, Entry], ...]
+    players: tuple[tuple[str, Player], ...]
     terms: Terms
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """One player of a stored game as it can be had now, with the notes and doubts of ``Cast``."""
-
-    entry: Entry
-    notes: tuple[str, ...]
-    doubts: tuple[str, ...]
 
 
 class Casting:
@@ -112,23 +102,23 @@ class Casting:
         self._stored = store.players()
         self._registry = registry
         self._results = results
-        self._roles: dict[tuple[str, str, str], Role] = {}
+        self._found: dict[tuple[str, str, str], tuple[Player, list[str]]] = {}
 
     def cast(self, record: GameRecord) -> Cast:
         """Who plays this game again. Raises ReplayError where a person played, or a player whose settings or net aren't
         there any more."""
-        roles = {
-            record.black: self._role(record.event, record.black, record.black_player),
-            record.white: self._role(record.event, record.white, record.white_player),
+        found = {
+            record.black: self._find(record.event, record.black, record.black_player),
+            record.white: self._find(record.event, record.white, record.white_player),
         }
         event = self._event(record.event)
-        doubts = [doubt for role in roles.values() for doubt in role.doubts]
+        doubts = [doubt for name, (player, _) in found.items() for doubt in _doubts(name, player)]
         if record.outcome is not None and record.outcome.ending is Ending.TIME:
             doubts.append("a game was lost on time")
         return Cast(
-            tuple((name, role.entry) for name, role in roles.items()),
+            tuple((name, player) for name, (player, _) in found.items()),
             Terms(record.rules, plies=0, adjudication=OFF if event is None else event.terms.adjudication),
-            tuple(note for role in roles.values() for note in role.notes),
+            tuple(note for _, notes in found.values() for note in notes),
             tuple(doubts),
         )
 
@@ -139,17 +129,18 @@ class Casting:
             self._events[id] = event_from_json(plan) if plan else None
         return self._events[id]
 
-    def _role(self, event: str, name: str, identity: str) -> Role:
+    def _find(self, event: str, name: str, identity: str) -> tuple[Player, list[str]]:
+        """The player as it can be had now, and what has changed."""
         key = (event, name, identity)
-        if key not in self._roles:
-            entry = self._entry(event, name, identity)
-            if entry.is_person:
+        if key not in self._found:
+            player = self._planned(event, name, identity)
+            if player.is_person:
                 raise ReplayError(f"{name} is a person, who can't replay moves")
-            entry = self._with_its_net(entry)
-            self._roles[key] = Role(entry, tuple(self._changes(name, entry)), tuple(_doubts(name, entry)))
-        return self._roles[key]
+            player = self._with_its_net(player)
+            self._found[key] = player, list(self._changes(name, player))
+        return self._found[key]
 
-    def _entry(self, event: str, name: str, identity: str) -> Entry:
+    def _planned(self, event: str, name: str, identity: str) -> Player:
         """The player of this identity, from the event's plan, or as it was stored when it first played."""
         planned = self._event(event)
         entry = next(
@@ -159,9 +150,7 @@ class Casting:
         if entry is None and stored is None:
             raise ReplayError(f"{name} can't play again: its settings are not stored")
         if entry is None and stored is not None:
-            settings = tuple(json.loads(stored.config).items())
-            limits = _limits_of(name)
-            entry = Entry(name, stored.kind, "", settings, "the store", stored.checkpoint, limits, stored.code)
+            entry = replace(stored, name=name)
         assert entry is not None
         try:
             entry = self._registry.trusted(entry)
@@ -171,7 +160,7 @@ class Casting:
             raise ReplayError(f"{name} can't play again: an older arena stored it, without all that it played with")
         return entry
 
-    def _with_its_net(self, entry: Entry) -> Entry:
+    def _with_its_net(self, entry: Player) -> Player:
         """The player with its net where that lies now."""
         if not entry.net:
             return entry
@@ -183,14 +172,14 @@ class Casting:
                 net = entry.identify(found)
                 if net == entry.net:
                     settings["checkpoint"] = str(found.absolute())
-                    return replace(entry, settings=tuple(settings.items()))
+                    return replace(entry, settings=settings)
                 there = there or f"; the net there now is {net[:8]}"
         folder = settings["checkpoint"]
         raise ReplayError(
             f"{entry.name} played with the net {entry.net[:8]} in {folder}{there}; put it back and repeat the command"
         )
 
-    def _changes(self, name: str, then: Entry) -> Iterator[str]:
+    def _changes(self, name: str, then: Player) -> Iterator[str]:
         """How a player of this name differs now from who played, in a line; nothing when it doesn't."""
         try:
             now = self._registry.resolve_stored(name.removesuffix(" (2)"))
@@ -198,7 +187,7 @@ class Casting:
             return  # the name was somebody's of another folder or file
         if now.identity == then.identity:
             return
-        old, new = ({**dict(entry.settings), "limits": str(entry.limits)} for entry in (then, now))
+        old, new = ({**entry.settings, "limits": str(entry.limits)} for entry in (then, now))
         changed = [f"kind {then.kind}, now {now.kind}"] if then.kind != now.kind else []
         for key in old | new if not changed else ():
             values = [_worded(key, settings.get(key)) for settings in (old, new)]
@@ -213,21 +202,14 @@ def _worded(key: str, value: object) -> str:
     return "unset" if value in (None, "") else describe(key, value)
 
 
-def _limits_of(name: str) -> Limits:
-    """What a name says of them, as it was typed."""
-    with suppress(ConfigError):
-        return Limits.read(name.rpartition("@")[2], name) if "@" in name else Limits()
-    return Limits()
-
-
-def _doubts(name: str, entry: Entry) -> Iterator[str]:
+def _doubts(name: str, entry: Player) -> Iterator[str]:
     if entry.kind == "gtp":
         yield f"{name} is an engine from outside"
     if entry.limits.seconds is not None or entry.limits.time is not None:
         yield f"{name} thinks by the clock"
-    if dict(entry.settings).get("threads", 1) > 1:
+    if entry.settings.get("threads", 1) > 1:
         yield f"{name} thinks in several threads"
-    if dict(entry.settings).get("ponder"):
+    if entry.settings.get("ponder"):
         yield f"{name} thinks while the other side does"
 
 
@@ -238,7 +220,7 @@ def _doubts(name: str, entry: Entry) -> Iterator[str]:
 class Rerun:
     """Stored games that can be played by one crew."""
 
-    players: dict[str, Entry]
+    players: dict[str, Player]
     terms: Terms
     records: list[GameRecord]
 

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from difflib import get_close_matches
@@ -20,11 +20,13 @@ from typing import IO, TYPE_CHECKING, Any, Self
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
+import msgspec
+
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
-from arena.contract.code import Player
 from arena.files import FOREIGN
 from arena.go.moves import Colour
 from arena.go.outcome import Ending, GameSummary, Outcome
+from arena.players.player import Player
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Rules
@@ -85,12 +87,8 @@ _CREATE = (
     """,
     """
     CREATE TABLE players (
-        identity   TEXT PRIMARY KEY,
-        name       TEXT NOT NULL,
-        kind       TEXT NOT NULL,
-        config     TEXT NOT NULL,  -- JSON
-        checkpoint TEXT NOT NULL,  -- sha256 of the net; empty without one
-        code       TEXT NOT NULL DEFAULT ''
+        identity TEXT PRIMARY KEY,
+        player   TEXT NOT NULL  -- JSON
     ) STRICT
     """,
     f"PRAGMA application_id = {_APPLICATION}",
@@ -446,23 +444,26 @@ class Store:
             self._check_object(f"event '{event.id}'", event.settings)
         return events
 
-    def add_players(self, players: Iterable[Player]) -> None:
-        """Store players in one transaction; one whose identity is known takes the new name."""
-        rows = [astuple(player) for player in players]
+    def add_players(self, players: Mapping[str, Player]) -> None:
+        """Store players by identity in one transaction; one whose identity is known takes the new name."""
+        rows = [(identity, msgspec.json.encode(player.stored).decode()) for identity, player in players.items()]
         with self._transaction():
             self._connection.executemany(
-                "INSERT INTO players VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (identity) DO UPDATE SET name = excluded.name",
+                "INSERT INTO players VALUES (?, ?) ON CONFLICT (identity) DO UPDATE SET player = excluded.player",
                 rows,
             )
 
     def players(self) -> dict[str, Player]:
         """All players by identity, in the order they were first added."""
         with _in_one_line(self.path):
-            rows = self._connection.execute("SELECT * FROM players ORDER BY rowid")
-            players = {row["identity"]: Player(*row) for row in rows}
-        for player in players.values():
-            self._check_object(f"player '{player.name}'", player.config)
+            rows = self._connection.execute("SELECT identity, player FROM players ORDER BY rowid").fetchall()
+        players = {}
+        for identity, text in rows:
+            try:
+                players[identity] = msgspec.json.decode(text, type=Player).stored  # the text names no code
+            except (*FOREIGN, msgspec.MsgspecError) as error:
+                detail = f"player '{identity}' in {self.path} is damaged ({error})"
+                raise StoreError(f"{detail}; restore it from a copy") from error
         return players
 
     def _check_object(self, what: str, text: str) -> None:

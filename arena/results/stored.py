@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from arena import CheckpointError, ConfigError, StoreError
-from arena.contract.code import Player
-from arena.contract.settings import describe
 from arena.files import FOREIGN
 from arena.go.record import GameRecord
 from arena.match.schedule import event_from_json
+from arena.players.player import Player
 from arena.ratings import Estimate
-from arena.results.event import Kind, Participant, Report
+from arena.results.event import Kind, Report
 from arena.results.league import sequential_tests, tell_apart
 from arena.results.store import Event, Store
 from bots.nets.checkpoint import WEIGHTS, Checkpoint, Manifest, find
@@ -69,7 +68,7 @@ def overviews(store: Store) -> list[Overview]:
     for event in store.events():
         with readable(store, event):
             participants, planned = _participants(store, event)
-            names = tuple(one.name for one in participants)
+            names = tuple(one.name for one in participants.values())
             kind = Kind.of(json.loads(event.settings))
             found.append(Overview(event.id, kind, names, store.count(event=event.id), planned, event.created))
     return found
@@ -85,10 +84,11 @@ def _latest(store: Store) -> str:
     return known[-1]
 
 
-def _participants(store: Store, event: Event) -> tuple[list[Participant], int | None]:
-    """Who is in the plan, then who else has played; and how many games are planned, where the plan can be read."""
+def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int | None]:
+    """Who is in the plan, then who else has played, by identity, in a match by name; and how many games
+    are planned, where the plan can be read."""
     settings = json.loads(event.settings)
-    found: dict[str, Participant] = {}
+    found: dict[str, Player] = {}
     planned = None
     is_match = Kind.of(settings) is Kind.MATCH
     try:
@@ -97,28 +97,19 @@ def _participants(store: Store, event: Event) -> tuple[list[Participant], int | 
         pass
     else:
         planned = plan.games
-        for name, entry in plan.players.items():
-            key = name if is_match else entry.identity
-            texts = tuple((setting, describe(setting, value)) for setting, value in entry.settings)
-            found[key] = Participant(key, name, entry.kind, texts, entry.net, str(entry.limits), entry.code)
+        for name, player in plan.players.items():
+            found[name if is_match else player.identity] = replace(player, name=name)
     players = store.players()
     if is_match and not found:
         first, second = settings.get("names", settings["players"])
         names = (first, second if second != first else f"{second} (2)")
         played = dict(zip(names, settings["players"], strict=True))
-        found = {name: _stored(name, name, players.get(identity)) for name, identity in played.items()}
+        found = {name: replace(players.get(identity, Player(name)), name=name) for name, identity in played.items()}
     elif not is_match:
         for identity, name in store.participants(event.id).items():
-            found.setdefault(identity, _stored(identity, name, players.get(identity)))
+            found.setdefault(identity, replace(players.get(identity, Player(name)), name=name))
     names_by_key = tell_apart(found)
-    return [replace(one, name=names_by_key[key]) for key, one in found.items()], planned
-
-
-def _stored(key: str, name: str, player: Player | None) -> Participant:
-    if player is None:
-        return Participant(key, name)
-    texts = tuple((setting, describe(setting, value)) for setting, value in json.loads(player.config).items())
-    return Participant(key, name, player.kind, texts, player.checkpoint, code=player.code)
+    return {key: replace(one, name=names_by_key[key]) for key, one in found.items()}, planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +128,21 @@ def trained_players(report: Report, results: Path) -> list[Trained]:
     differ. ``results`` is where checkpoints are looked for first."""
     elo = {place.name: place.elo for place in report.places}
     found = []
-    for one in report.participants:
+    for one in report.participants.values():
         manifest, estimate = _manifest(one, results), elo[one.name]
         if manifest is not None and manifest.rows and estimate is not None:
-            others = [f"{key}={value}" for key, value in one.settings if key != "checkpoint"]
-            family = " ".join([one.kind, *others, one.limits, manifest.trainer])
+            others = [f"{key}={value}" for key, value in one.settings.items() if key != "checkpoint"]
+            family = " ".join([one.kind, *others, str(one.limits), manifest.trainer])
             found.append(Trained(one.name, family, manifest.rows, estimate))
     return sorted(found, key=lambda one: one.rows) if len({one.rows for one in found}) > 1 else []
 
 
-def _manifest(one: Participant, results: Path) -> Manifest | None:
+def _manifest(one: Player, results: Path) -> Manifest | None:
     """None for a player without a net, and when the folder is gone or holds another net by now."""
-    if not one.checkpoint or not one.net:
+    if not one.net:
         return None
     try:
-        manifest = Checkpoint.open(find(one.checkpoint, results)).manifest
+        manifest = Checkpoint.open(find(one.settings["checkpoint"], results)).manifest
     except CheckpointError:
         return None
     return manifest if manifest.files[WEIGHTS] == one.net else None

@@ -20,14 +20,14 @@ from arena.match.runner import Control, Update
 from arena.match.schedule import Match, Tournament
 from arena.match.standings import League, MatchTally, Standing, Standings
 from arena.ratings import Comparison, Estimate, SprtState
+from arena.report import style
+from arena.report.board import DARK, SMALLEST, Theme
+from arena.report.chart import HEIGHT, EloCourse
+from arena.report.style import some
+from arena.report.text import ALARM, print_summary
 from arena.results.event import Findings, Moment
-from arena.screen import style
-from arena.screen.board import DARK, SMALLEST, Theme
-from arena.screen.chart import HEIGHT, EloCourse
 from arena.screen.live import FACTS, GAP, Frame, LiveScreen, Room, setting_line, show_event
-from arena.screen.report import ALARM, print_summary
 from arena.screen.running import EventView, seconds_for_rest
-from arena.screen.style import some
 
 LABELS = 12
 
@@ -534,7 +534,7 @@ class TournamentFrame(Frame[TournamentView]):
             counts = self.view.tally.meetings(name)
             line = self._right(f"{rank}", RANK - 1).append(" ")
             line.append_text(self._left(style.shorten(name, named - 1), named))
-            elo = "–" if standing is None else _short(standing.elo, elo_width - 1)
+            elo = "–" if standing is None or standing.elo is None else _short(standing.elo, elo_width - 1)
             told = {"Elo": elo, "games": f"{counts.games}", "score": style.per_cent(counts.share)}
             for words, column in columns.items():
                 line.append_text(self._right(told[words], column))

@@ -29,8 +29,8 @@ from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.match.runner import Control, Update
 from arena.match.schedule import Event
 from arena.match.worker import Snapshot
-from arena.screen import style
-from arena.screen.board import (
+from arena.report import style
+from arena.report.board import (
     DARK,
     SMALLEST,
     Cell,

@@ -18,8 +18,8 @@ from rich.console import Console
 from arena import IllegalMove
 from arena.people.kifu import Phase, Snapshot
 from arena.people.sitting import Refused, Sitting
-from arena.screen import style
-from arena.screen.sentences import (
+from arena.report import style
+from arena.report.sentences import (
     COUNTING,
     PLAYING,
     UNRATED,

@@ -19,13 +19,13 @@ from arena.go.moves import GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_g
 from arena.people.counting import estimated
 from arena.people.kifu import Phase, Preview
 from arena.people.sitting import Refused, Sitting
-from arena.screen import style
-from arena.screen.board import DARK, Picture, Theme
+from arena.report import style
+from arena.report.board import DARK, Picture, Theme
+from arena.report.progress import show_start
+from arena.report.sentences import COUNTING, PLAYING, UNRATED, Commands, Left, Manner, listed, result_words
+from arena.report.style import folded
 from arena.screen.plain_play import Lines, show_plainly
 from arena.screen.play_frame import PlayFrame
-from arena.screen.progress import show_start
-from arena.screen.sentences import COUNTING, PLAYING, UNRATED, Commands, Left, Manner, listed, result_words
-from arena.screen.style import folded
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed, has_stage
 from arena.screen.viewer import Evaluate, Review, show_review
 

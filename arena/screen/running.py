@@ -20,9 +20,9 @@ from arena.match.runner import Update
 from arena.match.schedule import Event, Pairing
 from arena.match.standings import MatchTally, Standings
 from arena.match.worker import Snapshot
+from arena.report import style
+from arena.report.progress import Start
 from arena.results.event import Findings
-from arena.screen import style
-from arena.screen.progress import Start
 
 Counted = TypeVar("Counted", MatchTally, Standings)
 

@@ -28,10 +28,10 @@ from arena.contract.clock import TimeLeft
 from arena.go.moves import gtp_from_move
 from arena.people.kifu import Snapshot
 from arena.people.sitting import Refused, Sitting
+from arena.report.board import result_words
+from arena.report.page import draw_svgs, html_page, page
 from arena.results.store import Store, database
 from arena.results.stored import Overview, last_games, overviews, read_report, trained_players
-from arena.screen.board import result_words
-from arena.screen.pages import draw_svgs, html_page, page
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 """Hosts under which a browser on this machine asks."""

@@ -17,18 +17,8 @@ from arena import RecordError, UserError
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.go.record import GameRecord
 from arena.go.remarks import Remark
-from arena.results.analysis import (
-    MISTAKE,
-    Evaluation,
-    PlayedMove,
-    evaluation_count,
-    judge,
-    mistakes,
-    positions,
-    spelled,
-)
-from arena.screen import style
-from arena.screen.board import (
+from arena.report import style
+from arena.report.board import (
     DARK,
     SMALLEST,
     Block,
@@ -43,7 +33,17 @@ from arena.screen.board import (
     result_words,
     stone_sign,
 )
-from arena.screen.chart import draw_curve
+from arena.report.chart import draw_curve
+from arena.results.analysis import (
+    MISTAKE,
+    Evaluation,
+    PlayedMove,
+    evaluation_count,
+    judge,
+    mistakes,
+    positions,
+    spelled,
+)
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed
 
 STRIDE = 10

@@ -11,7 +11,8 @@ from arena.cli.options import registry_of
 from arena.contract.bot import Bot, Limits
 from arena.contract.code import find_program
 from arena.go.moves import Move, gtp_from_move
-from arena.players.registry import Entry, Registry
+from arena.players.player import Player
+from arena.players.registry import Registry
 from benchmarks.tactics.positions import FOLDER, Position, all_positions
 
 BOTS = (
@@ -38,7 +39,7 @@ def solved(bot: Bot, positions: Iterable[Position], limits: Limits, seed: int = 
     return {position: bot.choose(position.game(seed), limits).move for position in positions}
 
 
-def playable(entry: Entry, positions: Iterable[Position]) -> list[Position]:
+def playable(entry: Player, positions: Iterable[Position]) -> list[Position]:
     """Those on a board of a size that the player can play on."""
 
     def fits(position: Position) -> bool:

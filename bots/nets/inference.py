@@ -17,6 +17,7 @@ import onnxruntime
 from safetensors.numpy import load_file
 
 from arena import CheckpointError, ConfigError
+from arena.contract.bot import RawNN
 from arena.files import reason
 from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
@@ -230,7 +231,7 @@ class Evaluator:
                 f"{self.checkpoint.manifest.name}: its {what} must be {columns} finite numbers a position"
             )
 
-    def foresee_owners(self, planes: np.ndarray) -> np.ndarray:
+    def ownership(self, planes: np.ndarray) -> np.ndarray:
         """Whose each point will be: (B, n²) float32 in [-1, 1], positive for the side to move.
 
         ``planes`` are those of ``evaluate``, which raises the same. Only a net that ``has_ownership`` can be asked.
@@ -240,17 +241,17 @@ class Evaluator:
         self._require_numbers(logits, given, OWNERSHIP, given.shape[-1] ** 2)
         return np.tanh(logits / 2)
 
-    def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[tuple[np.ndarray, float, np.ndarray | None]]:
-        """What the net says of each of these positions, which are of one size, under a symmetry: the fields of a
-        ``RawNN``. Raises CheckpointError."""
+    def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
+        """The outputs for each of these positions, which are of one size, evaluated under a symmetry. Raises
+        CheckpointError."""
         planes = encode_games(self.encoder, games, symmetry)
         table = symmetry_table(games[0].rules.size)[symmetry]
         logits, win_rates = self.evaluate(planes)
-        owners = self.foresee_owners(planes)[:, table[:-1]] if self.has_ownership else [None] * len(games)
+        owners = self.ownership(planes)[:, table[:-1]] if self.has_ownership else [None] * len(games)
         found = []
         for game, row, win_rate, points in zip(games, logits[:, table], win_rates, owners, strict=True):
             odds = np.where(game.legal_moves(), np.exp(row.astype(np.float64) - row.max()), 0.0)
-            found.append((odds / odds.sum(), float(win_rate), points))
+            found.append(RawNN(odds / odds.sum(), float(win_rate), points))
         return found
 
     def _checked(self, planes: np.ndarray) -> np.ndarray:

@@ -52,10 +52,10 @@ class RolloutPolicy:
         return cls(checkpoint, learned)
 
     def weights(self, size: int, sharpness: float = 1.0) -> Weights:
-        """What playouts on boards of ``size`` need; see ``bots.search.rollouts.spread``."""
+        """What playouts on boards of ``size`` need; see ``bots.search.rollouts.expand_weights``."""
         from bots.search import rollouts
 
-        return rollouts.spread(self.learned, size, sharpness)
+        return rollouts.expand_weights(self.learned, size, sharpness)
 
 
 def save_policy(folder: str | Path, manifest: Manifest, learned: np.ndarray) -> RolloutPolicy:

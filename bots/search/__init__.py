@@ -1,1 +1,1 @@
-"""Tree search in Numba: one tree type; UCT and PUCT differ in the knowledge that they bring to it."""
+"""Tree search in Numba: one tree type; UCT and PUCT differ in how they choose, evaluate and expand nodes."""

@@ -61,13 +61,13 @@ def _mixed_value(nodes, slot, node):
 
 
 @inlined
-def _scale(nodes, slot, node, knowledge):
+def _scale(nodes, slot, node, params):
     """What a result is multiplied with to be added to a logit (equation 8)."""
     first = np.int64(nodes.first[slot, node])
     most = np.int32(0)
     for child in range(first, first + np.int64(nodes.children[slot, node])):
         most = max(most, nodes.visits[slot, child])
-    return np.float32(knowledge.gumbel_c_scale) * (np.float32(knowledge.gumbel_c_visit) + np.float32(most))
+    return np.float32(params.gumbel_c_scale) * (np.float32(params.gumbel_c_visit) + np.float32(most))
 
 
 @inlined
@@ -98,7 +98,7 @@ def _weight(nodes, slot, child, mixed, scale, highest):
 
 
 @inlined
-def choose_root(nodes, root, slot, knowledge):
+def choose_root(nodes, root, slot, params):
     """The root's child to visit next; -1 when superko forbids them all. Its number of visits is that of sequential
     halving, and of those it has the highest noise + logit + scaled result. Visits under way count."""
     first = np.int64(nodes.first[slot, 0])
@@ -109,9 +109,9 @@ def choose_root(nodes, root, slot, knowledge):
         if nodes.visits[slot, child] != FORBIDDEN:
             moves += nodes.prior[slot, child] > 0
             done += nodes.visits[slot, child] + nodes.pending[slot, child]
-    considered = min(np.int64(knowledge.gumbel_sample_size), np.int64(moves))
+    considered = min(np.int64(params.gumbel_sample_size), np.int64(moves))
     wanted = considered_visits(considered, np.int64(root.simulations), done)
-    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, knowledge)
+    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, params)
     best = np.int64(-1)
     best_score = np.float32(0)
     fits = False
@@ -127,12 +127,12 @@ def choose_root(nodes, root, slot, knowledge):
 
 
 @inlined
-def choose_inside(nodes, slot, node, knowledge):
+def choose_inside(nodes, slot, node, params):
     """The child by whose visit their shares get closest to the improved policy (equation 14); -1 when superko forbids
     them all."""
     first = np.int64(nodes.first[slot, node])
     last = first + np.int64(nodes.children[slot, node])
-    mixed, scale = _mixed_value(nodes, slot, node), _scale(nodes, slot, node, knowledge)
+    mixed, scale = _mixed_value(nodes, slot, node), _scale(nodes, slot, node, params)
     highest = _highest(nodes, slot, node, mixed)
     total = np.float32(0)
     tried = np.int64(1)
@@ -167,12 +167,12 @@ def draw_gumbel(roots, slot, moves, scale):
 
 
 @kernel
-def best_move(nodes, roots, slot, knowledge):
+def best_move(nodes, roots, slot, params):
     """The root's child that is played: of the most visited ones that with the highest noise + logit + scaled result; -1
     without children."""
     root = roots[slot]
     first = np.int64(nodes.first[slot, 0])
-    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, knowledge)
+    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, params)
     best = np.int64(-1)
     best_score = np.float32(0)
     for child in range(first, first + np.int64(nodes.children[slot, 0])):
@@ -187,13 +187,13 @@ def best_move(nodes, roots, slot, knowledge):
 
 
 @kernel
-def improved_policy(boards, nodes, slot, knowledge, shares):
+def improved_policy(boards, nodes, slot, params, shares):
     """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11); all
     of it is the pass where no move with a prior is left."""
     shares[:] = 0
     first = np.int64(nodes.first[slot, 0])
     last = first + np.int64(nodes.children[slot, 0])
-    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, knowledge)
+    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, params)
     highest = _highest(nodes, slot, 0, mixed)
     board = boards[slot]
     total = np.float32(0)

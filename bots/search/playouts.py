@@ -94,17 +94,17 @@ def answer_pattern(board, last, colour, state):
 
 
 @kernel
-def answering_playout(board, colour, last, state, when, time, limit, mercy):
-    """Play until both pass or ``limit`` moves are made; (Black's margin before komi, moves, state).
+def answering_playout(board, colour, last, state, when, time):
+    """Play until both pass, or until one side is far ahead; (Black's margin before komi, moves, state).
 
-    With ``mercy`` it ends early when one side is far ahead. ``last`` is the point that was just played, 0 for a pass.
+    ``last`` is the point that was just played, 0 for a pass.
     Where nobody had played before, ``when`` (CELLS,) gets ``2 * time + colour - 1`` of the first stone, ``time``
     counting up from the argument.
     """
     passes = 0
     moves = 0
-    points = board.side * board.side
-    lead = points // MERCY if mercy else points
+    limit = longest_playout(board)
+    lead = board.side * board.side // MERCY
     while passes < 2 and moves < limit:
         chosen = np.int64(0)
         if last:
@@ -162,8 +162,7 @@ def run_answering_playouts(boards, colour, last, count, seed, margins):
     for i in range(count):
         boards[1] = boards[0]
         when[:] = 0
-        limit = longest_playout(boards[1])
-        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1, limit, True)
+        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1)
         margins[i] = margin
         total += moves
     return total

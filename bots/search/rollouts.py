@@ -89,16 +89,21 @@ class Weights(NamedTuple):
     previous: np.ndarray  # (cells, cells) of a point by one's own last move
 
 
-def offset_code(rows: int, columns: int) -> int:
-    """The place in LAST and PREVIOUS of a distance; the same under symmetry."""
-    near, far = sorted((min(abs(rows), REACH - 1), min(abs(columns), REACH - 1)))
-    return near * REACH + far
+@inlined
+def spot_of(side, p):
+    """The place in SPOT of a point of the padded board, less its phase; the same under symmetry."""
+    row, column = p // WIDTH, p % WIDTH
+    one = min(row - 1, side - row, np.int64(LINES - 1))
+    other = min(column - 1, side - column, np.int64(LINES - 1))
+    return min(one, other) * LINES + max(one, other)
 
 
-def spot_code(row: int, column: int, size: int) -> int:
-    """The place in SPOT of a point, less its phase; the same under symmetry."""
-    lines = sorted(min(at, size - 1 - at, LINES - 1) for at in (row, column))
-    return lines[0] * LINES + lines[1]
+@inlined
+def offset_of(p, q):
+    """The place in LAST and PREVIOUS of the distance between two points; the same under symmetry."""
+    one = min(abs(p // WIDTH - q // WIDTH), np.int64(REACH - 1))
+    other = min(abs(p % WIDTH - q % WIDTH), np.int64(REACH - 1))
+    return min(one, other) * REACH + max(one, other)
 
 
 def _ring_symmetries() -> list[list[int]]:
@@ -134,36 +139,42 @@ def tie() -> np.ndarray:
     return np.unique(smallest, return_inverse=True)[1].astype(np.int32)
 
 
-def spread(learned: np.ndarray, size: int, sharpness: float = 1.0) -> Weights:
+def expand_weights(learned: np.ndarray, size: int, sharpness: float = 1.0) -> Weights:
     """The factors for boards of ``size`` from the weights that were learned, one for each number in ``tie()``.
 
     ``sharpness`` is what probabilities are raised to: over 1 makes likely moves likelier.
     """
     factors = np.exp(sharpness * learned[tie()].astype(np.float64)).astype(np.float32)
     factors[RING : RING + (1 << 16)][EYES] = 0
-    points = [(row, column, (row + 1) * WIDTH + column + 1) for row in range(size) for column in range(size)]
     cells = WIDTH * (size + 2)
-    spots = np.ones((PHASES, cells), np.float32)
     lasts, previous = np.ones((2, cells, cells), np.float32)
-    offsets = np.array([[offset_code(rows, columns) for columns in range(size)] for rows in range(size)])
-    grid = np.arange(size)
-    inside = np.array([p for _, _, p in points])
-    for row, column, p in points:
-        spots[:, p] = factors[SPOT + spot_code(row, column, size) + SPOTS * np.arange(PHASES)]
-        codes = offsets[np.abs(grid - row)[:, None], np.abs(grid - column)[None, :]].reshape(-1)
-        lasts[p, inside] = factors[LAST + codes]
-        previous[p, inside] = factors[PREVIOUS + codes]
-    return Weights(factors, spots, lasts, previous)
+    weights = Weights(factors, np.ones((PHASES, cells), np.float32), lasts, previous)
+    _fill_tables(size, weights)
+    return weights
+
+
+@kernel
+def _fill_tables(size, weights):
+    """Write the factors that depend on where a point is, and on how far the last moves are from it."""
+    factors, spots, lasts, previous = weights
+    for i in range(size * size):
+        p = (i // size + 1) * WIDTH + i % size + 1
+        for phase in range(PHASES):
+            spots[phase, p] = factors[SPOT + phase * SPOTS + spot_of(size, p)]
+        for j in range(size * size):
+            q = (j // size + 1) * WIDTH + j % size + 1
+            lasts[p, q] = factors[LAST + offset_of(p, q)]
+            previous[p, q] = factors[PREVIOUS + offset_of(p, q)]
 
 
 SHARPNESS = 1.5
-"""What playouts raise the policy's probabilities to: their results tell more than those of plain ones."""
+"""Playouts raise the policy's probabilities to this power: their results say more than those of plain ones."""
 
 
 @cache
-def unlearned(size: int) -> Weights:
+def uniform_weights(size: int) -> Weights:
     """The weights of a policy that finds all moves as likely."""
-    return spread(np.zeros(int(tie().max()) + 1), size)
+    return expand_weights(np.zeros(int(tie().max()) + 1), size)
 
 
 @inlined
@@ -383,7 +394,7 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
 
 
 @inlined
-def _touch(p, stale, waiting):
+def _mark_stale(p, stale, waiting):
     """Note that what is kept of ``p`` is no longer true, for either colour."""
     for side in range(2):
         if not stale[U(side), U(p)]:
@@ -393,13 +404,13 @@ def _touch(p, stale, waiting):
 
 
 @kernel
-def _touch_liberties(board, head, stale, waiting):
+def _mark_liberties_stale(board, head, stale, waiting):
     stone = head
     while True:
         if board.around[U(stone)] & 15:
             for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
                 if board.colour[U(stone + step)] == 0:
-                    _touch(stone + step, stale, waiting)
+                    _mark_stale(stone + step, stale, waiting)
         stone = np.int64(board.next[U(stone)])
         if stone == head:
             break
@@ -407,20 +418,20 @@ def _touch_liberties(board, head, stale, waiting):
 
 @kernel
 def _refresh(board, head, groups, was_weak, stale, waiting):
-    """Measure a group anew; its liberties are touched where that matters to them."""
+    """Measure a group anew; its liberties are marked where that matters to them."""
     group = measure_group(board, head)
     groups[U(head)] = group
     if group & 7 < 3:
-        _touch(_first(group), stale, waiting)
+        _mark_stale(_first(group), stale, waiting)
         if group & 7 == 2:
-            _touch(_second(group), stale, waiting)
+            _mark_stale(_second(group), stale, waiting)
     elif was_weak:
-        _touch_liberties(board, head, stale, waiting)
+        _mark_liberties_stale(board, head, stale, waiting)
 
 
 @inlined
-def place_and_touch(board, p, colour, groups, stale, waiting):
-    """Play ``p`` and keep ``groups`` true; touches every point whose ring, cross or tactics change. Returns how many
+def place_and_mark(board, p, colour, groups, stale, waiting):
+    """Play ``p`` and keep ``groups`` true; marks every point whose ring, cross or tactics change. Returns how many
     stones were taken off."""
     weak = False
     for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
@@ -432,7 +443,7 @@ def place_and_touch(board, p, colour, groups, stale, waiting):
     captured = end - before + 1
     for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
         if board.colour[U(p + step)] == 0:
-            _touch(p + step, stale, waiting)
+            _mark_stale(p + step, stale, waiting)
     own = np.int64(board.head[U(p)])
     _refresh(board, own, groups, weak, stale, waiting)
     previous = np.int64(0)
@@ -444,22 +455,22 @@ def place_and_touch(board, p, colour, groups, stale, waiting):
             previous = head
     for i in range(end - captured, end):
         q = np.int64(board.empties[U(i)])
-        _touch(q, stale, waiting)
+        _mark_stale(q, stale, waiting)
         for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
             if board.colour[U(q + step)] == 0:
-                _touch(q + step, stale, waiting)
+                _mark_stale(q + step, stale, waiting)
         for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             if board.colour[U(q + step)] == colour:
                 head = np.int64(board.head[U(q + step)])
                 if head != own:
                     _refresh(board, head, groups, groups[U(head)] & 7 < 3, stale, waiting)
     if captured and weak:
-        _touch_liberties(board, own, stale, waiting)
+        _mark_liberties_stale(board, own, stale, waiting)
     return captured
 
 
 @kernel
-def surroundings(board, groups, p, colour, factors):
+def local_weight(board, groups, p, colour, factors):
     """The part of the weight of ``p`` that doesn't depend on the last moves; 0 where ``colour`` doesn't play."""
     if board.colour[U(p)] != 0:
         return np.float32(0)
@@ -473,10 +484,10 @@ def surroundings(board, groups, p, colour, factors):
 
 
 @inlined
-def weigh(board, groups, colour, last, previous, captured, weights, kept, points, codes, out):
+def weigh_moves(board, groups, colour, last, previous, captured, weights, kept, points, codes, out):
     """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0; 0 where ``colour`` doesn't play.
 
-    ``kept`` (CELLS,) are the ``surroundings`` of all points.
+    ``kept`` (CELLS,) are the ``local_weight`` of all points.
     """
     begin, end = WIDTH, WIDTH * (np.int64(board.side) + 1)
     phase = phase_of(board)
@@ -493,7 +504,7 @@ def weigh(board, groups, colour, last, previous, captured, weights, kept, points
 
 
 @inlined
-def draw(board, weighed, sums, state):
+def draw_move(board, weighed, sums, state):
     """A point, or 0 to pass, with the probability of its weight; (point, state)."""
     side = np.int64(board.side)
     for column in range(U(side + 2)):
@@ -545,7 +556,7 @@ def policy_playout(board, colour, last, previous, weights, state, when, time):
     codes = np.empty(2 * CELLS, np.int64)
     measure_groups(board, groups)
     for i in range(board.empty_count):
-        _touch(np.int64(board.empties[U(i)]), stale, waiting)
+        _mark_stale(np.int64(board.empties[U(i)]), stale, waiting)
     passes = 0
     moves = 0
     captured = np.int64(0)
@@ -556,13 +567,13 @@ def policy_playout(board, colour, last, previous, weights, state, when, time):
         for i in range(1, waiting[U(side), 0] + 1):
             p = np.int64(waiting[U(side), U(i)])
             stale[U(side), U(p)] = False
-            own[U(p)] = surroundings(board, groups, p, colour, weights.factors)
+            own[U(p)] = local_weight(board, groups, p, colour, weights.factors)
         waiting[U(side), 0] = 0
-        weigh(board, groups, colour, last, previous, captured, weights, own, points, codes, weighed)
-        chosen, state = draw(board, weighed, sums, state)
+        weigh_moves(board, groups, colour, last, previous, captured, weights, own, points, codes, weighed)
+        chosen, state = draw_move(board, weighed, sums, state)
         captured = np.int64(0)
         if chosen:
-            captured = place_and_touch(board, chosen, colour, groups, stale, waiting)
+            captured = place_and_mark(board, chosen, colour, groups, stale, waiting)
             kept[0, U(chosen)] = 0
             kept[1, U(chosen)] = 0
             if when[U(chosen)] == 0:
@@ -604,9 +615,9 @@ def policy_priors(board, colour, last, previous, weights, out):
     measure_groups(board, groups)
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        kept[U(p)] = surroundings(board, groups, p, colour, weights.factors)
+        kept[U(p)] = local_weight(board, groups, p, colour, weights.factors)
     out[:] = 0
-    weigh(board, groups, colour, last, previous, np.int64(0), weights, kept, points, codes, out)
+    weigh_moves(board, groups, colour, last, previous, np.int64(0), weights, kept, points, codes, out)
     out /= out.sum()
 
 
@@ -624,24 +635,6 @@ def probabilities(boards, colour, last, previous, weights, out):
 
 
 # For learning: what the features of a position are, as codes.
-
-
-@inlined
-def spot_of(board, p):
-    """``spot_code`` of a point of the padded board."""
-    side = np.int64(board.side)
-    row, column = p // WIDTH, p % WIDTH
-    one = min(row - 1, side - row, np.int64(LINES - 1))
-    other = min(column - 1, side - column, np.int64(LINES - 1))
-    return min(one, other) * LINES + max(one, other)
-
-
-@inlined
-def offset_of(board, p, q):
-    """``offset_code`` between two points of the padded board."""
-    one = min(abs(p // WIDTH - q // WIDTH), np.int64(REACH - 1))
-    other = min(abs(p % WIDTH - q % WIDTH), np.int64(REACH - 1))
-    return min(one, other) * REACH + max(one, other)
 
 
 @inlined
@@ -669,13 +662,13 @@ def list_features(board, colour, last, previous, captured, candidates, features,
         features[count, 0] = RING + ring
         features[count, 1] = cross
         features[count, 2] = tactics
-        features[count, 3] = SPOT + phase * SPOTS + spot_of(board, p)
+        features[count, 3] = SPOT + phase * SPOTS + spot_of(np.int64(board.side), p)
         counts[count] = 4
         if last:
-            features[count, counts[count]] = LAST + offset_of(board, p, last)
+            features[count, counts[count]] = LAST + offset_of(p, last)
             counts[count] += 1
         if previous:
-            features[count, counts[count]] = PREVIOUS + offset_of(board, p, previous)
+            features[count, counts[count]] = PREVIOUS + offset_of(p, previous)
             counts[count] += 1
         count += 1
     candidates[count] = 0

@@ -35,12 +35,12 @@ FORBIDDEN = -1
 """The value of ``Nodes.visits`` for a move that superko forbids."""
 
 
-Knowledge = TypeVar("Knowledge", bound=NamedTuple)
+Params = TypeVar("Params", bound=NamedTuple)
 
 
-def knowledge_of(config: object, kind: type[Knowledge]) -> Knowledge:
+def params_of(config: object, kind: type[Params]) -> Params:
     """The settings of a bot's Config that a kernel takes: those that ``kind`` has under the same names."""
-    return kind(*(getattr(config, name) for name in kind._fields))
+    return kind._make(getattr(config, name, kind._field_defaults.get(name)) for name in kind._fields)
 
 
 class Nodes(NamedTuple):
@@ -107,12 +107,8 @@ ROOT = np.dtype(
             ("area", "i4"),  # whether the game is scored by area
             ("komi", "f4"),
             ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
-            (
-                "alive",
-                "u1",
-                (2 * CELLS,),
-            ),  # Black's, then White's marks by `alive.mark_alive`, where a search wants them
-            ("noise", "f4", (CHILDREN,)),  # drawn for the children, where a search wants some
+            ("alive", "u1", (2 * CELLS,)),  # Black's, then White's marks by `mark_alive`, where a search wants them
+            ("noise", "f4", (CHILDREN,)),  # Gumbel noise of the children, where a search wants some
         ],
     ),
     align=True,
@@ -128,7 +124,7 @@ def clear_tree(nodes, roots, slot):
 
 @inlined
 def add_child(nodes, slot, node, point, prior):
-    """Write a new node; what only RAVE knows is left to ``add_rave_child``."""
+    """Write a new node, but for the columns that only ``RaveNodes`` have."""
     nodes.visits[slot, node] = 0
     nodes.pending[slot, node] = 0
     nodes.value[slot, node] = 0
@@ -140,7 +136,7 @@ def add_child(nodes, slot, node, point, prior):
 
 @inlined
 def copy_child(nodes, slot, source, target):
-    """Let a node be another one, too; not what only RAVE knows."""
+    """Copy a node, but for the columns that only ``RaveNodes`` have."""
     nodes.visits[slot, target] = nodes.visits[slot, source]
     nodes.pending[slot, target] = nodes.pending[slot, source]
     nodes.value[slot, target] = nodes.value[slot, source]
@@ -148,15 +144,6 @@ def copy_child(nodes, slot, source, target):
     nodes.first[slot, target] = nodes.first[slot, source]
     nodes.children[slot, target] = nodes.children[slot, source]
     nodes.point[slot, target] = nodes.point[slot, source]
-
-
-@inlined
-def add_rave_child(nodes, slot, node, point, prior):
-    """``add_child`` for ``RaveNodes``."""
-    add_child(nodes, slot, node, point, prior)
-    nodes.weight[slot, node] = 0
-    nodes.later_visits[slot, node] = 0
-    nodes.later_value[slot, node] = 0
 
 
 @kernel
@@ -196,6 +183,26 @@ def add_result(nodes, slot, node, result):
 
 
 @inlined
+def insert_child(nodes, slot, first, end, point, prior, state):
+    """Add a new child to those from ``first`` to ``end``, at a random place among them; the random state."""
+    state = next_random(state)
+    other = first + below(state, end - first + 1)
+    if other < end:
+        add_child(nodes, slot, end, nodes.point[slot, other], nodes.prior[slot, other])
+    else:
+        add_child(nodes, slot, end, point, prior)
+    nodes.point[slot, other] = point
+    nodes.prior[slot, other] = prior
+    return state
+
+
+@inlined
+def result_of(margin):
+    """1 when Black won by ``margin``, 0 when White did, 1/2 for a draw."""
+    return np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)
+
+
+@inlined
 def margin_of(board, root, area):
     """Black's margin on the board as it stands, komi counted and by the game's own scoring, from that by ``area``."""
     return area - root.komi if root.area else area - placed_score(board) - root.komi
@@ -211,8 +218,8 @@ def is_won(board, root, colour):
 
 
 @inlined
-def note_owners(board, owners, row):
-    """Count whose each point is at the end of a playout, in a row of ``owners``; see ``Forest``."""
+def count_ownership(board, owners, row):
+    """Count whose each point is at the end of a playout, in a row of ``owners``; see ``TreePool``."""
     owners[row, 0] += 1
     for first in range(WIDTH + 1, WIDTH * (board.side + 1), WIDTH):  # of each line
         for p in range(first, first + board.side):
@@ -271,7 +278,7 @@ def set_root(roots, slot, colour, passes, last, superko, area, positions, komi, 
         root.recent[age] = recent[age]
 
 
-class Forest:
+class TreePool:
     """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone.
 
     ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``make_room``
@@ -380,11 +387,6 @@ class Forest:
             column[slot, :used] = column[slot, kept[:used]]
         self.roots[slot]["used"] = used
         return bool(used)
-
-    def draw_noise(self, slot: int, game: Game, alpha: float) -> None:
-        """Noise for the root's children, by the game's seed: its shares are a Dirichlet distribution."""
-        random = np.random.default_rng(game.move_seed())
-        self.roots[slot]["noise"] = random.standard_gamma(alpha, CHILDREN, np.float32) + np.float32(1e-20)
 
     def lead(self, slot: int) -> int:
         """How many visits the most visited child is ahead of the second."""

@@ -336,7 +336,7 @@ def places() -> list[tuple[str, str, int, str]]:
     found = []
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(results())
-        for table, column in (("games", "rules"), ("events", "settings"), ("events", "plan"), ("players", "config")):
+        for table, column in (("games", "rules"), ("events", "settings"), ("events", "plan"), ("players", "player")):
             for row, text in connection.execute(f"SELECT rowid, {column} FROM {table} WHERE rowid < 3"):
                 found += [(table, column, row, path) for path in paths(json.loads(text))]
     return found
@@ -466,7 +466,7 @@ def check_heads(name: str, data: bytes) -> None:
                 assert policy.shape == (number, size * size + 1) and np.isfinite(policy).all()
                 assert win_rates.shape == (number,) and (np.isfinite(win_rates).all() or not evaluator.has_value)
                 if evaluator.has_ownership:
-                    assert evaluator.foresee_owners(positions).shape == (number, size * size)
+                    assert evaluator.ownership(positions).shape == (number, size * size)
 
         one_line(play)
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.contract.settings import describe, plain
-from arena.screen import style
+from arena.report import style
 
 # Listing the bots stays quick: neither pandas nor the compiler is imported for it.
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arena.go.collection import Statistics
     from arena.go.record import GameRecord
     from arena.match.standings import MatchTally
-    from arena.players.registry import Entry
+    from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
     from trainers.evaluation import Evaluation
@@ -155,16 +155,16 @@ def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: st
 
 
 def bots_table(
-    entries: Iterable[Entry],
+    entries: Iterable[Player],
     ratings: Mapping[str, Estimate],
     pool: Pool | None = None,
-    python_files: Iterable[Entry] = (),
+    python_files: Iterable[Player] = (),
 ) -> Sheet:
     """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
     by identity, from games of the ``pool``. Bots in ``python_files`` are listed without running these."""
     rows = []
     for entry in entries:
-        net = Path(dict(entry.settings).get("checkpoint", "")).name
+        net = Path(entry.settings.get("checkpoint", "")).name
         rating = ratings.get(entry.identity)
         rows.append((entry.name, _about(entry), net, "" if rating is None else str(rating)))
     rows += [(entry.name, f"the Python file {entry.kind.rpartition(':')[0]}", "", "") for entry in python_files]
@@ -174,21 +174,21 @@ def bots_table(
     return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
 
 
-def _about(entry: Entry) -> str:
+def _about(entry: Player) -> str:
     """One line: what the kind is, and what is set otherwise than it is by default."""
     usual = {field.name: field.default for field in entry.bot_kind.settings}
     changed = [
         f"{key}={_plain(value, key)}"
-        for key, value in entry.settings
+        for key, value in entry.settings.items()
         if key not in ("checkpoint", "precision") and value != usual.get(key)
     ]
     limits = [f"@{entry.limits}"] if str(entry.limits) else []
     return "; ".join(filter(None, (entry.bot_kind.summary, ", ".join([*changed, *limits]))))
 
 
-def settings_table(entry: Entry) -> Sheet:
+def settings_table(entry: Player) -> Sheet:
     """What each setting of a bot does, what it is and what it may be; then the limits that may stand behind any."""
-    values = dict(entry.settings)
+    values = entry.settings
     rows = []
     for field in entry.bot_kind.settings:
         unset = "(required)" if field.default_factory is MISSING else ""

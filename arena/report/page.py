@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from arena import files
+from arena.contract.settings import describe
 from arena.go.record import GameRecord
+from arena.players.player import Player
 from arena.ratings import Estimate
-from arena.results.event import Participant, Report
+from arena.report import style
+from arena.report.chart import points_of, range_of
+from arena.report.style import shorten
+from arena.report.tables import Sheet
+from arena.report.text import Section, sections, terms
+from arena.report.text import title as headline
+from arena.results.event import Report
 from arena.results.stored import Trained
-from arena.screen import style
-from arena.screen.chart import points_of, range_of
-from arena.screen.report import Section, sections, terms
-from arena.screen.report import title as headline
-from arena.screen.style import shorten
-from arena.screen.tables import Sheet
 
 # matplotlib is imported where it is used: loading it takes a second.
 if TYPE_CHECKING:
@@ -290,7 +292,7 @@ def _page(report: Report, drawings: Sequence[Drawing], games: Sequence[GameRecor
         yield '<p class="note">An arrow: the games do not bound the rating on that side.</p>'
     for section in found[1:]:
         yield from _section(section)
-    yield from _section(Section("Players", _players(report.participants)), "stacked")
+    yield from _section(Section("Players", _players(report.participants.values())), "stacked")
     yield "</main>"
     if games:
         yield from games_part(games, report.stored, report.id)
@@ -356,9 +358,15 @@ def _row(tag: str, sheet: Sheet, cells: Sequence[str]) -> str:
     return f"<tr>{''.join(written)}</tr>"
 
 
-def _players(participants: Sequence[Participant]) -> Sheet:
+def _players(participants: Iterable[Player]) -> Sheet:
     rows = [
-        (one.name, one.kind, ", ".join(f"{key}={value}" for key, value in one.settings), one.limits, one.net[:12])
+        (
+            one.name,
+            one.kind,
+            ", ".join(f"{key}={describe(key, value)}" for key, value in one.settings.items()),
+            str(one.limits),
+            one.net[:12],
+        )
         for one in participants
     ]
     return Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))

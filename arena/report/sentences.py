@@ -16,9 +16,9 @@ from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move
 from arena.people.counting import Count, Estimate
 from arena.people.kifu import Advice, Phase, Snapshot, Turn
 from arena.people.sitting import Refused, Sitting
-from arena.screen import style
-from arena.screen.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
-from arena.screen.style import some
+from arena.report import style
+from arena.report.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
+from arena.report.style import some
 
 SHOWN_CANDIDATES = 3
 SHOWN_MOVES = 6

@@ -17,13 +17,13 @@ from arena.go.moves import Colour
 from arena.match.standings import Forfeit, League, MatchTally, SequentialTest, Standings
 from arena.players.bot_file import Change
 from arena.ratings import Sprt, Verdict
+from arena.report import style
+from arena.report.style import some
+from arena.report.tables import Sheet, print_facts, print_title, square_sheet, standings_sheet
 from arena.results.event import EndingCount, Findings, Kind, Report
 from arena.results.gate import Evidence, Ruling
 from arena.results.planning import usual_games
 from arena.results.stored import Overview
-from arena.screen import style
-from arena.screen.style import some
-from arena.screen.tables import Sheet, print_facts, print_title, square_sheet, standings_sheet
 
 BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
@@ -144,8 +144,8 @@ def _limits(report: Report) -> Iterable[str]:
     common = report.settings.get("limits") or {}
     shared = ",".join(f"{key}={value:g}" for key, value in common.items() if value is not None)
     by_limits: dict[str, list[str]] = {}
-    for one in report.participants:
-        by_limits.setdefault(one.limits or shared or "none", []).append(one.name)
+    for one in report.participants.values():
+        by_limits.setdefault(str(one.limits) or shared or "none", []).append(one.name)
     for limits, names in by_limits.items():
         yield limits if len(by_limits) == 1 else f"{', '.join(names)}: {limits}"
 

@@ -27,8 +27,8 @@ from rich.text import Text
 
 from arena import UserError, files
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.screen import style
-from arena.screen.chart import Canvas, Scale
+from arena.report import style
+from arena.report.chart import Canvas, Scale
 
 if TYPE_CHECKING:
     from trainers import progress as training
@@ -330,7 +330,7 @@ class LookedAt:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from arena.go.game import Game, Rules
         from arena.go.moves import gtp_from_move
-        from arena.screen.board import Overlay, board_width, draw_board
+        from arena.report.board import Overlay, board_width, draw_board
 
         look = self.look
         if options.max_width < board_width(look.size):

@@ -16,8 +16,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from arena.ratings import Estimate
+from arena.report import style
 from arena.results.event import Moment
-from arena.screen import style
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,18 +10,18 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from arena.contract.code import Player
 from arena.contract.settings import describe
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import GameRecord
 from arena.match.crew import Progress
+from arena.players.player import Player
+from arena.report import style
+from arena.report.board import draw_board, stone_sign
+from arena.report.progress import show_bar
+from arena.report.style import some
+from arena.report.tables import print_facts
 from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
 from arena.results.replay import Comparison
-from arena.screen import style
-from arena.screen.board import draw_board, stone_sign
-from arena.screen.progress import show_bar
-from arena.screen.style import some
-from arena.screen.tables import print_facts
 
 
 def show_details(record: GameRecord, players: Mapping[str, Player], command: str, console: Console) -> None:
@@ -89,10 +88,9 @@ def _player(record: GameRecord, colour: Colour, players: Mapping[str, Player]) -
     player = players.get(identity)
     if player is None:
         return f"{name}; {used} used"
-    settings = json.loads(player.config)
-    settings.pop("checkpoint", None)
-    listed = ", ".join(f"{key}={describe(key, value)}" for key, value in settings.items() if value not in ("", None))
-    net = f", net {player.checkpoint[:8]}" if player.checkpoint else ""
+    settings = {key: value for key, value in player.settings.items() if key != "checkpoint" and value not in ("", None)}
+    listed = ", ".join(f"{key}={describe(key, value)}" for key, value in settings.items())
+    net = f", net {player.net[:8]}" if player.net else ""
     return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
 
 

@@ -1,0 +1,206 @@
+"""One player: what is registered, identified, stored with its games and sent to the worker that builds its bot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from arena import UserError
+from arena.contract.bot import Bot, BotKind, Limits
+from arena.contract.code import code_of, digest_of, load_kind, with_imported
+from arena.contract.settings import conceal, setting
+from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find
+
+ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
+"""Sources of players; a package's is followed by its name. Any other source is a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A name, a kind and its settings.
+
+    ``factory`` is where the kind is found, see ``load_kind``; ``net`` is the sha256 of its net, if any; ``limits`` are
+    its own, whatever event it plays in; ``code`` tells the bot's code from others, see ``code_of``; ``gpus`` is the
+    part of a GPU that it takes on a cluster.
+    """
+
+    name: str
+    kind: str = ""
+    factory: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    source: str = ""
+    net: str = ""
+    limits: Limits = field(default_factory=Limits)
+    code: str = ""
+    gpus: float = setting(0.0, low=0.0, high=1.0)
+
+    @property
+    def identity(self) -> str:
+        """What tells this player from all others: kind, settings, net, code, and the limits that it thinks within,
+        whatever its name; 12 hex digits."""
+        counted = [pair for pair in conceal(self.settings).items() if pair[0] != "checkpoint"]  # the net itself counts
+        player: list[Any] = [self.kind, counted, self.net]
+        thinking = replace(self.limits, lag=None, deadline=None)
+        if thinking != Limits():
+            player.append(str(thinking))
+        if self.code:
+            player.append({"code": self.code})
+        return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
+
+    @property
+    def stored(self) -> Player:
+        """This player as it is kept in files: a digest in place of what may be secret, and not where its code is."""
+        return replace(self, settings=conceal(self.settings), factory="")
+
+    @property
+    def where(self) -> str:
+        """Who has to act on an error: the file's table, or the name as it was typed."""
+        if self.source in ("", ARENA, COMMAND_LINE) or self.source.startswith(PACKAGE):
+            return self.name
+        return f"{self.source}: [bots.{re.split('[:@]', self.name)[0]}]"
+
+    # --- Its kind ---
+
+    @property
+    def bot_kind(self) -> BotKind:
+        return load_kind(self.factory)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether somebody at the terminal makes the moves."""
+        return self.bot_kind.interactive
+
+    @property
+    def missing(self) -> list[str]:
+        """The settings without which it can't play, as far as they aren't given."""
+        wanted = (one for one in self.bot_kind.settings if one.default_factory is MISSING)
+        return [one.name for one in wanted if one.name not in self.settings]
+
+    @property
+    def config(self) -> Any:
+        """The kind's typed configuration."""
+        return self.bot_kind.config(**self.settings)
+
+    def with_limits(self, limits: Limits) -> Player:
+        """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
+        them, and a person only minds a clock."""
+        if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
+            return self
+        return replace(self, name=f"{self.name}@{limits}", limits=limits)
+
+    # --- Its net ---
+
+    def with_net(self, folder: Path) -> Player:
+        """This player with the net of a checkpoint's folder. Raises CheckpointError when its kind can't play with
+        that."""
+        return replace(
+            self, settings={**self.settings, "checkpoint": str(folder.absolute())}, net=self.identify(folder)
+        )
+
+    def identify(self, folder: Path) -> str:
+        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind
+        plays with."""
+        checkpoint = Checkpoint.open(folder)
+        checkpoint.require(*self.bot_kind.heads)
+        return checkpoint.identity
+
+    def on(self, size: int) -> Player:
+        """This player with the net that it has on boards of this size, if that depends on the size."""
+        return self.with_net(find(AUTO, size=size)) if self.settings.get("checkpoint") == AUTO else self
+
+    def doubt_on(self, size: int) -> str:
+        """Why it may be weak on boards of this size: they are larger than those that its net learned from. Else
+        empty."""
+        player = self.on(size)
+        if not player.net or "policy" not in player.bot_kind.heads:
+            return ""
+        net = Checkpoint.open(player.settings["checkpoint"]).manifest
+        if size <= net.size:
+            return ""
+        return f"{self.name}: its net {net.name} learned on {net.size}x{net.size} and may be weak on {size}x{size}"
+
+    # --- Its bot ---
+
+    def checked(self, size: int) -> Player:
+        """This player, once it is sure that it can play on a board of this size, with what has been learnt of its code.
+        Raises the UserError that would stop it, which begins with the player's name or its table in arena.toml."""
+        kind, player = self.bot_kind, self.on(size)
+        if kind.check is None:
+            return player
+        try:
+            code = kind.check(player.config, size)
+        except UserError as error:
+            raise type(error)(f"{self.where}: {error}") from error
+        return replace(player, code=f"{self.code} {code}") if code else player
+
+    def build(self) -> Bot:
+        """The bot. Raises a UserError when it can't be had, or its net or code isn't that of this player any more: what
+        was loaded then is somebody else."""
+        self._require_same()
+        bot = self.bot_kind.build(self.config)
+        try:
+            self._require_same()  # it was the same before and after it was loaded
+        except UserError:
+            bot.close()
+            raise
+        return bot
+
+    def _require_same(self) -> None:
+        if self.net:
+            folder = self.settings["checkpoint"]
+            net = self.identify(find(folder))
+            if net != self.net:
+                raise UserError(
+                    f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); "
+                    "run the same command again to play the new one"
+                )
+        if self.code:
+            code = code_of(self.factory, self.config)
+            if not self.code.startswith(code):
+                raise UserError(
+                    f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); "
+                    "run the same command again to play the new one"
+                )
+
+    # --- On another machine ---
+
+    def files_to_ship(self) -> dict[str, list[Path]]:
+        """What another machine needs to build it, besides what is installed: the files of its net, and of a bot that is
+        one file that; by the names of the folders where ``moved`` looks for them, which tell what is in them."""
+        found = {}
+        if self.net:
+            checkpoint = Checkpoint.open(self.settings["checkpoint"])
+            found[self.net] = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
+        if self._file is not None:
+            found[self._code_folder] = with_imported(self._file)
+        return found
+
+    def packed(self) -> Player:
+        """This player as it travels: a bot that is one file is named by its place in the files that are shipped."""
+        if self._file is None:
+            return self
+        return replace(self, factory=f"{self._code_folder}/{self._file.name}:{self.factory.rpartition(':')[2]}")
+
+    def moved(self, place: Path) -> Player:
+        """A packed player, the same, with those of its files that were shipped to folders of ``place``."""
+        net, settings, factory = place / self.net, self.settings, self.factory
+        if self.net and net.is_dir():
+            settings = {**settings, "checkpoint": str(net)}
+        if self._file is not None:
+            factory = str(place / factory)
+        return replace(self, settings=settings, factory=factory)
+
+    @property
+    def _code_folder(self) -> str:
+        return f"code-{digest_of(with_imported(self._file) if self._file else [])}"
+
+    @property
+    def _file(self) -> Path | None:
+        """The bot, where it is one file."""
+        file, _, attribute = self.factory.rpartition(":")
+        return Path(file) if attribute and file.endswith(".py") else None

@@ -1,0 +1,1 @@
+"""What commands print and screens show: tables, boards, charts, progress, the HTML page."""
