@@ -9,8 +9,8 @@ from threading import Event
 import numpy as np
 import pytest
 from reference import ReferenceGame
-from test_gumbel import odd_net
 from small_nets import untrained
+from test_gumbel import odd_net
 
 from arena import ConfigError, IllegalMove
 from arena.go.game import Ending, Game, Rules
@@ -115,8 +115,7 @@ def test_the_referee_agrees_with_every_move_every_end_and_every_score(rules: Rul
     played = random_games(rules, 30)
     games = searched_games(rules.size, make_chunk(played, rules.size)).games
     for number, game in enumerate(played):
-        for referee, _ in replayed(game, rules):
-            pass
+        *_, (referee, _) = replayed(game, rules)
         owners = np.array([0, 1, -1])[referee.board.owners()]
         assert np.array_equal(games.owners[number], owners)
         won = (referee.outcome and referee.outcome.winner) or DRAWN
@@ -355,7 +354,8 @@ def gumbels() -> list[PlayedGame]:
 
 def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves(gumbels: list[PlayedGame]) -> None:
     for game in gumbels:
-        rules, found = Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT), dict(zip(game.plies, game.levels, strict=True))
+        rules = Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT)
+        found = dict(zip(game.plies, game.levels, strict=True))
         for ply, (referee, move) in enumerate(replayed(game, rules)):
             assert not (ply < PARAMS.first_pass and move == SIZE * SIZE)
             if ply in found:

@@ -102,9 +102,9 @@ class RecordRows(Rows):
 
 
 def measure(network: Net, batches: Iterable[SearchBatch]) -> dict[str, float]:
-    """How well a net predicts what a teacher found. Errors of the value are mean squares on a scale from -1 to 1: beside
-    the result, beside the teacher's win rate, and that of the teacher's beside the result. The floor of the policy loss
-    is the entropy of the shares; ``top1`` is of the teacher's most visited move."""
+    """How well a net predicts what a teacher found. Errors of the value are mean squares on a scale from -1 to 1: from
+    the result, from the teacher's win rate, and of the teacher's from the result. The floor of the policy loss is the
+    entropy of the shares; ``top1`` is of the teacher's most visited move."""
     sums = dict.fromkeys(("positions", "results", "rates", "both", "scored", "points"), 0.0)
     sums |= dict.fromkeys(("top1", "policy", "floor", "value", "teacher", "rate", "owned", "score"), 0.0)
     device = next(network.parameters()).device

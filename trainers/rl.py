@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, PlayedGame, PolicyGames, draw_seeds
 from trainers.settings import RL as Config
 from trainers.slots import RuleParams, all_sensible
-from trainers.train import Origin, Run, check_run, prepare, refuse_torchrun
+from trainers.train import Origin, Run, check_run, inherited_rules, prepare, refuse_torchrun
 
 if TYPE_CHECKING:
     from trainers.cluster import Stage
@@ -275,9 +276,10 @@ def train(
         return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
 
     opponent, first = first_net(), first_net()
-    run = Run(first_net(), config, results, dynamic=True)
+    network = first_net()
+    run = Run(network, config, results, dynamic=True)
     run.settings["start"] = start.identity
-    nets = (run.network, opponent, run.averaged, first)
+    nets = (network, opponent, run.averaged, first)
     learner_plays, opponent_plays, averaged_plays, first_plays = (
         TorchEvaluator(net, encoder, device, config.bf16) for net in nets
     )
@@ -332,7 +334,7 @@ def train(
                 rate_bot()
 
         if run.step_count % config.pool_every == 0:  # the first net; or a run stopped between saving and this
-            pool.add(run.step_count, run.network)
+            pool.add(run.step_count, network)
         if not run.is_over:
             rate_when_due()  # it may have been stopped between saving and this
         while not run.is_over and not run.stop_asked:
@@ -342,7 +344,7 @@ def train(
             seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
             openings = draw_openings(rules, config.games // 2, config.plies, seed)
             seeds = draw_seeds(config.games, seed)
-            play = Play((run.network, opponent), encoder.name, rules, config.temperature, seeds, openings)
+            play = Play((network, opponent), encoder.name, rules, config.temperature, seeds, openings)
             if cores is None:
                 learner_plays.refresh()
                 opponent_plays.refresh()
@@ -352,8 +354,9 @@ def train(
                 played = list(engine.play(lambda: play.begin(left)))  # noqa: B023  # it is used up at once
                 net_share = {"net_share": engine.pace.net_seconds / max(1e-9, engine.pace.seconds)}
             else:
-                sent = replace(play, nets=tuple(deepcopy(net).cpu() for net in play.nets))
-                played = list(cores.play(play_there, deque(range(config.games)), AT_ONCE_THERE, sent=lambda: sent))
+                play = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
+                numbers = deque(range(config.games))
+                played = list(cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda play: play, play)))
                 net_share = {}  # no node tells of its nets
             played.sort(key=lambda game: game.number)
             spent = time.monotonic() - begun
@@ -367,6 +370,7 @@ def train(
                 batch = encode_positions(games, encoder, places, np.zeros_like(places), config.num_workers)
                 with torch.no_grad():
                     value = run.forward(heads.to_tensors(batch, device)[0]).value
+                assert value is not None  # what ``check`` makes sure of
                 forecasts[places] = expected_result(value).cpu().numpy()
             gained = advantages(games, forecasts, config.gae_lambda)
             places = np.flatnonzero(np.concatenate([game.deciders for game in played]) == LEARNER)
@@ -381,6 +385,7 @@ def train(
                 batch = encode_positions(games, encoder, some, np.zeros_like(some), config.num_workers)
                 planes, targets = heads.to_tensors(batch, device)
                 part, outputs = moves.part(at, config.micro_batch_size, device), run.forward(planes)
+                assert outputs.policy is not None  # what ``check`` makes sure of
                 usual = heads.loss(outputs, targets)
                 others = usual.total(config) - usual.policy
                 of_policy, entropy = policy_loss(outputs.policy, part, config.temperature)
@@ -414,7 +419,7 @@ def train(
             if run.snapshot_is_due():
                 run.save_snapshot(origin())
             if run.step_count % config.pool_every == 0:
-                pool.add(run.step_count, run.network)
+                pool.add(run.step_count, network)
                 run.save()
                 pool.keep(run.step_count)
             run.save_when_due()

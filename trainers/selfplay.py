@@ -446,7 +446,7 @@ class Players:
                     self._changed.notify_all()
 
     def take(
-        self, rows: int, goes_on: Callable[[], bool] = lambda: True, seconds: float = math.inf
+        self, rows: float, goes_on: Callable[[], bool] = lambda: True, seconds: float = math.inf
     ) -> list[PlayedGame]:
         """Finished games that weren't taken yet, once they have ``rows`` rows, all have been played, some ``seconds``
         are over, or it no longer ``goes_on``. Raises what an engine raised."""

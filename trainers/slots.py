@@ -122,14 +122,15 @@ class SearchSlots(NamedTuple):
 
     @classmethod
     def empty(cls, slots: int, capacity: int, limit: int, moves: int) -> SearchSlots:
-        counts = [np.zeros(slots, np.int64) for _ in range(4)]
         return cls(
             Nodes.empty(slots, capacity),
             np.zeros(slots, ROOT),
             np.zeros((slots, CELLS), np.int32),
-            *counts[:2],
+            np.zeros(slots, np.int64),
+            np.zeros(slots, np.int64),
             np.zeros(slots),
-            *counts[2:],
+            np.zeros(slots, np.int64),
+            np.zeros(slots, np.int64),
             np.zeros((slots, limit), np.int64),
             np.zeros((slots, limit, moves), np.uint16),
             np.zeros((slots, limit), np.float32),

@@ -147,9 +147,7 @@ class Recipe:
         )
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
-        return SearchGames(
-            self.rules, net, params, params_of(config, PuctParams), slots, threads, groups, most
-        )
+        return SearchGames(self.rules, net, params, params_of(config, PuctParams), slots, threads, groups, most)
 
     def _play_bot(self, numbers: deque[int], slots: int, goes_on: Callable[[], bool]) -> Iterator[PlayedGame]:
         config = self.teacher.config

@@ -2,8 +2,8 @@
 
 After Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree search", Methods ("Value network:
 regression"). A game has three phases: U moves by a policy, U being uniform up to a limit; one random move; the rest by
-a second policy. Learned from is the position after the random move, with the result: one a game, because the others share
-their result with it, and a net would learn games by heart. It begins with a policy net, and the policy stays: the
+a second policy. Learned from is the position after the random move, with the result: one a game, because the others
+share their result with it, and a net would learn games by heart. It begins with a policy net, and the policy stays: the
 divergence from it is part of the loss.
 """
 
@@ -36,7 +36,7 @@ from trainers import data, dataset, losses
 from trainers.baselines import Positions, ScoreProbe
 from trainers.data import NO_RESULT, UNKNOWN, Games, OneEach, Split, SplitRule, parts_of
 from trainers.lent import Lent, connected
-from trainers.losses import Losses, Targets, to_tensors
+from trainers.losses import Losses, Target, to_tensors
 from trainers.progress import Made, Progress
 from trainers.replay import Replay, play_missing
 from trainers.selfplay import RANDOM, NewGame, PlayedGame, PlayGames, PolicyGames, draw_seeds
@@ -187,7 +187,8 @@ def read_records(config: Config, results: Path, inherited: Sequence[SplitRule]) 
     """The games of records whose result is known, apart as ``dataset.read_split`` does it."""
     split = dataset.read_split(config, results / "cache", inherited)
     parts = (part.select(part.winners != UNKNOWN) for part in (split.train, split.validation, split.test))
-    split = replace(split, **dict(zip(("train", "validation", "test"), parts, strict=True)))
+    train, validation, test = parts
+    split = Split(train, validation, test, split.rules, split.source)
     if not len(split.train):
         raise ConfigError("no game of the records has a known result; give records with results")
     return split
@@ -196,7 +197,7 @@ def read_records(config: Config, results: Path, inherited: Sequence[SplitRule]) 
 # --- The loss ---
 
 
-def loss(outputs: Answer, targets: Targets, before: Tensor | None, squared: bool) -> Losses:
+def loss(outputs: Answer, targets: Target, before: Tensor | None, squared: bool) -> Losses:
     """How far a net's outputs are from what they should be; rows without a result, or a score, don't count for it.
 
     Of the value it is the cross entropy of win, draw and loss, or the squared error of the expected result. Of the
@@ -235,7 +236,9 @@ def guesses(network: Net, positions: Positions, encoder: Encoder) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def errors(name: str, guess: Mapping[str, np.ndarray | float], positions: Positions) -> dict[str, float]:
+def errors(
+    name: str, guess: Mapping[str, np.ndarray | float] | Mapping[str, np.ndarray], positions: Positions
+) -> dict[str, float]:
     """Mean squared errors of each guess on the scale from -1 to 1: of all positions, of those before move ``EARLY`` and
     of the later ones. A phase without positions has none."""
     early = positions.plies < EARLY
@@ -269,7 +272,7 @@ class Measuring:
         found: dict[str, float] = {}
         for source, positions in self._positions(part, count):
             floor, probe = self._fitted[source]
-            rivals = {
+            rivals: dict[str, np.ndarray | float] = {
                 "mse": guesses(network, positions, self._encoder),
                 "floor": floor,
                 "probe": probe(positions.scores()),
@@ -293,8 +296,8 @@ class Measuring:
             if config.playouts:
                 some = Positions(positions.games, positions.places[: config.playout_positions])
                 own = guesses(network, some, self._encoder)
-                rivals = {"playouts": some.by_playouts(config.playouts), "beside_playouts": own}
-                found |= {f"{name}_playout_positions": float(len(some)), **errors(name, rivals, some)}
+                beside = {"playouts": some.by_playouts(config.playouts), "beside_playouts": own}
+                found |= {f"{name}_playout_positions": float(len(some)), **errors(name, beside, some)}
         return found
 
 
@@ -351,10 +354,15 @@ def train(
 
         with run.batches(rows, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
-                with torch.no_grad():
-                    policy = None if before is None else run.evaluate(before, planes).policy
+                with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
+                    policy = None if before is None else before(planes).policy.to(torch.float32)
                 parts = loss(run.forward(planes), targets, policy, config.loss == "mse")
-                total = parts.total(config) + (config.policy_weight - 1) * parts.policy
+                total = (
+                    parts.value
+                    + config.policy_weight * parts.policy
+                    + config.ownership_weight * parts.ownership
+                    + config.score_weight * parts.score
+                )
                 on_progress(run.step(total, config.batch_size, parts.figures()))
                 run.validate_when_due(config.validate_every, validation)
                 run.snapshot_when_due(origin)

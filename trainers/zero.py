@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -121,7 +121,7 @@ class Recipe:
         if random.random() < config.policy_init_prob:
             drawn = int(random.integers(config.policy_init_moves + 1))
         if earlier and random.random() < config.fork_game_prob:
-            moves = earlier[random.integers(len(earlier))]
+            moves = earlier[int(random.integers(len(earlier)))]
             moves = moves[: random.integers(1 + len(moves) // 2)].tolist()
             opening = tuple(moves[: (*moves, pass_move(self.size)).index(pass_move(self.size))])
             drawn = len(opening) + 1
@@ -320,7 +320,7 @@ def train(
                         due = int(config.replay_ratio * total("rows")) - run.rows
                         steps = min(due, int(2 * config.replay_ratio * config.round_rows)) // config.batch_size
                     for _ in range(steps):
-                        if run.stop_asked or run.done >= 1:
+                        if run.stop_asked:
                             break
                         seed = [config.seed, run.step_count]
                         batch = replay.batch(seed, config.batch_size, encoder, config.num_workers)
@@ -363,7 +363,9 @@ def train(
                         left.append(max(0, config.max_games - run.games) / figures["games_per_second"] / 60)
                     figures |= {"step": run.step_count, "rows": total("rows"), "minutes_left": min(left)}
                     figures |= {"loss": progress.loss, "right": progress.right}
-                    known = {item.name: figures[item.name] for item in fields(Round) if item.name in figures}
+                    known: dict[str, Any] = {
+                        item.name: figures[item.name] for item in fields(Round) if item.name in figures
+                    }
                     look = searches[0].look() if searches else None
                     on_progress(Round(**known, ratings=tuple(ratings), look=look))
             replay.add(players.rest())
@@ -375,8 +377,8 @@ def train(
                 matches.result()
             if opponents:
                 rate(run.save_snapshot(origin(), calibrates=True), run.step_count)
-            known = {rating.against: rating.share for rating in ratings if rating.iteration == run.step_count}
-            metrics |= {f"share_against_{name}": share for name, share in known.items()}
+            shares = {rating.against: rating.share for rating in ratings if rating.iteration == run.step_count}
+            metrics |= {f"share_against_{name}": share for name, share in shares.items()}
             forget_snapshots(run.saved)
         return run.save_checkpoint(origin(), metrics)
 
