@@ -16,9 +16,10 @@ import numpy as np
 from arena import ConfigError, StoreError, files
 from arena.contract.bot import Bot, Decision, Limits
 from arena.go.collection import Refusal, read_path
+from arena.go.coords import SYMMETRIES
 from arena.go.game import Game, Rules
-from arena.go.moves import SYMMETRIES
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.go.sgf import move_notes, write_sgf
 from arena.match.openings import position_of
 from arena.players.player import Player
 from arena.players.registry import Registry
@@ -144,7 +145,7 @@ def _line(making: Making, game: Game, decision: Decision) -> str:
         opening=len(game.moves),
         facts=(*[UNKNOWN] * (len(game.moves) - 1), last),
     )
-    return f"{record.to_sgf(record.notes)}\n"
+    return f"{write_sgf(record, move_notes(record))}\n"
 
 
 def main(words: list[str]) -> int:

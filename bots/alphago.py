@@ -183,7 +183,7 @@ class AlphaGo(Bot):
     def _search(self, slots: np.ndarray, size: int, limits: Limits) -> None:
         import numpy as np
 
-        from arena.go.moves import symmetry_table
+        from arena.go.coords import symmetry_table
 
         config, trees, net = self._config, self._trees, self._net(size)
         per_game = config.virtual_loss_batch or (1 if limits.seconds is None else max(1, BATCH // len(slots)))

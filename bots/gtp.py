@@ -30,8 +30,8 @@ from arena.contract.settings import describe
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np
 
+    from arena.go.coords import Colour, Move
     from arena.go.game import Game, Rules
-    from arena.go.moves import Colour, Move
 
 GRACE = 1.0  # seconds that an engine gets to end by itself
 STARTS = 3  # of an engine that is ended from outside meanwhile
@@ -104,7 +104,7 @@ class Report:
 
 def _candidate(facts: Mapping[str, str], play: str, size: int, scale: float) -> Candidate:
     """Raises KeyError or ValueError where something is missing or isn't a number in its range."""
-    from arena.go.moves import move_from_gtp
+    from arena.go.coords import move_from_gtp
 
     move, win_rate = move_from_gtp(facts["move"], size), float(facts["winrate"]) / scale
     prior, score = float(facts["prior"]) / scale if "prior" in facts else None, facts.get("scoreLead")
@@ -455,7 +455,7 @@ class GtpBot(Bot):
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Play to the engine what it hasn't seen of the game."""
-        from arena.go.moves import gtp_from_move
+        from arena.go.coords import gtp_from_move
 
         colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
         for move in game.moves[len(self._moves) :]:
@@ -464,7 +464,7 @@ class GtpBot(Bot):
             colour = colour.opponent
 
     def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
-        from arena.go.moves import move_from_gtp
+        from arena.go.coords import move_from_gtp
 
         colour = game.to_play
         self._set_limits(engine, limits, deadline)
@@ -508,7 +508,7 @@ class GtpBot(Bot):
 
     def _begin(self, engine: Engine, game: Game, deadline: float) -> None:
         """Set the engine up for a game before its first move."""
-        from arena.go.moves import BLACK, WHITE, gtp_from_move
+        from arena.go.coords import BLACK, WHITE, gtp_from_move
 
         rules = game.rules
         try:

@@ -94,7 +94,7 @@ class Policy(Bot):
         """
         import numpy as np
 
-        from arena.go.moves import SYMMETRIES, symmetry_table
+        from arena.go.coords import SYMMETRIES, symmetry_table
         from arena.go.planes import encode_games
 
         if not self._ensemble:

@@ -21,8 +21,8 @@ from bots.nets.checkpoint import find
 if TYPE_CHECKING:
     import numpy as np
 
+    from arena.go.coords import Move
     from arena.go.game import Game
-    from arena.go.moves import Move
     from bots.search.rollouts import Weights
 
 CHUNK = 256

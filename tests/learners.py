@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
+from arena.go.coords import pass_move
 from arena.go.game import Game
-from arena.go.moves import pass_move
 from bots.nets import checkpoint
 from bots.nets.checkpoint import Checkpoint
 from bots.random import Config as NoSettings

@@ -12,8 +12,8 @@ import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 
+from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import GameRecord
 from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Pairing, Terms, Tournament

@@ -18,8 +18,8 @@ import numpy as np
 
 from arena import BotFault, BotTimeout, UserError
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
+from arena.go.coords import BLACK, pass_move
 from arena.go.game import Game
-from arena.go.moves import BLACK, pass_move
 from arena.players.player import Player
 from arena.ratings import expected_score
 from bots.random import Config as NoSettings

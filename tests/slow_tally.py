@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending
-from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
 from arena.match.standings import MatchTally
 from arena.ratings import PairCounts, Result, Sprt, SprtState, WinDrawLoss

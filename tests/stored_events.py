@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome
-from arena.go.moves import BLACK, WHITE
 from arena.go.record import GameRecord
 from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Pairing, Tournament, event_to_json

@@ -10,8 +10,8 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK, WHITE, Colour
 from arena.go.game import Ending, Rules
-from arena.go.moves import BLACK, WHITE, Colour
 from arena.go.record import GameRecord
 from arena.match.game_loop import GameLoop
 from arena.match.runner import play_event

@@ -6,9 +6,9 @@ import pytest
 from reference import ReferenceBoard
 
 from arena.go.board import Board
+from arena.go.coords import Colour, pass_move
 from arena.go.game import Game, Rules
 from arena.go.kernels import CELLS, point_of, random_move
-from arena.go.moves import Colour, pass_move
 from bots.search.alive import SAFE, TAKEN, mark_alive
 
 Point = tuple[int, int]

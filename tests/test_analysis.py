@@ -14,9 +14,10 @@ from sgfmill.sgf import Sgf_game
 
 from arena import BotFault
 from arena.contract.bot import Bot, Candidate, Decision, Limits, RawNN
+from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move
 from arena.go.game import Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move
-from arena.go.record import GameRecord, read_sgf
+from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf, write_sgf
 from arena.players.registry import Registry
 from arena.report.game import AnalysisSheet
 from arena.results.analysis import (
@@ -199,7 +200,7 @@ def test_a_net_without_search_says_what_it_would_play() -> None:
 def test_the_sgf_has_what_was_found_where_it_was_found_and_is_the_same_game() -> None:
     record = game_of("C3 D3 B3", black="x]\\", reason="it was late", id="g/1")
     found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2], owned=0.0)))
-    text = record.to_sgf(notes(record, found, "a bot]"))
+    text = write_sgf(record, notes(record, found, "a bot]"))
     assert read_sgf(text) == record
     begins = [number for number, sign in enumerate(text) if sign == ";" and text[number + 1].isupper()]
     root, first, second, third = (text[begin:end] for begin, end in zip(begins, [*begins[1:], None], strict=True))
@@ -215,7 +216,7 @@ def test_what_the_bot_would_have_played_instead_of_a_mistake_is_a_variation() ->
     found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2, 0.8])))
     lines = variations(record, found)
     assert set(lines) == {move.number for move in judge(record, found) if move.is_mistake} and len(lines) > 1
-    text = record.to_sgf(notes(record, found, "a bot"), lines)
+    text = write_sgf(record, notes(record, found, "a bot"), lines)
     assert read_sgf(text) == record
     node, number = Sgf_game.from_string(text).get_root(), 0
     while len(node):
@@ -224,7 +225,7 @@ def test_what_the_bot_would_have_played_instead_of_a_mistake_is_a_variation() ->
         for other in node[1:]:  # beside the move that was played
             while other is not None:
                 colour, point = other.get_raw_move()
-                told.append((colour, move_from_sgf(point.decode(), record.rules.size)))
+                told.append((colour, moves_by_sgf(record.rules.size)[point]))
                 other = other[0] if len(other) else None
         colours = "bw" if number % 2 else "wb"
         assert told == [(colours[at % 2], move) for at, move in enumerate(lines.get(number, ()))]
@@ -318,7 +319,7 @@ def test_ctrl_c_leaves_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Policy, "choose_all", stopping)
     record = game_of("C3 D3 B3 D4 B4 C4 B2 C2 E5 E1")
-    (tmp_path / "g.sgf").write_text(record.to_sgf())
+    (tmp_path / "g.sgf").write_text(write_sgf(record))
     done = arena("analyze", "g.sgf", "--bot", "sl", "--csv", "a.csv", folder=tmp_path)
     assert done.returncode == 130 and "Stopped after 8 of 11 positions" in done.stderr
     assert (tmp_path / "a.csv").read_text().count("\n") == 8

@@ -8,8 +8,8 @@ import pytest
 
 from arena import CheckpointError
 from arena.contract.bot import Bot, BotKind, Decision, Limits
+from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Game
-from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.players.registry import Registry
 from arena.results.store import Store
 from benchmarks.__main__ import main

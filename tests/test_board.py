@@ -8,7 +8,7 @@ from played import lines_of
 from rich.console import Group
 
 from arena.go.board import Board
-from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.report.board import (
     DARK,
     Overlay,

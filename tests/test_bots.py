@@ -11,8 +11,8 @@ import pytest
 
 from arena import CheckpointError
 from arena.contract.bot import Bot, Decision, Limits
+from arena.go.coords import move_from_gtp, pass_move, symmetry_table
 from arena.go.game import BLACK, WHITE, Game, Rules
-from arena.go.moves import move_from_gtp, pass_move, symmetry_table
 from arena.players.registry import Registry
 
 SPECS = [

@@ -12,13 +12,14 @@ from test_training import SIZE, random_game
 from arena import CheckpointError, ConfigError
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
+from arena.go.sgf import write_sgf
 from bots.nets.catalogue import load_network, named_network, network_from, parameters, usual_encoder
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import UNTRAINED_PASS
 from trainers import data, ownership, sl
 from trainers.export import describe, export
-from trainers.loop import Target
+from trainers.losses import Target
 
 
 def test_the_nets_are_as_large_as_they_were_described() -> None:
@@ -95,7 +96,7 @@ def test_the_ownership_loss_knows_only_scored_rows() -> None:
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "random.sgfs"
     games = (random_game(seed, f"20{17 + seed % 2}-05-{1 + seed:02}") for seed in range(24))
-    path.write_text("".join(f"{game.to_sgf()}\n" for game in games))
+    path.write_text("".join(f"{write_sgf(game)}\n" for game in games))
     return path
 
 

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from arena.cli import app
 from arena.files import cell
+from arena.go.coords import WHITE, gtp_from_move
 from arena.go.game import Ending, Outcome
-from arena.go.moves import WHITE, gtp_from_move
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import find

@@ -18,10 +18,11 @@ from played import match_of, record_of
 from test_dead import record_of as ended
 
 from arena import ConfigError, RecordError
+from arena.go.coords import WHITE, symmetry_table
 from arena.go.game import Ending
-from arena.go.moves import WHITE, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
 from trainers import data
 from trainers.data import SplitRule
 from trainers.dataset import PARTS, Dataset, Sieve, build, parse, rank_of, rating_of
@@ -48,7 +49,7 @@ def records() -> list[GameRecord]:
 
 
 def write(path: Path, records: list[GameRecord], *more: str) -> Path:
-    path.write_text("".join(f"{text}\n" for text in (*(record.to_sgf() for record in records), *more)))
+    path.write_text("".join(f"{text}\n" for text in (*(write_sgf(record) for record in records), *more)))
     return path
 
 
@@ -120,13 +121,13 @@ def test_archives_and_processes_do_not_change_what_comes_out(records: list[GameR
 )
 def test_what_the_sieve_refuses_is_counted_by_reason(sieve: Sieve, change: dict, reason: str) -> None:
     record = played(2, **change)
-    parsed = parse(sieve, [(0, ("here", 1, record.to_sgf().encode()))])
+    parsed = parse(sieve, [(0, ("here", 1, write_sgf(record).encode()))])
     assert len(parsed.games) == 0 and dict(parsed.rejects) == {reason: 1}
 
 
 def test_what_the_sieve_lets_through_is_kept() -> None:
     sieve = Sieve(SIZE, ("cgos",), (7.0, 6.5), 2300, "", "scored", 10, 40)
-    parsed = parse(sieve, [(0, ("here", 1, played(5).to_sgf().encode()))])
+    parsed = parse(sieve, [(0, ("here", 1, write_sgf(played(5)).encode()))])
     assert len(parsed.games) == 1 and not parsed.rejects and parsed.ratings.tolist() == [[2500, 2350]]
     resigned = record_of(match_of(size=SIZE), 0, "alphago", Ending.RESIGN)
     assert sieve.refusal(replace(resigned, black_rank="2500", white_rank="2500")) == "not scored"
@@ -238,7 +239,7 @@ def test_the_command_builds_and_tells(records: list[GameRecord], tmp_path: Path)
 
 
 def test_ctrl_c_leaves_nothing_half(records: list[GameRecord], tmp_path: Path) -> None:
-    text = "".join(f"{record.to_sgf()}\n" for record in records)
+    text = "".join(f"{write_sgf(record)}\n" for record in records)
     (tmp_path / "slow.sgfs.gz").write_bytes(gzip.compress(text.encode() * 3000, 1))  # minutes of reading
     (tmp_path / "sets").mkdir()
     words = ("slow.sgfs.gz", "--size", str(SIZE), "--out", "sets/set", "--processes", "1")

@@ -12,9 +12,9 @@ from test_alive import groups as connected_groups
 
 from arena.contract.code import find_program
 from arena.go.board import Board
+from arena.go.coords import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD, random_move
-from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.record import GameRecord
 from bots.gtp import Config, GtpBot
 from bots.nets.checkpoint import SHIPPED

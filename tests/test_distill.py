@@ -27,9 +27,10 @@ from torch.nn import functional
 
 from arena import CheckpointError, RecordError
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, Colour, apply_symmetry
 from arena.go.planes import find_encoder
+from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
@@ -37,7 +38,7 @@ from bots.nets.network import Answer
 from trainers import data, distill, slots, teachers, teaching
 from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
 from trainers.distill import TaughtTarget
-from trainers.loop import Target
+from trainers.losses import Target
 from trainers.progress import Made, Progress
 from trainers.settings import METRICS_FILE
 from trainers.settings import Distill as Config
@@ -465,7 +466,7 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
 ) -> None:
     archive = tmp_path / "random.sgfs"
     records = random_games(Rules.preset("cgos", SIZE), 20).records([("one", "other")] * 20)
-    archive.write_text("".join(f"{record.to_sgf()}\n" for record in records))
+    archive.write_text("".join(f"{write_sgf(record)}\n" for record in records))
     config = replace(tiny, data=(str(archive),), test_from="", name="whole")
     whole = Checkpoint.open(distill.train(config, results, Registry()))
     assert whole.manifest.metrics.keys() >= {"records_validation_top1", "test_top1", "start_test_top1"}

@@ -7,9 +7,9 @@ from test_game import position
 from test_planes import random_game
 
 from arena.go.board import Board
+from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.go.ladders import DEPTH, EFFORT
-from arena.go.moves import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp
 from arena.go.planes import encode_game, find_encoder
 
 Point = tuple[int, int]

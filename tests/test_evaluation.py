@@ -10,14 +10,15 @@ from torch.nn import functional
 from typer.testing import CliRunner
 
 from arena.cli import app
+from arena.go.coords import BLACK
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
 from trainers import data
-from trainers.evaluation import PLIES, calibration_error, evaluate, nearest_stones, phases
 from trainers.export import describe, export
+from trainers.metrics import PLIES, calibration_error, evaluate, nearest_stones, phases
 
 ENCODER = find_encoder("arena-17")
 
@@ -135,7 +136,7 @@ def folder(network: Network, games: data.Games, tmp_path_factory: pytest.TempPat
 
 def test_the_command_shows_tables(folder: Path, records: list[GameRecord], tmp_path: Path) -> None:
     archive = tmp_path / "games.sgfs"
-    archive.write_text("".join(f"{record.to_sgf()}\n" for record in records))
+    archive.write_text("".join(f"{write_sgf(record)}\n" for record in records))
     told = ["eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
     shown = CliRunner().invoke(app, told, catch_exceptions=False)
     assert shown.exit_code == 0
@@ -152,12 +153,12 @@ def test_the_command_says_on_what_its_figures_rest(folder: Path, records: list[G
 
     resigned = [replace(record, outcome=Outcome(BLACK, Ending.RESIGN)) for record in records[:3]]
     archive = tmp_path / "games.sgfs"
-    archive.write_text("".join(f"{record.to_sgf()}\n" for record in [*resigned, *records[3:]]))
+    archive.write_text("".join(f"{write_sgf(record)}\n" for record in [*resigned, *records[3:]]))
     told = ["eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
     shown = " ".join(CliRunner().invoke(app, told, catch_exceptions=False).stdout.split())
     assert "8 of 8 games have a winner" in shown and "Margin and ownership rest on 5 of 8 games" in shown
     assert "even game" in shown and "differs from the net's own" not in shown
-    archive.write_text("".join(f"{replace(r, rules=replace(r.rules, komi=5.5)).to_sgf()}\n" for r in resigned))
+    archive.write_text("".join(f"{write_sgf(replace(r, rules=replace(r.rules, komi=5.5)))}\n" for r in resigned))
     shown = " ".join(CliRunner().invoke(app, [*told, "--dead-stones"], catch_exceptions=False).stdout.split())
     assert "half of the games have komi 5.5 or more, and the net learned with 7" in shown
 

@@ -22,8 +22,8 @@ from stored_events import DATE, earlier_wins, finished, games_of, player, store_
 
 from arena import StoreError
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Terms, Tournament
 from arena.match.standings import MatchTally

@@ -11,6 +11,7 @@ from played import SIZES, console_of, entry, match_of, output_of, record_of
 from arena import StoreError
 from arena.go.game import Ending
 from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
 from arena.match.schedule import Match, Terms
 from arena.players.player import Player
 from arena.report.game import show_details
@@ -53,7 +54,7 @@ def test_the_details_tell_who_why_where_and_how_to_see_it_again(width: int, heig
     assert REASON in shown and f"arena show {record.id} --replay" in shown
     assert "temperature=0.5" in shown and "net 4b86c7a8" in shown
     assert "RuntimeError: no idea\n" in shown and "\x07" not in shown
-    assert record.to_sgf() in shown
+    assert write_sgf(record) in shown
 
 
 def test_a_game_without_a_fault_says_so() -> None:

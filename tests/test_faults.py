@@ -155,7 +155,7 @@ def export(folder: Path, told: Told) -> None:
 
 
 def check_export(folder: Path, told: set[str], before: set[str]) -> str:
-    from arena.go.record import read_sgf
+    from arena.go.sgf import read_sgf
 
     found = [path for path in folder.rglob("*.sgf") if not path.name.startswith(".")]
     for path in found:

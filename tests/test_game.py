@@ -11,8 +11,8 @@ from sgfmill import boards as sgfmill_boards
 
 from arena import ConfigError, IllegalMove
 from arena.go.board import Board
+from arena.go.coords import BLACK, WHITE, Colour, Move, move_from_gtp, pass_move
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, Scoring, handicap_points
-from arena.go.moves import BLACK, WHITE, Colour, Move, move_from_gtp, pass_move
 
 
 def position(diagram: str, rules: str = "cgos", to_play: Colour = BLACK, **options: Any) -> Game:
@@ -59,7 +59,7 @@ def whole_state(game: Game) -> tuple[object, ...]:
         tuple(game.moves),
         game.outcome,
         game.hashes.tobytes(),
-        [game.prisoners(colour) for colour in Colour],
+        [game.captured_stones(colour) for colour in Colour],
         game.legal_moves().tobytes(),
         game.margin(),
         game.move_seed(),
@@ -87,7 +87,7 @@ def test_a_ko_is_not_retaken_at_once_but_after_another_move(rules: str) -> None:
     play(game, "E1 A1")
     assert game.board.ko_point is None
     play(game, "B4")
-    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (1, 1)
+    assert (game.captured_stones(BLACK), game.captured_stones(WHITE)) == (1, 1)
     assert refusal(game, "C4") == "C4 retakes the ko at once"
 
 
@@ -109,7 +109,7 @@ def test_sending_two_returning_one_is_refused_under_superko_and_goes_round_under
     for _ in range(3):
         play(game, "A5 C5 B5 pass")
         assert_board(game, SENDING_TWO)
-    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (3, 6)
+    assert (game.captured_stones(BLACK), game.captured_stones(WHITE)) == (3, 6)
 
 
 TRIPLE_KO = """
@@ -137,7 +137,7 @@ SUICIDE_OF_TWO = """
 def test_suicide_of_several_stones_makes_them_prisoners_under_tromp_taylor_rules() -> None:
     game = play(position(SUICIDE_OF_TWO, "tromp-taylor"), "B5")
     assert_board(game, "..O../OO.../...../...../.....")
-    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (2, 0)
+    assert (game.captured_stones(BLACK), game.captured_stones(WHITE)) == (2, 0)
     assert game.board.ko_point is None
     assert game.to_play is WHITE
 
@@ -285,7 +285,7 @@ def test_white_begins_a_handicap_game() -> None:
     play(game, "E5")
     assert game.to_play is BLACK
     assert game.board.count(BLACK) == 3
-    assert game.prisoners(BLACK) == 0
+    assert game.captured_stones(BLACK) == 0
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_random_games_keep_their_books(game: Game, choices: list[int]) -> None:
         if game.rules.superko and move != pass_move(size):
             assert game.board.hash not in game.hashes[:-1]
         for side in Colour:
-            assert game.prisoners(side) + game.board.count(side) == placed[side]
+            assert game.captured_stones(side) + game.board.count(side) == placed[side]
             assert game.board.count(side) == (game.board.stones == side).sum()
         if game.is_over:
             assert game.is_passed_out
@@ -486,7 +486,9 @@ def test_random_games_keep_their_books(game: Game, choices: list[int]) -> None:
     if game.rules.scoring is Scoring.AREA:
         assert game.margin() == twin.area_margin() - komi
     else:
-        assert game.margin() == twin.territory_margin() + game.prisoners(WHITE) - game.prisoners(BLACK) - komi
+        assert (
+            game.margin() == twin.territory_margin() + game.captured_stones(WHITE) - game.captured_stones(BLACK) - komi
+        )
     assert game.outcome is None or game.outcome == Outcome.scored(game.margin())
 
 

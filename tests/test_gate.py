@@ -14,8 +14,8 @@ from learners import STRONG, WEAK, install, learn
 from stored_events import finished, player
 
 from arena import ConfigError
+from arena.go.coords import apply_symmetry
 from arena.go.game import Rules
-from arena.go.moves import apply_symmetry
 from arena.go.record import GameRecord
 from arena.match.schedule import Gate, Match, Terms, event_from_json, event_to_json
 from arena.players.bot_file import set_bot

@@ -18,6 +18,7 @@ from pretended import KIND, counted, install
 from test_training import SIZE, random_game
 from small_nets import untrained
 
+from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
@@ -54,7 +55,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with game records and a net."""
     folder = tmp_path_factory.mktemp("given")
     untrained(folder / "net", 1)
-    games = [random_game(seed, "2017-05-01").to_sgf() for seed in range(20)]
+    games = [write_sgf(random_game(seed, "2017-05-01")) for seed in range(20)]
     (folder / "random.sgfs").write_text("\n".join(games))
     return folder
 

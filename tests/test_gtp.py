@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.code import find_program
+from arena.go.coords import BLACK, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, Colour, gtp_from_move, move_from_gtp
 from arena.gtp.server import Server, serve
 from arena.players.registry import Registry
 from bots.gtp import katago_rules

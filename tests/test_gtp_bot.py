@@ -22,8 +22,8 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
 from arena.contract.clock import Clock
 from arena.contract.code import find_program
+from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Rules
-from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import GameRecord
 from arena.match.game_loop import DEATHS, GameLoop, Turn
 from arena.match.schedule import Pairing

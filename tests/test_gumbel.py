@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.jit import kernel
-from arena.go.moves import symmetry_table
 from arena.go.planes import ENCODERS, encode_game
 from bots.alphago import Config
 from bots.search import gumbel, puct, tree

@@ -52,7 +52,7 @@ def compare(game: Game, twin: ReferenceGame, deep: bool) -> None:
     stones = [[twin.board.stones.get((row, column), 0) for column in range(size)] for row in range(size)]
     assert game.board.stones.tolist() == stones
     assert game.board.ko_point == (None if twin.board.ko is None else twin.board.ko[0] * size + twin.board.ko[1])
-    assert game.prisoners(1) == twin.captured[1] and game.prisoners(2) == twin.captured[2]
+    assert game.captured_stones(1) == twin.captured[1] and game.captured_stones(2) == twin.captured[2]
     if deep:
         rebuilt = Board(size)
         for (row, column), colour in twin.board.stones.items():

@@ -16,8 +16,8 @@ from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.go.record import GameRecord, GameSummary
 from arena.match.ladder import Ladder, next_meetings, widest_gap
 from arena.match.runner import play_event

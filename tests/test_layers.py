@@ -60,7 +60,7 @@ HOMES = {
     "msgspec": ("arena/", "bots/", "trainers/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
-    "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
+    "sgfmill": ("arena/go/sgf.py",),
     "starlette": ("arena/screen/site.py",),
     "tensorboard": ("trainers/",),
     "tomlkit": ("arena/players/bot_file.py",),

@@ -20,8 +20,8 @@ from played import match_of, record_of
 
 from arena.cli import app, complete, manual
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.store import Event, Store

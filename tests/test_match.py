@@ -12,10 +12,10 @@ from arena import BotTimeout
 from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.clock import TimeLeft
 from arena.go.board import Board
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
-from arena.go.remarks import read_remarks
+from arena.go.sgf import move_notes, read_remarks, write_sgf
 from arena.match.game_loop import GameLoop, Turn, lost_record
 from arena.match.schedule import Pairing
 from arena.players.registry import Registry
@@ -380,8 +380,10 @@ def test_a_record_keeps_what_the_bots_reported_of_each_move_and_nothing_where_th
         assert record.facts[:2] == (UNKNOWN, UNKNOWN)
         assert [fact.win_rate for fact in record.facts[2:6]] == [0.5, None, 0.99, None]
         assert all(fact.seconds is not None for fact in record.facts[2:])
-        assert record.notes[5]["SBKV"] == ["99.00"] and record.notes[5]["C"][0].startswith("Black wins 99.0%")
-        assert read_remarks(record.to_sgf(record.notes), record)[5].win_rate == 0.99
+        assert move_notes(record)[5]["SBKV"] == ["99.00"] and move_notes(record)[5]["C"][0].startswith(
+            "Black wins 99.0%"
+        )
+        assert read_remarks(write_sgf(record, move_notes(record)), record)[5].win_rate == 0.99
 
 
 def test_a_game_is_the_same_whatever_is_played_beside_it() -> None:

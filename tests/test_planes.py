@@ -8,8 +8,8 @@ from reference import ReferenceBoard
 from test_game import KO, play, position
 
 from arena import CheckpointError
+from arena.go.coords import BLACK, apply_symmetry, moves_by_sgf, pass_move
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, apply_symmetry, move_from_sgf, pass_move
 from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
 
 ENCODER = find_encoder("arena-17")
@@ -162,11 +162,11 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
     digest = hashlib.sha256()
     kos = 0
     for number, move in enumerate(FROZEN_GAME.split()):
-        game.play(move_from_sgf(move, 9))
+        game.play(moves_by_sgf(9)[move.encode()])
         kos += game.board.ko_point is not None
         planes = encode_game(ENCODERS[name], game, number % 8)
         digest.update(planes.astype("<f4").tobytes())
-    assert kos > 2 and game.prisoners(1) > 5 and game.prisoners(2) > 5
+    assert kos > 2 and game.captured_stones(1) > 5 and game.captured_stones(2) > 5
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
 
 

@@ -14,8 +14,8 @@ from terminal import Terminal
 from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
 
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.people.adviser import Analyst
 from arena.people.kifu import kept_games
 from arena.people.sitting import Sitting

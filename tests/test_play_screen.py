@@ -17,8 +17,8 @@ from test_sitting import Scripted
 
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.clock import TimeLeft
+from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import GameRecord
 from arena.people.adviser import Analyst
 from arena.people.kifu import Kifu, KifuFile, Phase

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from arena import RecordError
 from arena.go import collection
 from arena.go.collection import Refusal, Statistics, read_path, statistics
+from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move, sgf_from_move, symmetry_table
 from arena.go.game import Ending, Game, Outcome, Rules, handicap_points
-from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move, sgf_from_move, symmetry_table
-from arena.go.record import GameRecord, read_sgf
+from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf, write_sgf
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
 GAME = "(;GM[1]FF[4]SZ[9]KM[7]RU[CGOS]RE[B+R];B[ee];W[cc];B[gg])"
@@ -77,7 +78,7 @@ def records(draw: st.DrawFn) -> GameRecord:
 def test_a_record_comes_back_from_its_sgf_replays_and_has_the_canonical_moves_of_its_mirror(
     record: GameRecord, symmetry: int
 ) -> None:
-    assert read_sgf(record.to_sgf()) == record
+    assert read_sgf(write_sgf(record)) == record
     game = record.replay()
     assert game.outcome == record.outcome
     assert GameRecord.from_game(game).moves == record.moves
@@ -100,7 +101,7 @@ def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
     game.play(pass_move(9))
     game.end(Outcome(WHITE, Ending.CRASH))
     record = GameRecord.from_game(game, black="A]\\", white="B\nC", opening=1, reason="lost its mind", id="g1")
-    text = record.to_sgf()
+    text = write_sgf(record)
     assert "\n" not in text and "PL[" not in text
     for value in (
         *("FF[4]", "CA[UTF-8]", "RU[Japanese]", "KM[0.5]", "HA[2]", "AB[gc][cg]", ";W[ee];B[]", "RE[W+F]", "GN[g1]"),
@@ -116,20 +117,20 @@ def test_a_game_stopped_at_the_move_limit_and_who_begins_come_back() -> None:
     record = GameRecord.from_game(game)
     assert record.outcome is not None and record.outcome.ending is Ending.MOVE_LIMIT
     unusual = GameRecord(Rules(), (), None, setup=((40,), (41,)), first=WHITE)
-    assert "PL[W]" in unusual.to_sgf()
-    assert [read_sgf(each.to_sgf()) for each in (record, unusual)] == [record, unusual]
+    assert "PL[W]" in write_sgf(unusual)
+    assert [read_sgf(write_sgf(each)) for each in (record, unusual)] == [record, unusual]
 
 
 def test_a_move_limit_without_a_result_comes_back_as_it_was_read() -> None:
     for result in ("?", "Void", "B+R", "B+3", "0"):
         record = read_sgf(f"(;AP[arena:1]SZ[5]RU[CGOS]KM[7]RE[{result}]C[ending move limit];B[aa];W[bb])")
-        assert read_sgf(record.to_sgf()) == record
+        assert read_sgf(write_sgf(record)) == record
 
 
 def test_a_single_setup_stone_is_no_handicap_in_the_score_nor_in_the_file() -> None:
     game = Game(Rules.preset("chinese", 5), black=[12], to_play=WHITE)
     assert (game.handicap, game.margin()) == (0, 25 - 7)
-    assert "HA[" not in GameRecord.from_game(game).to_sgf()
+    assert "HA[" not in write_sgf(GameRecord.from_game(game))
 
 
 def test_a_record_with_an_illegal_move_or_setup_says_so_when_replayed() -> None:
@@ -144,7 +145,7 @@ def test_setup_names_dates_and_the_main_line_are_read_also_by_old_long_names() -
         "(;SZ[9]AB[aa][bb:cc]AW[ii]PB[Shusaku]PW[Gennan]BR[4d]WR[8d]DT[1846-09-11]EV[Ear]GN[x]"
         ";AE[bc]PL[W](;W[ee];B[tt](;W[ff])(;W[gg]))(;W[df]))"
     )
-    assert record.setup == (tuple(sorted(move_from_sgf(point, 9) for point in ("aa", "bb", "cb", "cc"))), (80,))
+    assert record.setup == (tuple(sorted(moves_by_sgf(9)[point] for point in (b"aa", b"bb", b"cb", b"cc"))), (80,))
     assert record.first is WHITE
     assert record.moves == (40, 81, 50)
     assert (record.black, record.white, record.black_rank, record.white_rank) == ("Shusaku", "Gennan", "4d", "8d")
@@ -175,7 +176,7 @@ def test_setup_names_dates_and_the_main_line_are_read_also_by_old_long_names() -
 def test_results_are_read(text: str, outcome: Outcome | None) -> None:
     record = read_sgf(f"(;SZ[9]RE[{text}];B[ee])")
     assert record.outcome == outcome
-    assert read_sgf(record.to_sgf()).outcome == outcome
+    assert read_sgf(write_sgf(record)).outcome == outcome
 
 
 def test_rules_are_read_by_their_many_names() -> None:
@@ -332,7 +333,7 @@ def test_any_text_is_read_or_refused(text: str | bytes) -> None:
         assert str(error)
     else:
         record.replay()
-        assert read_sgf(record.to_sgf()).moves == record.moves
+        assert read_sgf(write_sgf(record)).moves == record.moves
 
 
 def games(count: int) -> list[str]:
@@ -450,7 +451,7 @@ def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
     path = tmp_path / name
-    text = "\n".join(GameRecord.from_game(played_game(seed, 9)).to_sgf() for seed in range(20)).encode()
+    text = "\n".join(write_sgf(GameRecord.from_game(played_game(seed, 9))) for seed in range(20)).encode()
     if "sgfs" in name:
         path.write_bytes(packed(name, text))
     else:

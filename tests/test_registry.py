@@ -317,7 +317,15 @@ def test_the_same_settings_are_the_same_player_whatever_the_name(tmp_path: Path,
     assert deep.identity == registry.resolve("mcts:playouts=5000.0").identity
     assert registry.resolve("mcts").identity == registry.resolve("uct").identity
     assert len(deep.identity) == 12
-    specs = ["uct", "uct:playouts=1", "uct:playouts=2", "uct:stop_early=false", "uct:resign=0.1", "random", "fast-random"]
+    specs = [
+        "uct",
+        "uct:playouts=1",
+        "uct:playouts=2",
+        "uct:stop_early=false",
+        "uct:resign=0.1",
+        "random",
+        "fast-random",
+    ]
     assert len({registry.resolve(spec).identity for spec in specs}) == len(specs)
 
 

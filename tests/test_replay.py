@@ -10,8 +10,8 @@ from commandline import arena, refused
 from played import console_of, entry, match_of, output_of, record_of, snapshot_of
 from scripted_bots import scripted
 
+from arena.go.coords import BLACK
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK
 from arena.go.record import GameRecord
 from arena.match.crew import Progress
 from arena.match.runner import play_event

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from arena import StoreError
+from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import GameRecord
 from arena.match.standings import Forfeit, MatchTally, Standings
 from arena.players.player import Player

@@ -19,10 +19,10 @@ from test_training import Killed, killed_after_saving, steps_logged
 
 from arena import BotFault, CheckpointError, ConfigError
 from arena.contract.bot import Bot, Decision, Limits
+from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK
 from arena.go.planes import find_encoder
-from arena.go.record import read_sgf
+from arena.go.sgf import read_sgf
 from arena.match.openings import draw_openings
 from arena.players.registry import Registry
 from arena.report.progress import SHARE_ROWS, ShareCurve, show_self_play

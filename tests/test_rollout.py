@@ -11,11 +11,12 @@ from test_tactics import Point, is_self_atari, liberties, ring
 
 from arena import CheckpointError, ConfigError
 from arena.go import kernels
+from arena.go.coords import move_from_gtp, symmetry_table
 from arena.go.game import Game, Outcome, Rules
 from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, U
-from arena.go.moves import move_from_gtp, symmetry_table
 from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
 from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.rollout import RolloutPolicy, save_policy
 from bots.search import rollouts
@@ -344,7 +345,7 @@ def played_by_habit(seed: int) -> GameRecord:
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "habit.sgfs"
-    path.write_text("".join(f"{played_by_habit(seed).to_sgf()}\n" for seed in range(60)))
+    path.write_text("".join(f"{write_sgf(played_by_habit(seed))}\n" for seed in range(60)))
     return path
 
 

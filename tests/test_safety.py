@@ -16,7 +16,7 @@ from stored_events import store_event
 from arena import StoreError
 from arena.cli.serve import ThisDesk
 from arena.go.game import Ending
-from arena.go.record import read_sgf
+from arena.go.sgf import read_sgf, write_sgf
 from arena.players.registry import Registry
 from arena.report.page import games_part
 from arena.results.store import Store
@@ -106,7 +106,7 @@ def test_any_answer_of_an_engine_leaves_the_games_of_a_page_readable() -> None:
 
 def test_one_damaged_archive_does_not_hide_the_games_of_a_folder(tmp_path: Path) -> None:
     match = match_of("alphago", "sl", games=2)
-    (tmp_path / "good.sgf").write_text(record_of(match, 0, "sl").to_sgf())
+    (tmp_path / "good.sgf").write_text(write_sgf(record_of(match, 0, "sl")))
     (tmp_path / "bad.zip").write_text("no archive")
     done = arena("data", "stats", ".", folder=tmp_path)
     assert done.returncode == 0, done.stderr

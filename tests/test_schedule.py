@@ -17,8 +17,8 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
+from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
-from arena.go.moves import symmetry_table
 from arena.match.ladder import Ladder
 from arena.match.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
 from arena.match.schedule import Match, Style, Terms, Tournament, event_from_json, event_to_json

@@ -30,8 +30,8 @@ from rich.console import Group
 
 from arena.go.board import Board
 from arena.go.collection import Statistics
+from arena.go.coords import move_from_gtp
 from arena.go.game import Ending
-from arena.go.moves import move_from_gtp
 from arena.go.record import GameRecord
 from arena.match.runner import Update
 from arena.match.schedule import Match

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from arena.contract.bot import Limits
+from arena.go.coords import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.game import BLACK, WHITE, Game, Rules, handicap_points
-from arena.go.moves import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.planes import ENCODERS
 from bots.alphago import FIRST_NODES, AlphaGo
 from bots.alphago import Config as AlphaGoConfig

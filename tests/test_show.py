@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from rich.console import Group
 from terminal import Terminal
 
+from arena.go.coords import BLACK, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Outcome
-from arena.go.moves import BLACK, gtp_from_move, move_from_gtp
-from arena.go.record import UNKNOWN, MoveStats, read_sgf
-from arena.go.remarks import Remark, are_by_players, read_remarks
+from arena.go.record import UNKNOWN, MoveStats
+from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf
 from arena.report.board import result_words
 from arena.report.chart import draw_curve
 from arena.results.store import Event, Store
@@ -70,7 +70,7 @@ def test_remarks_are_read_beside_the_moves_that_they_belong_to():
 
 def test_remarks_that_are_none_or_make_no_sense_are_left_out():
     record = record_of(match_of(size=5), 3, "sl")  # our own files note things of a game
-    assert said(record.to_sgf().replace("GM[1]", "GM[1]C[seed 3]")) == []
+    assert said(write_sgf(record).replace("GM[1]", "GM[1]C[seed 3]")) == []
     for value in ("SBKV[nonsense]", "SBKV[101]", "V[1e9]", "LB[zz:A]", "LB[:A]", "LB[aa:]", "TR[]", "C[]"):
         assert said(f"(;GM[1]SZ[5];B[cc]{value})") == []
     text = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"  # passes that ended nothing
@@ -266,7 +266,9 @@ def test_a_move_costs_what_its_own_player_reports_less_afterwards():
     game = replace(game, facts=tuple(MoveStats(rate) for rate in rates))
     rates_of_black = [remark.win_rate for remark in remarks_of_players(game)]
     assert costs(game, rates_of_black, by_players=True) == pytest.approx({1: 0.02, 2: 0.0, 3: 0.28, 4: 0.0})
-    assert are_by_players(game.to_sgf(game.notes)) and not are_by_players(game.to_sgf({0: {"AN": ["mcts"]}}))
+    assert are_by_players(write_sgf(game, move_notes(game))) and not are_by_players(
+        write_sgf(game, {0: {"AN": ["mcts"]}})
+    )
 
 
 def test_a_result_is_told_in_words():

@@ -15,9 +15,10 @@ from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.clock import TimeLeft
 from arena.go.board import Board
+from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
-from arena.go.record import GameRecord, read_sgf
+from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf
 from arena.people.adviser import Analyst
 from arena.people.counting import count, estimated, group_at
 from arena.people.kifu import EVENT, Help, Kifu, KifuFile, Phase, Snapshot, is_held, kept_games

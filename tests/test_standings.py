@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_tally import number_of
 
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.go.record import GameRecord
 from arena.match.standings import Standings
 from arena.ratings import PairCounts, Sprt, WinDrawLoss

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 
 import arena
 from arena import StoreBusy, StoreError
+from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.standings import Standings
 from arena.players.player import Player

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from reference import ReferenceBoard, ReferenceGame
 
-from arena.go import tactics
 from arena.go.game import Game, Rules
-from arena.go.kernels import BOARD, CELLS, area_score, point_of
+from arena.go.kernels import BOARD, CELLS, area_score, last_liberty, point_of
+from bots.search import tactics
 from bots.search.playouts import answer_atari, answer_pattern, answering_playout
 from bots.search.tree import move_from_point, point_from_move
 
@@ -30,7 +30,7 @@ def what_the_kernels_say(boards, move, colour):
 @numba.njit
 def only_liberty(boards, move):
     board = boards[0]
-    return tactics.last_liberty(board, np.int64(board.head[point_of(board, move)]))
+    return last_liberty(board, np.int64(board.head[point_of(board, move)]))
 
 
 @numba.njit

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from arena import ConfigError
 from arena.cli import app
+from arena.go.sgf import write_sgf
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, rl, supervised, value, zero
 from trainers.settings import (
@@ -46,7 +47,7 @@ PRESETS = {
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "random.sgfs"
-    path.write_text("".join(f"{random_game(seed, f'2017-05-{1 + seed}').to_sgf()}\n" for seed in range(20)))
+    path.write_text("".join(f"{write_sgf(random_game(seed, f'2017-05-{1 + seed}'))}\n" for seed in range(20)))
     return path
 
 

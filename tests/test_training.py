@@ -7,12 +7,10 @@ import json
 import math
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -22,26 +20,24 @@ import torch
 from commandline import arena
 from torch.nn import functional
 
-from arena import CheckpointError, ConfigError, RecordError, UserError
+from arena import CheckpointError, ConfigError, RecordError
 from arena.files import lock
 from arena.go import kernels
+from arena.go.coords import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
-from bots.nets.network import SCORE_UNIT, Answer
-from trainers import data, dataset, distill, loop, outcomes, sl, supervised, teachers, value
+from bots.nets.network import Answer
+from trainers import data, dataset, distill, losses, outcomes, sl, teachers, train, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
-from trainers.optimizers import Muon, Plan, build_optimizers, orthogonalised
 from trainers.progress import Progress
 from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
-from trainers.start import inherited_rules
-from trainers.tracking import TRACE_FILE
-from trainers.workers import Workers, refuse_torchrun
+from trainers.train import Muon, Run, build_optimizers, inherited_rules, orthogonalised, refuse_torchrun
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -74,7 +70,7 @@ def games(records: list[GameRecord]) -> data.Games:
 @pytest.fixture(scope="module")
 def archive(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "random.sgfs"
-    path.write_text("".join(f"{record.to_sgf()}\n" for record in records))
+    path.write_text("".join(f"{write_sgf(record)}\n" for record in records))
     return path
 
 
@@ -242,46 +238,33 @@ def test_the_loss_leaves_out_unknown_results() -> None:
     ownership, owners = torch.randn(4, 49, generator=generator, requires_grad=True), torch.ones(4, 49)
     score, scores = torch.zeros(4), torch.tensor([5.0, math.nan, -20.0, math.nan])
     answer = Answer(policy, value, ownership, score)
-    losses = sl.loss(answer, loop.Target(moves, results, owners, scores))
-    assert torch.isclose(losses.policy, functional.cross_entropy(policy, moves))
-    assert torch.isclose(losses.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))
-    assert torch.isclose(losses.ownership, -functional.logsigmoid(ownership[[0, 2]]).mean())
-    assert math.isclose(float(losses.score), (0.5**2 / 2 + (2 - 0.5)) / 2)  # Huber's, of half a unit and of two
-    losses.total(sl.Config()).backward()
+    found = losses.loss(answer, losses.Target(moves, results, owners, scores))
+    assert torch.isclose(found.policy, functional.cross_entropy(policy, moves))
+    assert torch.isclose(found.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))
+    assert torch.isclose(found.ownership, -functional.logsigmoid(ownership[[0, 2]]).mean())
+    assert math.isclose(float(found.score), (0.5**2 / 2 + (2 - 0.5)) / 2)  # Huber's, of half a unit and of two
+    found.total(sl.Config()).backward()
     for part in (value, ownership):
         assert part.grad is not None and part.grad.flatten(1).any(1).nonzero().flatten().tolist() == [0, 2]
     results, owners = torch.full((4,), NO_RESULT), torch.zeros(4, 49)
-    nothing = sl.loss(answer, loop.Target(moves, results, owners, torch.full((4,), math.nan)))
+    nothing = losses.loss(answer, losses.Target(moves, results, owners, torch.full((4,), math.nan)))
     assert float(nothing.value.detach()) == 0
     assert torch.equal(nothing.total(sl.Config()), nothing.policy)
 
 
-def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) -> None:
-    def ask(batch: data.Batch) -> Answer:
-        right = functional.one_hot(torch.from_numpy(batch.moves), SIZE * SIZE + 1).float()
-        right[torch.from_numpy(batch.plies < data.LATE)] = -right[torch.from_numpy(batch.plies < data.LATE)]
-        owners, scores = torch.from_numpy(batch.owners).float(), torch.from_numpy(batch.scores)
-        owners[torch.from_numpy(batch.plies % 2 == 1)] *= -1  # wrong half of the time
-        return Answer(right, torch.zeros(len(batch), 3), owners, (scores + 3) / SCORE_UNIT)
-
-    score = sl.measure(ask, data.in_order(games, ENCODER, 100))
-    late = int(np.maximum(games.lengths - data.LATE, 0).sum())
-    assert (score.positions, score.late_positions, score.late_top1) == (len(games.moves), late, 1.0)
-    assert score.top1 == late / len(games.moves)
-    assert math.isclose(score.value_loss, math.log(3), rel_tol=1e-5)
-    assert 0 < score.value_floor <= score.value_loss
-    assert score.scored == len(games.moves) and abs(score.ownership - 0.5) < 0.05
-    assert math.isclose(score.score_error, 3, rel_tol=1e-4)
-
-
-def test_the_learning_rate_rises_then_falls() -> None:
-    plan = Plan(learning_rate=0.1, max_rows=1000, warmup_ratio=0.1, last=0.01)
-    rates = [plan.rate(done / 100) for done in range(101)]
+@pytest.mark.parametrize("schedule", ["cosine", "wsd"])
+def test_the_learning_rate_rises_then_falls(schedule: str) -> None:
+    config = sl.Config(learning_rate=0.1, warmup_ratio=0.1, lr_schedule=schedule)
+    rates = [train.learning_rate(config, done / 100) for done in range(101)]
     assert max(rates) == rates[10] == 0.1 and rates[0] > 0
     assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
     assert math.isclose(rates[-1], 0.001)
-    assert plan.done(500, 1e9) == 0.5
-    assert Plan(0.1, max_rows=1000, max_minutes=1).done(100, 45) == 0.75
+
+
+def test_of_two_limits_the_one_that_is_nearer_counts(tmp_path: Path) -> None:
+    run = Run(torch.nn.Linear(4, 4), sl.Config("run", max_rows=1000, max_minutes=1), tmp_path)
+    run.rows, run._agreed_seconds = 500, 45.0
+    assert run.done == 0.75
 
 
 def test_muons_steps_are_nearly_orthogonal() -> None:
@@ -325,7 +308,7 @@ def test_muon_steps_all_filters_at_once_as_it_would_one_by_one() -> None:
 @pytest.mark.parametrize("name", ["arena-3x16", "trencseni-cnn", "alphago-3x16", "gocnn-3x16"])
 def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> None:
     network = torch.nn.Sequential(named_network(name, ENCODER.planes, SIZE))  # as ``rl`` has one in another module
-    muon, adam = build_optimizers(network, Plan(0.04, max_rows=1))
+    muon, adam = build_optimizers(network, sl.Config())
     names = {id(parameter): name for name, parameter in network.named_parameters()}
     taken = {names[id(p)] for group in muon.param_groups for p in group["params"]}
     left = {names[id(p)] for group in adam.param_groups for p in group["params"]}
@@ -338,13 +321,11 @@ def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"optimizer": "lion"}, "lion"),
-        ({"max_rows": None}, "max_rows or max_minutes"),
+        ({"max_rows": None}, "max_minutes or max_rows"),
         ({"test_from": "yesterday"}, "yesterday"),
         ({"device": "abacus"}, "abacus"),
         ({"encoder": "arena-16"}, "arena-16"),
         ({"data": ()}, "no game records"),
-        ({"batch_size": 31, "processes": 2}, "31"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
@@ -371,16 +352,16 @@ def killed_at(step: int) -> Callable[[Progress], None]:
 
 def killed_after_saving(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     """Have the first run that saves this step be killed then."""
-    save = loop.Run.save
+    save = Run.save
 
-    def saved(run: loop.Run) -> Path:
+    def saved(run: Run) -> Path:
         path = save(run)
         if run.step_count == step:
-            monkeypatch.setattr(loop.Run, "save", save)
+            monkeypatch.setattr(Run, "save", save)
             raise Killed
         return path
 
-    monkeypatch.setattr(loop.Run, "save", saved)
+    monkeypatch.setattr(Run, "save", saved)
 
 
 def steps_logged(folder: Path) -> list[int]:
@@ -483,20 +464,9 @@ def test_a_run_tells_wandb_when_it_is_to_and_says_where_it_is_missing(
     assert [line["rows"] for line in tracker.lines] == [64, 128] and "validation_top1" in tracker.lines[0]
 
 
-def test_a_batch_in_parts_is_learned_as_a_whole(tiny: sl.Config, tmp_path: Path) -> None:
-    """By a net without batch norms, from rows whose results are all known."""
-    config = replace(tiny, net="alphago-2x8", optimizer="sgd", learning_rate=0.01, max_rows=4 * 32)
-    whole, parts = (
-        load_network(Checkpoint.open(sl.train(replace(config, micro_batch_size=rows), tmp_path / str(rows))))
-        for rows in (0, 12)
-    )
-    for one, other in zip(whole.state_dict().values(), parts.state_dict().values(), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
-
-
 def test_a_profiled_run_leaves_a_trace_of_its_steps(tiny: sl.Config, tmp_path: Path) -> None:
     sl.train(replace(tiny, profile=2, max_rows=10 * 32), tmp_path)
-    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / TRACE_FILE).read_bytes()))
+    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / train.TRACE_FILE).read_bytes()))
     assert any(event["name"] == "aten::conv2d" for event in trace["traceEvents"])
 
 
@@ -527,7 +497,7 @@ def two_sizes(records: list[GameRecord], tmp_path: Path) -> tuple[str, str]:
     for size in (SIZE, 5):
         games = tmp_path / f"{size}.sgfs"
         some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
-        games.write_text("".join(f"{record.to_sgf()}\n" for record in some))
+        games.write_text("".join(f"{write_sgf(record)}\n" for record in some))
         dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), data.SplitRule(0, 0.1, 0.1))
     return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
 
@@ -536,7 +506,8 @@ def test_steps_of_several_board_sizes_take_turns_and_a_killed_run_goes_on(
     tiny: sl.Config, two_sizes: tuple[str, str], tmp_path: Path
 ) -> None:
     config = replace(tiny, data=two_sizes, max_rows=12 * 32)
-    rows = sl.from_records(config, tmp_path, "sl", sl.loss, sl.figures).rows(1)  # type: ignore[arg-type]  # isn't called
+    split, others = dataset.read_sizes(config, tmp_path / "cache")
+    rows = data.rows_of_sizes((split.train, *others), ENCODER, config)
     parts = [rows.batch(first, 16) for first in range(0, 20 * 32, 16)]
     sizes = [part.planes.shape[-1] for part in parts]
     assert sizes[::2] == sizes[1::2] and set(sizes) == {5, SIZE}  # both halves of a step, which two processes share
@@ -634,7 +605,7 @@ def test_a_larger_net_begins_by_saying_what_the_smaller_one_says_and_learns_from
     first = Checkpoint.open(sl.train(replace(tiny, max_rows=640), tmp_path))
     larger = replace(tiny, name="larger", start=str(first.folder), net=f"arena-{shape}", max_rows=64)
     planes = torch.rand(8, ENCODER.planes, SIZE, SIZE)
-    small, large = load_network(first).eval(), supervised.build(larger, tmp_path)
+    small, large = load_network(first).eval(), train.build(larger, tmp_path)
     with torch.no_grad():
         for one, other in zip(small(planes), large.eval()(planes), strict=True):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
@@ -653,31 +624,6 @@ def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match="state"):
         sl.train(config, tmp_path)
-
-
-class KilledAtOnce:
-    """What a process that is sent this doesn't survive."""
-
-    def __setstate__(self, state: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def __getstate__(self) -> bool:
-        return True
-
-
-def killed_at_work(workers: Workers, at_once: KilledAtOnce | None = None) -> None:
-    workers.mean([torch.zeros(1)], [0.0])
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.parametrize("at_once", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_process_that_is_killed_ends_the_run_with_a_line(at_once: bool) -> None:
-    """It was a long traceback of torch and, where it was killed as it started, only after five minutes."""
-    work = partial(killed_at_work, at_once=KilledAtOnce()) if at_once else killed_at_work
-    with pytest.raises(UserError, match=r"^a process of this run ended by signal 9; the same command resumes the run$"):
-        with Workers.joined(2, work, "cpu") as workers:
-            for _ in range(2):
-                workers.mean([torch.zeros(1)], [0.0])
 
 
 @pytest.mark.slow
@@ -702,7 +648,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     assert len((tmp_path / "results" / "training" / "tiny" / METRICS_FILE).read_text().splitlines()) == 2
     before, after = load_network(one).state_dict(), load_network(two).state_dict()
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
-    untrained = supervised.build(config, tmp_path).state_dict()
+    untrained = train.build(config, tmp_path).state_dict()
     assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)
 
 
@@ -710,11 +656,11 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
 def test_of_two_trainers_on_one_name_the_second_says_who_has_it(trainer: str, tmp_path: Path) -> None:
     training, new = tmp_path / "training" / "mine", ["--new"] if trainer != "rollout" else []
     with lock(training / "lock"):
-        (training / "state.safetensors").write_text("precious")
+        (training / "state.pt").write_text("precious")
         second = arena("train", trainer, "--name", "mine", *new, "--results", str(tmp_path), folder=tmp_path)
         assert second.returncode == 2 and second.stderr.count("\n") == 1
         assert f"{training} is in use by process {os.getpid()}" in second.stderr
-        assert (training / "state.safetensors").read_text() == "precious"
+        assert (training / "state.pt").read_text() == "precious"
 
 
 def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(tmp_path: Path) -> None:
@@ -728,16 +674,19 @@ def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(
         distill.train(taught, tmp_path, Registry())
 
 
-@pytest.mark.parametrize("trainer", ["rl", "rollout"])
-def test_a_trainer_of_one_process_refuses_torchrun(trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_several_processes_cannot_do_is_refused(
+    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match=f"arena train {trainer} learns in one process"):
-        refuse_torchrun(trainer)
+    with pytest.raises(ConfigError, match="rollout learns in one process"):
+        refuse_torchrun("arena train rollout learns in one process")
+    with pytest.raises(ConfigError, match="a batch of 31 can't be shared by 2 processes"):
+        sl.train(replace(tiny, batch_size=31), tmp_path)
 
 
 def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:
-    def begin() -> loop.Run:
-        return loop.Run(torch.nn.Linear(4, 4), Plan(learning_rate=0.1, max_rows=100), tmp_path)
+    def begin() -> Run:
+        return Run(torch.nn.Linear(4, 4), sl.Config("run", max_rows=100), tmp_path)
 
     run = begin()
     for step in range(4):
@@ -748,16 +697,15 @@ def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path
     again = begin()
     assert again.restore() and again.step_count == 2
     again.log(loss=9.0)
-    lines = (tmp_path / METRICS_FILE).read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [1, 2, 2]
+    assert steps_logged(run.folder) == [1, 2, 2]
 
 
 def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothing_in_a_budget_of_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("trainers.loop.time.monotonic", lambda: now)
-    run = loop.Run(torch.nn.Linear(4, 4), Plan(learning_rate=0.1, max_minutes=10, warmup_ratio=0.1), tmp_path)
+    monkeypatch.setattr("trainers.train.time.monotonic", lambda: now)
+    run = Run(torch.nn.Linear(4, 4), sl.Config("run", max_minutes=10, warmup_ratio=0.1), tmp_path)
     for seconds in (90.0, 30.0):
         now += seconds
         run.step(run.network(torch.ones(2, 4)).sum(), 2)
@@ -766,8 +714,7 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
 
 def test_averaged_weights_stay_on_their_device_in_a_resumed_run(tmp_path: Path) -> None:
     """They came back on the processor, and the next step on a GPU crashed."""
-    network = torch.nn.Linear(4, 4)
-    run = loop.Run(network, Plan(learning_rate=0.1, max_rows=100), tmp_path)
+    run = Run(torch.nn.Linear(4, 4), sl.Config("run", max_rows=100), tmp_path)
     run.save()
-    before = {name: tensor.data_ptr() for name, tensor in run.averaged.items()}
-    assert run.restore() and {name: tensor.data_ptr() for name, tensor in run.averaged.items()} == before
+    before = [tensor.data_ptr() for tensor in run.averaged.parameters()]
+    assert run.restore() and [tensor.data_ptr() for tensor in run.averaged.parameters()] == before

@@ -9,8 +9,8 @@ from commandline import arena, refused
 from small_nets import HEADS, small_model, small_net
 
 from arena import CheckpointError, ConfigError
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
-from arena.go.moves import BLACK, WHITE
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry

@@ -9,9 +9,9 @@ import pytest
 from test_search import game_of
 
 from arena.contract.bot import Limits
+from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
 from arena.go.kernels import BOARD, CELLS, run_playouts, seeded
-from arena.go.moves import BLACK
 from bots.search.playouts import answering_playout
 from bots.uct import Config, Uct
 

@@ -17,6 +17,7 @@ from torch.nn import functional
 from arena import CheckpointError, ConfigError, RecordError
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
+from arena.go.sgf import write_sgf
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
@@ -24,7 +25,7 @@ from bots.nets.network import Answer
 from trainers import data, outcomes, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.export import describe, export
-from trainers.loop import Target
+from trainers.losses import Target
 from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
 from trainers.selfplay import Speed, gathered
@@ -56,7 +57,7 @@ def nets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "random.sgfs"
     dated = (random_game(seed, f"20{17 + seed % 2}-05-01") for seed in range(40))
-    path.write_text("".join(f"{record.to_sgf()}\n" for record in dated))
+    path.write_text("".join(f"{write_sgf(record)}\n" for record in dated))
     return path
 
 

@@ -21,6 +21,7 @@ from played import match_of, record_of
 from stored_events import store_event
 
 from arena.go.record import UNKNOWN, MoveStats
+from arena.go.sgf import write_sgf
 from arena.report.page import draw_svgs, html_page, script_data, write_page
 from arena.results.store import Store
 from arena.results.stored import last_games, read_report
@@ -104,7 +105,9 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
 
 def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Path) -> None:
     match = match_of("alphago", "sl", games=2)
-    games = [{"id": game.id, "sgf": game.to_sgf()} for game in (record_of(match, number, "sl") for number in range(2))]
+    games = [
+        {"id": game.id, "sgf": write_sgf(game)} for game in (record_of(match, number, "sl") for number in range(2))
+    ]
     games[0]["sgf"] = "(;FF[4"
     body = ['<h1>x</h1><div id="viewer"></div>', script_data("games", {"note": "", "games": games})]
     (tmp_path / "page.html").write_text(html_page("x", body))

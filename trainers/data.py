@@ -19,10 +19,10 @@ import numpy as np
 from arena import ConfigError, RecordError
 from arena.files import replacing
 from arena.go.collection import read_path
-from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
+from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import GameRecord
-from trainers.settings import Records
+from trainers.settings import Records, Supervised
 
 FORMAT = 2
 """Written into the name of every cached file; a change of what ``Games`` holds raises it."""
@@ -97,6 +97,18 @@ class Split:
     test: Games
     rules: tuple[SplitRule, ...] = ()
     """By what they are apart; see ``parts_of``."""
+    source: str = ""
+    """The records' names and the sha256 of their contents, for manifests."""
+
+    @property
+    def komi(self) -> float:
+        """White's in most training games."""
+        return float(np.median(self.train.komis))
+
+    def planes(self, encoder: Encoder, seed: int) -> Callable[[int], np.ndarray]:
+        """Gives planes (B, P, n, n) of as many held-out positions as asked for, always the same."""
+        rows = Rows(self.validation if len(self.validation) else self.train, encoder, seed + 1)
+        return lambda count: rows.batch(0, count).planes
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,6 +457,12 @@ class BySize:
         counts = np.cumsum([order.per_epoch for order in self.orders])
         drawn = np.random.default_rng([self.seed, first // self.step_rows]).integers(counts[-1])
         return self.orders[int(np.searchsorted(counts, drawn, side="right"))].batch(first, count)
+
+
+def rows_of_sizes(games: Sequence[Games], encoder: Encoder, config: Supervised) -> Source:
+    """The endless order of all positions of some games; those of several board sizes take turns."""
+    orders = [Rows(some, encoder, config.seed, config.num_workers) for some in games]
+    return BySize(orders, config.batch_size, config.seed) if len(orders) > 1 else orders[0]
 
 
 def parted(batch: Batch, size: int) -> list[Batch]:

@@ -25,9 +25,10 @@ import numpy as np
 from arena import ConfigError, RecordError
 from arena.files import check_keys, read_json, replacing
 from arena.go.collection import Text, read_texts
+from arena.go.coords import BLACK
 from arena.go.game import Ending
-from arena.go.moves import BLACK
-from arena.go.record import GameRecord, read_sgf
+from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf
 from arena.match.worker import end_with_parent
 from trainers.data import (
     TRAIN,
@@ -455,7 +456,8 @@ def read_sizes(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
     others = [opened for _, opened in sets if opened.manifest.size != settings.size and len(opened.train)]
     split = read_split(replace(settings, data=(own,)), cache, inherited)
     rules = dict.fromkeys((*split.rules, *(other.rule for other in others)))
-    return replace(split, rules=tuple(rules)), [other.train for other in others]
+    source = f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
+    return replace(split, rules=tuple(rules), source=source), [other.train for other in others]
 
 
 def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
@@ -466,6 +468,7 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
     Raises RecordError for records that can't be used, ConfigError for settings that can't be.
     """
     paths = [Path(path) for path in settings.data]
+    source = f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
     if any((path / MANIFEST).is_file() for path in paths):
@@ -481,10 +484,10 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
         validation, test = dataset.validation, dataset.test
         if len(rules) > 1:
             validation, test = (part.select(parts_of(part, rules) != TRAIN) for part in (validation, test))
-        split = Split(dataset.train, validation, test, rules)
+        split = Split(dataset.train, validation, test, rules, source)
     else:
         rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
-        split = split_by_game(load_games(paths, settings.size, cache), *rules)
+        split = replace(split_by_game(load_games(paths, settings.size, cache), *rules), source=source)
     if not len(split.train):
         raise RecordError(
             "no training games: all are of test_from or later; set a later test_from, or run arena data build first"

@@ -18,8 +18,8 @@ import numpy as np
 from arena import BotFault, ConfigError
 from arena.contract.bot import Limits
 from arena.contract.code import find_program
+from arena.go.coords import gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, Rules
-from arena.go.moves import gtp_from_move, move_from_gtp, pass_move
 from bots import gtp
 from bots.gtp import Engine, katago_rules, quoted
 

@@ -1,4 +1,4 @@
-"""An ownership net: whose each point will be when the game is scored, from any position of it. No moves, no search.
+"""An ownership net: the predicted owner of each point at the end of the game, from any position of it.
 
 After Gilmer's GoCNN (2016), which learned it from the final positions of scored games by squared error. A game whose
 recorded margin isn't that of its last position teaches nothing here.
@@ -6,67 +6,65 @@ recorded margin isn't that of its last position teaches nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from bots.nets.network import Answer
-from trainers import data, supervised
-from trainers.loop import Target
+from trainers import dataset, metrics
+from trainers.data import rows_of_sizes
+from trainers.losses import Target, to_tensors
 from trainers.progress import Progress
 from trainers.settings import Ownership as Config
-from trainers.sl import from_records
-from trainers.supervised import Answering, Ask, Weighed
+from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
 
 
-def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, Tensor]:
+def loss(outputs: Answer, target: Target, squared: bool) -> tuple[Tensor, Tensor]:
     """The mean over points and scored rows of the squared error of the probability that a point will be the side to
     move's, or of its cross entropy; and the share of owned points that were predicted.
 
     A point of no one's is half of each side's.
     """
-    assert answer.ownership is not None  # what ``train`` asks for
+    assert outputs.ownership is not None  # what ``check`` makes sure of
     scored = ~target.scores.isnan()
     count = scored.sum().clamp(min=1)
-    shares = (target.owners.to(answer.ownership.dtype) + 1) / 2
+    shares = (target.owners.to(outputs.ownership.dtype) + 1) / 2
     if squared:
-        by_point = (answer.ownership.sigmoid() - shares) ** 2
+        by_point = (outputs.ownership.sigmoid() - shares) ** 2
     else:
-        by_point = functional.binary_cross_entropy_with_logits(answer.ownership, shares, reduction="none")
+        by_point = functional.binary_cross_entropy_with_logits(outputs.ownership, shares, reduction="none")
     owned = target.owners != 0
-    right = ((answer.ownership.detach() > 0) == (target.owners > 0)) & owned
+    right = ((outputs.ownership.detach() > 0) == (target.owners > 0)) & owned
     return (by_point.mean(1) * scored).sum() / count, right.sum() / owned.sum().clamp(min=1)
 
 
-def measure(ask: Ask, batches: Iterable[data.Batch]) -> Mapping[str, float]:
-    """Over the scored positions: their number, the share of owned points predicted, and the mean squared error of
-    their probabilities (Brier score)."""
-    positions = points = right = 0
-    squares = 0.0
-    for batch in batches:
-        with torch.no_grad():
-            ownership = ask(batch).ownership
-        assert ownership is not None
-        scored = torch.from_numpy(batch.scores).isnan().logical_not()
-        owners = torch.from_numpy(batch.owners)[scored]
-        own = ownership[scored]
-        positions += int(scored.sum())
-        points += int((owners != 0).sum())
-        right += int(((own > 0) == (owners > 0))[owners != 0].sum())
-        squares += float((((own.sigmoid() - (owners > 0).float()) ** 2) * (owners != 0)).sum())
-    return {"positions": positions, "ownership": right / max(1, points), "brier": squares / max(1, points)}
-
-
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
-    """Train, or go on where a run of this name stopped; the checkpoint's folder. See ``supervised.train``."""
-    supervised.check(config, "ownership", ("ownership",), results)
-    read = partial(from_records, config, results, "ownership", partial(weigh, config), measure)
-    return supervised.train(config, results, read, on_progress)
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
+    check(config, "ownership", ("ownership",), results)
+    encoder = encoder_of(config)
+    split, others = dataset.read_sizes(config, results / "cache", inherited_rules(config.start, results))
+    network = build(config, results)
+    if others:
+        require_all_sizes(network, config)
+    rows = rows_of_sizes((split.train, *others), encoder, config)
+    planes = split.planes(encoder, config.seed)
+    origin = origin_of(config, results, "ownership", split.komi, split.source, planes, split.rules)
 
+    with joined(config) as device, Run(network.to(device).train(), config, results) as run:
 
-def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
-    return Weighed(*loss(answering(planes), target, config.loss == "mse"))
+        def figures(part: str) -> dict[str, float]:
+            found = metrics.of_records(run.averaged, encoder, split, part, config)
+            names = {"positions": "scored", "ownership": "ownership", "brier": "brier"}
+            return {f"{part}_{name}": found[f"{part}_{known}"] for name, known in names.items() if found}
+
+        run.restore()
+        with run.batches(rows, to_tensors, config.batch_size) as batches:
+            for inputs, target in batches:
+                error, right = loss(run.forward(inputs), target, config.loss == "mse")
+                on_progress(run.step(error, config.batch_size, {"right": right}))
+                run.validate_when_due(config.validate_every, lambda: figures("validation"))
+                run.snapshot_when_due(origin)
+                run.save_when_due()
+        return run.finish(origin, lambda: figures("validation"), lambda: figures("test"))

@@ -26,7 +26,7 @@ import numpy as np
 
 from arena import ConfigError, RecordError
 from arena.files import read_json, reason, replacing, write
-from arena.go.moves import symmetry_table
+from arena.go.coords import symmetry_table
 from arena.go.planes import Encoder, final_owners
 from trainers.data import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
 from trainers.progress import Made

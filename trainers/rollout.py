@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from arena import ConfigError
+from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
-from arena.go.moves import MAX_SIZE, MIN_SIZE
 from bots.nets.checkpoint import ROLLOUT, Manifest
 from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie

@@ -28,7 +28,7 @@ GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
 )
 """The groups in which settings are shown."""
 
-SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.safetensors", "metrics.jsonl"
+SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.pt", "metrics.jsonl"
 """All settings of a run, what it is resumed from, and its log."""
 
 
@@ -64,6 +64,14 @@ class Settings:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"(\w[\w.+-]{0,99})?", self.name):
             raise ConfigError(f"'{self.name[:99]}' can't name a checkpoint; use letters, digits, '-', '_', '.' and '+'")
+
+    def ends(self) -> list[str]:
+        """The names of the settings that can end a run."""
+        return [item.name for item in fields(self) if item.name in ENDS]
+
+    def limits(self) -> dict[str, float]:
+        """What ends a run, by the names of its settings; those that aren't given have no limit."""
+        return {name: limit for name in self.ends() if (limit := getattr(self, name))}
 
 
 @dataclass(frozen=True)
@@ -636,6 +644,27 @@ def read_file(path: Path) -> dict[str, Any]:
     """The settings in a TOML file, or those that a run left as JSON; still to be checked. Raises ConfigError."""
     read = read_json if path.suffix == ".json" else read_toml
     return read(path, error=ConfigError, hint="give a TOML file of settings")
+
+
+def settings_of_a_step(settings: Settings) -> dict[str, Any]:
+    """The settings that a resumed run must have as it had them, with values as a saved state has them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(settings).items()
+        if name not in ADJUSTABLE
+    }
+
+
+def portable_settings(settings: Settings) -> dict[str, Any]:
+    """All settings for a manifest; of paths the names alone, as where they lie is nobody else's business."""
+    found = asdict(settings)
+    for item in fields(settings):
+        value = found[item.name]
+        if is_paths(item) and item.name != "eval_opponents":
+            found[item.name] = [Path(path).name for path in value]
+        elif item.name in ("start", "policy", "finisher"):
+            found[item.name] = Path(value).name
+    return found
 
 
 def write_file(settings: Settings, folder: Path) -> None:

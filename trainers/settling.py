@@ -13,8 +13,8 @@ import numpy as np
 
 from arena import BotFault, ConfigError
 from arena.go.board import Board
+from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Ending
-from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.record import GameRecord
 from bots.gtp import Config, GtpBot
 from bots.nets.checkpoint import SHIPPED

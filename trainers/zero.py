@@ -27,7 +27,7 @@ import torch
 
 from arena import ConfigError
 from arena.go.game import Rules
-from arena.go.moves import MAX_SIZE, MIN_SIZE, pass_move
+from arena.go.coords import MAX_SIZE, MIN_SIZE, pass_move
 from arena.go.planes import find_encoder
 from arena.match.openings import Opening
 from arena.players.registry import Registry

@@ -151,13 +151,14 @@ def _write_sgf(games: Iterable[GameRecord], folder: Path, total: int, quiet: boo
     from rich.progress import track
 
     from arena import files
+    from arena.go.sgf import move_notes, write_sgf
 
     def place(id: str) -> Path:
         # an id of a database from elsewhere doesn't lead out of the folder
         return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
 
     shown = track(games, "Writing", total=total, transient=True, disable=quiet)
-    files.write_many((place(record.id), record.to_sgf(record.notes) + "\n") for record in shown)
+    files.write_many((place(record.id), write_sgf(record, move_notes(record)) + "\n") for record in shown)
     if not quiet:
         print(f"{plural(total, 'game')} written to {folder}.")
 
@@ -202,7 +203,7 @@ def show(
     Examples: [bold]arena show[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
     [bold]arena show 12 --details[/bold] · [bold]arena show 12 --replay[/bold]
     """
-    from arena.go.remarks import are_by_players, read_remarks
+    from arena.go.sgf import are_by_players, read_remarks
     from arena.report.style import Console
     from arena.results.store import Store
     from arena.screen.terminal import Stage, has_stage
@@ -348,6 +349,7 @@ def analyze(
     from contextlib import closing
 
     from arena import files
+    from arena.go.sgf import write_sgf
     from arena.report import style
     from arena.report.game import AnalysisSheet, analysis_headline
     from arena.report.progress import show_bar
@@ -386,7 +388,7 @@ def analyze(
             raise UserError(f"{entry.name}: {error}{_others(registry) if not found else ''}") from None
     if found:
         console.print(AnalysisSheet(record, found, marked))
-    analysed = f"{record.to_sgf(notes(record, found, entry.name), variations(record, found))}\n"
+    analysed = f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n"
     for path, content in ((csv, as_csv(record, found)), (sgf, analysed)):
         if path is not None and found:
             files.write(path, content.encode())
@@ -399,7 +401,7 @@ def analyze(
 def read_game(text: str | None, results: Path) -> GameRecord:
     """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
     StoreError."""
-    from arena.go.record import MAX_BYTES, read_sgf
+    from arena.go.sgf import MAX_BYTES, read_sgf
     from arena.results.store import Store
 
     if text is None:

@@ -335,8 +335,8 @@ def evaluate(
     try:
         from bots.nets.catalogue import load_network
         from trainers.data import games_since, load_games, some_games
-        from trainers.evaluation import by_ply_as_csv
-        from trainers.evaluation import evaluate as measure
+        from trainers.metrics import by_ply_as_csv
+        from trainers.metrics import evaluate as measure
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena import files
@@ -352,7 +352,12 @@ def evaluate(
         games = some_games(games_since(load_games(data, size, results / "cache", dead_stones), since), positions, seed)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         evaluation = measure(
-            load_network(found), find_encoder(found.manifest.encoder), games, symmetries, playouts, on_progress
+            load_network(found),
+            find_encoder(found.manifest.encoder),
+            games,
+            symmetries,
+            playouts,
+            on_progress=on_progress,
         )
     console = Console()
     for sheet in evaluation_sheets(evaluation, found.manifest.name):

@@ -20,7 +20,7 @@ from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
 from arena.files import remove_scratch
 
 if TYPE_CHECKING:
-    from arena.go.moves import Colour
+    from arena.go.coords import Colour
     from arena.go.record import GameRecord
     from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
@@ -83,8 +83,8 @@ def play(
     [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
     [bold]arena play random --plain < moves.txt[/bold]
     """
+    from arena.go.coords import BLACK
     from arena.go.game import Game
-    from arena.go.moves import BLACK
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
@@ -188,7 +188,7 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
 
 def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Player]]:
     """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had."""
-    from arena.go.moves import BLACK, WHITE, Colour
+    from arena.go.coords import BLACK, WHITE, Colour
     from arena.people.kifu import Help
 
     bots = {}

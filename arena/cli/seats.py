@@ -16,8 +16,8 @@ from arena.players.tables import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
+    from arena.go.coords import Colour
     from arena.go.game import Rules
-    from arena.go.moves import Colour
     from arena.go.record import GameRecord
     from arena.match.schedule import Event, Pairing
     from arena.people.kifu import Kifu
@@ -58,8 +58,8 @@ def arranged(registry: Registry, entry: Player, name: str | None, wish: Wish) ->
     """A game before its first move, and the bots in it by colour. Raises UserError."""
     from datetime import UTC, datetime
 
+    from arena.go.coords import BLACK, WHITE
     from arena.go.game import Rules, handicap_points
-    from arena.go.moves import BLACK, WHITE
     from arena.go.record import GameRecord
     from arena.people.kifu import EVENT, Kifu
 
@@ -154,7 +154,7 @@ def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing],
         from datetime import UTC, datetime
 
         from arena.contract.bot import Limits
-        from arena.go.moves import Colour
+        from arena.go.coords import Colour
         from arena.go.record import GameRecord
         from arena.people.kifu import Kifu
         from arena.people.sitting import Sitting

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from random import Random
 
 from arena.contract.settings import read_pairs, setting
-from arena.go.moves import Colour
+from arena.go.coords import Colour
 
 
 @dataclass(frozen=True, slots=True)

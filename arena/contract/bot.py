@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from arena import ArenaError, ConfigError
 from arena.contract.clock import LAG, Clock, TimeLeft, TimeSettings
 from arena.contract.settings import plain, read_pairs, setting
-from arena.go.moves import Move
+from arena.go.coords import Move
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np

@@ -1,4 +1,4 @@
-"""One Go position: stones, prisoners and the simple-ko point. No turns, no history, no superko, no end of the game."""
+"""One Go position: stones, captures and the simple-ko point."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from arena.go import kernels
-from arena.go.moves import GTP_COLUMNS, MAX_SIZE, Colour, Move, star_points
+from arena.go.coords import GTP_COLUMNS, MAX_SIZE, Colour, Move, star_points
 
 _SYMBOLS = {0: ".", 1: "X", 2: "O"}
 _COLOURS = {".": 0, "+": 0, ",": 0, "X": 1, "#": 1, "O": 2, "0": 2}
@@ -102,7 +102,7 @@ class Board:
         """How many stones of this colour are on the board."""
         return int(self.array["stones"][0, int(colour)])
 
-    def prisoners(self, colour: Colour) -> int:
+    def captured_stones(self, colour: Colour) -> int:
         """How many stones of this colour have been taken off."""
         return int(self.array["prisoners"][0, int(colour)])
 

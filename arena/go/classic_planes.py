@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import kernel
-from arena.go.kernels import BOARD, CELLS, WIDTH, U, count_liberties, is_eye, is_legal, move_of, point_of
+from arena.go.kernels import (
+    BOARD,
+    CELLS,
+    WIDTH,
+    U,
+    count_liberties,
+    group_liberties,
+    is_eye,
+    is_legal,
+    move_of,
+    point_of,
+)
 from arena.go.ladders import DEPTH, captures_in_ladder, escapes_a_ladder, try_move
-from arena.go.tactics import group_liberties
 
 
 @kernel

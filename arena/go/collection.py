@@ -16,7 +16,8 @@ from typing import IO
 
 from arena import RecordError
 from arena.go.game import Ending, Outcome
-from arena.go.record import MAX_BYTES, GameRecord, game_span, read_sgf, utf8
+from arena.go.record import GameRecord
+from arena.go.sgf import MAX_BYTES, game_span, read_sgf, utf8
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A game of Go: rules, turns, superko, the end and the score. Nothing of players, clocks or files."""
+"""A game of Go: rules, turns, superko, the end and the score."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from arena import ConfigError, IllegalMove
 from arena.go import kernels
 from arena.go.board import Board
-from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, pass_move, star_points
-from arena.go.outcome import Ending as Ending
-from arena.go.outcome import Outcome as Outcome
+from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, pass_move, star_points
+from arena.go.record import Ending as Ending
+from arena.go.record import Outcome as Outcome
+from arena.go.record import Stones, usual_first
 
 
 class Scoring(StrEnum):
@@ -60,12 +62,10 @@ class Rules:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for other data."""
-        rules = cls(**{**data, "scoring": Scoring(data["scoring"])})
-        for name, usual in asdict(cls()).items():
-            value = getattr(rules, name)
-            if type(value) is not type(usual) and (type(value), type(usual)) != (int, float):
-                raise ValueError(f"rules have no {name} {value!r}")
+        """The rules whose ``asdict`` became JSON. Raises ValueError for other data."""
+        if unknown := data.keys() - cls.__dataclass_fields__.keys():
+            raise ValueError(f"rules have no {', '.join(sorted(unknown))}")
+        rules = msgspec.convert(data, cls)
         if not (MIN_SIZE <= rules.size <= MAX_SIZE and rules.move_limit > 0 and isfinite(rules.komi)):
             raise ValueError(f"no game is played by {rules}")
         return rules
@@ -92,25 +92,16 @@ class Rules:
             move_limit = 3 * size * size
         if move_limit < 1:
             raise ConfigError(f"a move limit of {move_limit} leaves no game; it is at least 1")
-        settings = PRESETS[name]
-        return cls(
-            name=name,
-            size=size,
-            komi=float(komi),
-            scoring=Scoring.TERRITORY if "territory" in settings else Scoring.AREA,
-            superko="superko" in settings,
-            suicide="suicide" in settings,
-            handicap_points="handicap points" in settings,
-            move_limit=move_limit,
-        )
+        return cls(name=name, size=size, komi=float(komi), move_limit=move_limit, **PRESETS[name])
 
 
-PRESETS: dict[str, frozenset[str]] = {
-    "cgos": frozenset({"superko"}),
-    "tromp-taylor": frozenset({"superko", "suicide"}),
-    "chinese": frozenset({"superko", "handicap points"}),
-    "japanese": frozenset({"territory"}),
+PRESETS: dict[str, dict[str, Any]] = {
+    "cgos": {},
+    "tromp-taylor": {"suicide": True},
+    "chinese": {"handicap_points": True},
+    "japanese": {"scoring": Scoring.TERRITORY, "superko": False},
 }
+"""What the rules of each name have other than those of ``cgos``."""
 
 
 @lru_cache(maxsize=64)
@@ -154,17 +145,14 @@ class Game:
         setup stones share a point or a group has no liberty."""
         self.rules = rules
         self.seed = seed
-        self.setup: tuple[tuple[Move, ...], tuple[Move, ...]] = (tuple(black), tuple(white))
+        self.setup: Stones = (tuple(black), tuple(white))
         self.board = Board(rules.size)
-        for colour, points in zip((BLACK, WHITE), self.setup, strict=True):
-            for move in points:
-                self.board.put(move, colour)
         stones = [(move, colour) for colour, points in zip(Colour, self.setup, strict=True) for move in points]
+        for move, colour in stones:
+            self.board.put(move, colour)
         if any(self.board.stone(move) != colour or not self.board.liberties(move) for move, colour in stones):
             raise ValueError("the setup has a group without liberties")
-        if to_play is None:
-            to_play = WHITE if self.setup[0] and not self.setup[1] else BLACK
-        self.to_play = to_play
+        self.to_play = usual_first(self.setup) if to_play is None else to_play
         self.moves: list[Move] = []
         self.outcome: Outcome | None = None
         self._hashes = np.zeros(rules.move_limit + 1, np.uint64)
@@ -180,11 +168,15 @@ class Game:
         return self.outcome is not None
 
     @property
+    def first(self) -> Colour:
+        """Who made the first move, or makes it."""
+        return self.to_play if len(self.moves) % 2 == 0 else self.to_play.opponent
+
+    @property
     def handicap(self) -> int:
         """Black's setup stones when there are two or more, White has none and begins; else 0."""
         black, white = self.setup
-        first = self.to_play if len(self.moves) % 2 == 0 else self.to_play.opponent
-        return len(black) if len(black) > 1 and not white and first is WHITE else 0
+        return len(black) if len(black) > 1 and not white and self.first is WHITE else 0
 
     def copy(self) -> Game:
         twin = Game.__new__(Game)
@@ -236,16 +228,8 @@ class Game:
             raise IllegalMove("the game is over")
         if not 0 <= move <= self.rules.size**2:
             raise IllegalMove(f"{move} is not a move on a {self.rules.size}x{self.rules.size} board")
-        reason, earlier = kernels.referee(
-            self.board.array,
-            0,
-            int(move),
-            int(self.to_play),
-            self._hashes,
-            len(self.moves) + 1,
-            self.rules.superko,
-            self.rules.suicide,
-        )
+        board, index, colour, *history = self._position()
+        reason, earlier = kernels.referee(board, index, int(move), colour, *history)
         if reason != kernels.LEGAL:
             raise IllegalMove(self._explain(int(move), reason, earlier))
         self.moves.append(int(move))
@@ -285,9 +269,13 @@ class Game:
             raise IllegalMove("the game is over")
         self.outcome = outcome
 
-    def prisoners(self, colour: Colour) -> int:
+    def captured_stones(self, colour: Colour) -> int:
         """How many stones of this colour have been taken off."""
-        return self.board.prisoners(colour)
+        return self.board.captured_stones(colour)
+
+    def placed_stones(self, colour: Colour) -> int:
+        """How many stones this colour has had on the board, those counted that were taken off."""
+        return self.board.captured_stones(colour) + self.board.count(colour)
 
     def margin(self, dead: Sequence[Move] = ()) -> float:
         """Black's margin as the board stands, komi counted, with the stones at ``dead`` taken off first."""
@@ -295,9 +283,8 @@ class Game:
         if self.rules.scoring is Scoring.AREA:
             points = board.area_margin()
         else:
-            placed = {colour: self.prisoners(colour) + self.board.count(colour) for colour in Colour}
-            taken = {colour: placed[colour] - board.count(colour) for colour in Colour}
-            points = board.territory_margin() + taken[WHITE] - taken[BLACK]
+            black, white = (self.placed_stones(colour) - board.count(colour) for colour in Colour)
+            points = board.territory_margin() + white - black
         compensation = self.handicap if self.rules.handicap_points else 0
         return points - compensation - self.rules.komi
 
@@ -308,8 +295,7 @@ class Game:
         """
         points = float(ownership.sum()) - self.rules.komi
         if self.rules.scoring is Scoring.TERRITORY:
-            black, white = (self.prisoners(colour) + self.board.count(colour) for colour in Colour)
-            points -= black - white
+            points -= self.placed_stones(BLACK) - self.placed_stones(WHITE)
         return points - (self.handicap if self.rules.handicap_points else 0)
 
     def __str__(self) -> str:

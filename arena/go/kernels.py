@@ -35,11 +35,7 @@ BOARD = np.dtype(
             ("prisoners", "i4", (3,)),  # stones that were taken off, by their colour
             ("head", "u2", (CELLS,)),  # of a stone: the point that names its group
             ("next", "u2", (CELLS,)),  # of a stone: the next stone of its group, in a ring
-            (
-                "liberties",
-                "u2",
-                (CELLS,),
-            ),  # of a group's head: pseudo-liberties (an empty point counts once a neighbour)
+            ("liberties", "u2", (CELLS,)),  # of a head: pseudo-liberties (an empty point counts once a neighbour)
             ("empties", "u2", (CELLS,)),  # the empty points, in no order
             ("place", "u2", (CELLS,)),  # of an empty point: its index in `empties`
             ("ring", "u2", (CELLS,)),  # the colours of the 8 points around, row by row, two bits each
@@ -50,7 +46,7 @@ BOARD = np.dtype(
     align=True,
 )
 
-# Why a move is refused, in the order in which the referee looks.
+# Why a move is illegal, in the order in which the referee looks.
 LEGAL, OCCUPIED, SUICIDE, KO, SUPERKO, NO_ROOM = 0, 1, 2, 3, 4, 5
 
 
@@ -158,7 +154,7 @@ def is_legal(board, p, colour):
         return False
     if board.around[U(p)] & 15:
         return True
-    return _breathes(board, p, colour) != 0
+    return is_suicide(board, p, colour) == 0
 
 
 @inlined
@@ -176,22 +172,23 @@ def _last_liberties(board, n0, n1, n2, n3):
     )
 
 
-# By 2 * the neighbour's colour + whether the point is its last liberty: whether a stone there is let live by it, which
-# an own group does that has another liberty, and a captured one. Bits, read by shifts: branches would be guessed wrong.
-_BLACK_LIVES, _WHITE_LIVES = np.int64(0b00_10_01_00), np.int64(0b00_01_10_00)
+# By 2 * the neighbour's colour + whether the point is its last liberty: whether it leaves a stone there to die. An own
+# group with another liberty doesn't, nor a captured one. Bits, read by shifts: branches would be predicted badly.
+_BLACK_DIES, _WHITE_DIES = np.int64(0b11_01_10_11), np.int64(0b11_10_01_11)
 
 
 @inlined
-def _breathes(board, p, colour):
-    """Of a point without empty neighbours: whether a stone there captures or joins a group with another liberty."""
+def is_suicide(board, p, colour):
+    """Of a point without empty neighbours: 1 if a stone there neither captures nor joins a group with another liberty,
+    else 0."""
     n0, n1, n2, n3 = U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH)
     last0, last1, last2, last3 = _last_liberties(board, n0, n1, n2, n3)
-    lives = _BLACK_LIVES if colour == 1 else _WHITE_LIVES
+    dies = _BLACK_DIES if colour == 1 else _WHITE_DIES
     return (
-        (lives >> (2 * np.int64(board.colour[n0]) + last0))
-        | (lives >> (2 * np.int64(board.colour[n1]) + last1))
-        | (lives >> (2 * np.int64(board.colour[n2]) + last2))
-        | (lives >> (2 * np.int64(board.colour[n3]) + last3))
+        (dies >> (2 * np.int64(board.colour[n0]) + last0))
+        & (dies >> (2 * np.int64(board.colour[n1]) + last1))
+        & (dies >> (2 * np.int64(board.colour[n2]) + last2))
+        & (dies >> (2 * np.int64(board.colour[n3]) + last3))
     ) & 1
 
 
@@ -353,25 +350,24 @@ def stones_score(board):
 
 
 @inlined
-def region_owner(board, start, seen, stack):
-    """Flood the empty region of ``start``, marking ``seen``; returns (points, colours reached as a bit set)."""
-    stack[0] = start
+def region_owner(board, start, seen, region):
+    """Write the empty region of ``start`` to ``region`` and mark it ``seen``; (points, bit set of colours reached)."""
+    region[0] = start
     seen[start] = 1
-    height = 1
-    points = 0
+    points = 1
     reach = 0
-    while height:
-        height -= 1
-        p = np.int64(stack[height])
-        points += 1
+    looked_at = 0
+    while looked_at < points:
+        p = np.int64(region[looked_at])
+        looked_at += 1
         for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             q = p + step
             colour = np.int64(board.colour[U(q)])
             if colour == 0:
                 if not seen[q]:
                     seen[q] = 1
-                    stack[height] = q
-                    height += 1
+                    region[points] = q
+                    points += 1
             elif colour != EDGE:
                 reach |= colour
     return points, reach
@@ -380,8 +376,7 @@ def region_owner(board, start, seen, stack):
 @inlined
 def area_score(board):
     """Black's margin before komi by area: stones, and empty regions that reach one colour only (Tromp-Taylor)."""
-    margin = np.int64(board.stones[1] - board.stones[2])
-    return margin + territory_score(board)
+    return np.int64(board.stones[1] - board.stones[2]) + territory_score(board)
 
 
 @inlined
@@ -396,12 +391,12 @@ def placed_score(board):
 def territory_score(board):
     """Black's surrounded empty points less White's."""
     seen = np.zeros(CELLS, np.uint8)
-    stack = np.empty(CELLS, np.int16)
+    region = np.empty(CELLS, np.int16)
     margin = np.int64(0)
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
         if not seen[p]:
-            points, reach = region_owner(board, p, seen, stack)
+            points, reach = region_owner(board, p, seen, region)
             if reach == 1:
                 margin += points
             elif reach == 2:
@@ -430,7 +425,7 @@ def _is_playable(board, p, colour):
     c, d = np.int64(board.colour[U(p + WIDTH - 1)]), np.int64(board.colour[U(p + WIDTH + 1)])
     no_eye = np.int64(_LOST_EYES[U(colour), U(a | b << 2 | c << 4 | d << 6)])
     no_eye |= (~np.int64(board.around[U(p)]) >> (4 * colour + 2)) & 1  # of four neighbours, the third bit is set
-    return _breathes(board, p, colour) & no_eye != 0
+    return (is_suicide(board, p, colour) ^ 1) & no_eye != 0
 
 
 @inlined
@@ -490,6 +485,47 @@ def recorded_playout(board, colour, random_state, limit, recording, when, time):
     return stones_score(board) if passes == 2 else area_score(board), moves, random_state
 
 
+@inlined
+def last_liberty(board, head):
+    """The only liberty of a group, or 0 when it has several."""
+    # A single point borders at most 4 stones of a group, so that more pseudo-liberties are several points.
+    only = np.int64(0)
+    if board.liberties[U(head)] <= 4:
+        stone = np.int64(head)
+        while True:
+            if board.around[U(stone)] & 15:
+                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                    q = stone + step
+                    if board.colour[U(q)] == 0 and q != only:
+                        if only:
+                            return np.int64(0)
+                        only = q
+            stone = np.int64(board.next[U(stone)])
+            if stone == head:
+                break
+    return only
+
+
+@inlined
+def group_liberties(board, counts):
+    """Write to ``counts[head]`` how many different empty points each group has next to it."""
+    for p in range(WIDTH * (board.side + 2)):
+        counts[p] = 0
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        a = np.int64(board.head[U(p - WIDTH)])
+        b = np.int64(board.head[U(p - 1)])
+        c = np.int64(board.head[U(p + 1)])
+        d = np.int64(board.head[U(p + WIDTH)])
+        counts[U(a)] += 1
+        if b != a:
+            counts[U(b)] += 1
+        if c != a and c != b:
+            counts[U(c)] += 1
+        if d != a and d != b and d != c:
+            counts[U(d)] += 1
+
+
 # What follows is called from Python. A board is passed as (boards, index): arrays travel, records don't.
 
 
@@ -507,13 +543,13 @@ def put_stone(boards, index, move, colour):
 
 
 @inlined
-def refuse(board, p, colour, suicide):
+def illegal_reason(board, p, colour, suicide):
     """LEGAL, or why the board alone forbids ``p``. ``suicide`` allows to take off several own stones, never one."""
     if board.colour[U(p)] != 0:
         return OCCUPIED
     if p == board.ko:
         return KO
-    if board.around[U(p)] & 15 or _breathes(board, p, colour) != 0:
+    if board.around[U(p)] & 15 or is_suicide(board, p, colour) == 0:
         return LEGAL
     if suicide:
         for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
@@ -607,7 +643,7 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
         hashes[count] = board.hash
         return LEGAL, -1
     p = point_of(board, move)
-    reason = refuse(board, p, colour, suicide)
+    reason = illegal_reason(board, p, colour, suicide)
     if reason != LEGAL:
         return reason, -1
     if superko:
@@ -622,7 +658,7 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
 @inlined
 def is_allowed(board, p, colour, hashes, count, superko, suicide):
     """Whether the rules let ``colour`` play at the empty point ``p``; ``hashes[:count]`` are those of all positions."""
-    if refuse(board, p, colour, suicide) != LEGAL:
+    if illegal_reason(board, p, colour, suicide) != LEGAL:
         return False
     return not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0
 
@@ -692,23 +728,15 @@ def owner_map(boards, index, owners):
     """Write to ``owners`` (size²) who owns each point by area: 1 black, 2 white, 0 neither."""
     board = boards[index]
     seen = np.zeros(CELLS, np.uint8)
-    stack = np.empty(CELLS, np.int16)
-    marked = np.zeros(CELLS, np.uint8)
-    for row in range(board.side):
-        for column in range(board.side):
-            p = (row + 1) * WIDTH + column + 1
-            owners[row * board.side + column] = board.colour[p]
-    for i in range(board.empty_count):
-        start = np.int64(board.empties[U(i)])
-        if seen[start]:
-            continue
-        marked[:] = seen
-        _, reach = region_owner(board, start, seen, stack)
-        if reach == 1 or reach == 2:
-            for j in range(board.empty_count):
-                p = np.int64(board.empties[U(j)])
-                if seen[p] and not marked[p]:
-                    owners[move_of(board, p)] = reach
+    region = np.empty(CELLS, np.int16)
+    for move in range(board.side * board.side):
+        p = np.int64(point_of(board, move))
+        if board.colour[U(p)] != 0:
+            owners[move] = board.colour[U(p)]
+        elif not seen[p]:
+            points, reach = region_owner(board, p, seen, region)
+            for i in range(points):
+                owners[move_of(board, np.int64(region[i]))] = reach % 3
 
 
 @kernel

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import kernel
-from arena.go.kernels import WIDTH, U, is_legal, play
-from arena.go.tactics import last_liberty
+from arena.go.kernels import WIDTH, U, is_legal, last_liberty, play
 
 DEPTH = 160
 """The longest chase that is read, in moves; a longer one counts as an escape."""

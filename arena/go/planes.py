@@ -15,6 +15,7 @@ import numpy as np
 
 from arena import CheckpointError
 from arena.go.classic_planes import alphago_48, alphago_49, gocnn_8, stones_1
+from arena.go.coords import symmetry_table
 from arena.go.game import Game
 from arena.go.jit import kernel
 from arena.go.kernels import (
@@ -22,13 +23,12 @@ from arena.go.kernels import (
     CELLS,
     U,
     clear,
+    group_liberties,
     move_of,
     owner_map,
     play_any,
     point_of,
 )
-from arena.go.moves import symmetry_table
-from arena.go.tactics import group_liberties
 
 HISTORY = 8
 """How many of the last moves an encoder may see."""

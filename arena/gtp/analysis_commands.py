@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from arena.contract.bot import Bot, Candidate, Decision, RawNN
+from arena.go.coords import BLACK, Colour, Move, gtp_from_move, pass_move
 from arena.go.game import Game
-from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move
 from arena.gtp.arguments import COLOURS, NUMBER, Refused, colour_of, move_of, number_of, whole_of
 
 

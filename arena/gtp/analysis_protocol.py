@@ -17,8 +17,8 @@ import msgspec
 
 from arena import ConfigError, IllegalMove, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Limits, fault_words
+from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.gtp.analysis_commands import PositionAnalysis, lower_bound
 from arena.gtp.arguments import COLOURS, Refused, nearest_rules, rules_of
 from arena.gtp.position import Position

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from arena import ArenaError
+from arena.go.coords import BLACK, WHITE, Colour, Move, move_from_gtp
 from arena.go.game import PRESETS, Rules
-from arena.go.moves import BLACK, WHITE, Colour, Move, move_from_gtp
 
 
 class Refused(ArenaError):

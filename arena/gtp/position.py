@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from arena import IllegalMove, RecordError
+from arena.go.coords import BLACK, WHITE, Colour, Move, pass_move, sgf_from_move
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move, sgf_from_move
-from arena.go.record import GameRecord, Node, Stones, read_nodes
+from arena.go.record import GameRecord, Stones
+from arena.go.sgf import Node, read_nodes, write_sgf
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class Position:
                 name + "".join(f"[{sgf_from_move(move, size)}]" for move in moves) for name, moves in stones if moves
             ]
             nodes.append(f";{''.join(put)}{f'PL[{step.to_play.letter}]' if step.to_play else ''}")
-        return f"{root.to_sgf()[:-1]}{''.join(nodes)})"
+        return f"{write_sgf(root)[:-1]}{''.join(nodes)})"
 
 
 def _begun_anew(game: Game, colour: Colour) -> Game:

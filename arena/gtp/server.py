@@ -21,8 +21,7 @@ from typing import TextIO
 from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
 from arena.contract.clock import Clock, TimeSettings
-from arena.go.game import Game, Outcome, Rules, handicap_points
-from arena.go.moves import (
+from arena.go.coords import (
     BLACK,
     MAX_SIZE,
     MIN_SIZE,
@@ -33,7 +32,9 @@ from arena.go.moves import (
     move_from_gtp,
     pass_move,
 )
-from arena.go.record import MAX_BYTES, Stones
+from arena.go.game import Game, Outcome, Rules, handicap_points
+from arena.go.record import Stones
+from arena.go.sgf import MAX_BYTES
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_lz_report, format_report
 from arena.gtp.arguments import Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
 from arena.gtp.position import Position, read_position

@@ -22,9 +22,9 @@ from arena.contract.adjudication import OFF
 from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.files import scratch
+from arena.go.coords import gtp_from_move, pass_move
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.jit import while_compiling
-from arena.go.moves import gtp_from_move, pass_move
 from arena.go.record import UNKNOWN
 from arena.match.crew import exit_words
 from arena.match.game_loop import GameLoop, Turn

@@ -12,8 +12,8 @@ from typing import overload
 
 from arena import ConfigError, IllegalMove
 from arena.go.collection import Refusal, read_path
+from arena.go.coords import BLACK, SYMMETRIES, Move, apply_symmetry, symmetry_table
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, SYMMETRIES, Move, apply_symmetry, symmetry_table
 from arena.go.record import GameRecord
 
 Opening = tuple[Move, ...]

@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from arena import StoreError
-from arena.go.moves import BLACK, WHITE, Colour
-from arena.go.outcome import Ending
+from arena.go.coords import BLACK, WHITE, Colour
+from arena.go.record import Ending
 from arena.ratings import (
     Comparison,
     Estimate,

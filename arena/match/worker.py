@@ -27,9 +27,9 @@ from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
 from arena.contract.guard import SET_PDEATHSIG, control
 from arena.files import scratch
+from arena.go.coords import Move
 from arena.go.game import Game, Rules
 from arena.go.jit import while_compiling
-from arena.go.moves import Move
 from arena.go.record import MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, Turn
 from arena.match.schedule import Pairing

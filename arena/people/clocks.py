@@ -10,7 +10,7 @@ from copy import copy
 
 from arena.contract.bot import Limits
 from arena.contract.clock import Clock, TimeLeft
-from arena.go.moves import Colour
+from arena.go.coords import Colour
 
 
 class Clocks:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arena.go.board import Board
+from arena.go.coords import BLACK, SYMMETRIES, WHITE, Colour, Move
 from arena.go.game import Game, Rules, Scoring
 from arena.go.kernels import BOARD
-from arena.go.moves import BLACK, SYMMETRIES, WHITE, Colour, Move
 
 if TYPE_CHECKING:
     from arena.contract.bot import Decision
@@ -65,7 +65,9 @@ def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
         if game.rules.scoring is Scoring.AREA:
             points[colour] = int((owners == colour).sum())
         else:
-            taken = game.prisoners(colour.opponent) + game.board.count(colour.opponent) - board.count(colour.opponent)
+            taken = (
+                game.captured_stones(colour.opponent) + game.board.count(colour.opponent) - board.count(colour.opponent)
+            )
             points[colour] = int(((owners == colour) & (stones == 0)).sum()) + taken
     bonus = game.handicap if game.rules.handicap_points else 0
     return Count(points[BLACK], points[WHITE], game.rules.komi, bonus, tuple(dead))

@@ -21,9 +21,10 @@ import numpy as np
 from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.clock import TimeLeft
+from arena.go.coords import WHITE, Colour, Move, pass_move
 from arena.go.game import Outcome, Rules
-from arena.go.moves import WHITE, Colour, Move, pass_move
-from arena.go.record import UNKNOWN, GameRecord, MoveStats, read_sgf
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.go.sgf import read_sgf, write_sgf
 from arena.match.schedule import PEOPLE
 from arena.people.counting import Count, Estimate
 from arena.players.player import Player
@@ -197,7 +198,7 @@ class Kifu:
 
     def to_sgf(self) -> str:
         """The game as any program reads it, with what only we understand in a property of the root."""
-        text = self.record.to_sgf()
+        text = write_sgf(self.record)
         root = _ROOT.match(text)
         end = 0 if root is None else root.end()
         private = json.dumps(self._private(), separators=(",", ":"))

@@ -9,9 +9,9 @@ import numpy as np
 
 from arena import IllegalMove
 from arena.go.board import Board
+from arena.go.coords import Colour, Move, pass_move
 from arena.go.game import Game, Rules
 from arena.go.kernels import CELLS
-from arena.go.moves import Colour, Move, pass_move
 from bots.search.alive import SAFE, mark_alive
 from bots.search.tree import point_from_move
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from arena import ArenaError, IllegalMove, UserError
 from arena.contract.bot import Bot, Limits
+from arena.go.coords import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.game import Ending, Game, Outcome
-from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
 from arena.match.game_loop import Turn as Call
@@ -388,7 +388,7 @@ class Sitting:
         self._see(
             turns=turns,
             points=game.board.stones.tobytes(),
-            prisoners=(game.prisoners(BLACK), game.prisoners(WHITE)),
+            prisoners=(game.captured_stones(BLACK), game.captured_stones(WHITE)),
         )
 
     def _carry_out(self, move: Move, fact: MoveStats | None = None) -> None:

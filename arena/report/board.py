@@ -13,8 +13,8 @@ from itertools import groupby
 import numpy as np
 from rich.text import Text
 
+from arena.go.coords import BLACK, GTP_COLUMNS, Colour, Move, star_points
 from arena.go.game import Ending, Outcome
-from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, star_points
 
 # --- Colours ---
 

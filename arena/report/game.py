@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.contract.settings import describe
-from arena.go.moves import BLACK, Colour, gtp_from_move
+from arena.go.coords import BLACK, Colour, gtp_from_move
 from arena.go.record import GameRecord
+from arena.go.sgf import move_notes, write_sgf
 from arena.match.crew import Progress
 from arena.players.player import Player
 from arena.report import style
@@ -45,7 +46,7 @@ def show_details(record: GameRecord, players: Mapping[str, Player], command: str
         console.print()
         style.say("Only the reason was recorded.", console)
     console.print()
-    style.say(record.to_sgf(record.notes), console)
+    style.say(write_sgf(record, move_notes(record)), console)
 
 
 def print_position(record: GameRecord, number: int, console: Console) -> None:

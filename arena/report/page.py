@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from arena import files
 from arena.contract.settings import describe
 from arena.go.record import GameRecord
+from arena.go.sgf import move_notes, write_sgf
 from arena.players.player import Player
 from arena.ratings import Estimate
 from arena.report import style
@@ -303,7 +304,7 @@ def games_part(games: Sequence[GameRecord], total: int, event: str) -> Iterator[
     words = f"All {total} games." if len(games) >= total else f"The last {len(games)} of {total} games."
     if len(games) < total:
         words += f" All of them as SGF: arena games --event {event} --sgf FOLDER"
-    shown = [{"id": game.id, "sgf": _without_its_paths(game).to_sgf(game.notes)} for game in games]
+    shown = [{"id": game.id, "sgf": write_sgf(_without_its_paths(game), move_notes(game))} for game in games]
     yield "<h2>Games</h2>"
     yield '<div id="viewer"><noscript>The games are shown by a script.</noscript></div>'
     yield script_data("games", {"note": words, "games": shown})

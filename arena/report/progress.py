@@ -328,8 +328,8 @@ class LookedAt:
     look: Look
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from arena.go.coords import gtp_from_move
         from arena.go.game import Game, Rules
-        from arena.go.moves import gtp_from_move
         from arena.report.board import Overlay, board_width, draw_board
 
         look = self.look

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from arena.contract.settings import suggest
+from arena.go.coords import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Ending
-from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.sgf import write_sgf
 from arena.people.counting import Count, Estimate
 from arena.people.kifu import Advice, Phase, Snapshot, Turn
 from arena.people.sitting import Refused, Sitting
@@ -329,7 +330,7 @@ class Commands:
         """Write a copy of the game as it stands."""
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(self._sitting.record().to_sgf() + "\n")
+                file.write(write_sgf(self._sitting.record()) + "\n")
         except OSError as error:
             return f"{path} can't be written: {error.strerror}."
         return f"Written to {path}."

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
-    from trainers.evaluation import Evaluation
+    from trainers.metrics import Evaluation
 
 SHOWN_COUNTS = 8
 
@@ -336,7 +336,7 @@ def _number(value: float) -> str:
 
 def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
     """Moves; results and ownership, where the games tell them; how far forecasts can be trusted."""
-    from trainers.evaluation import calibration_error, phases
+    from trainers.metrics import calibration_error, phases
 
     named, whole = phases(evaluation), evaluation.figures()
 

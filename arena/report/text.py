@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from arena.go.moves import Colour
+from arena.go.coords import Colour
 from arena.match.standings import Forfeit, League, MatchTally, SequentialTest, Standings
 from arena.players.bot_file import Change
 from arena.ratings import Sprt, Verdict

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Limits
+from arena.go.coords import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
 from arena.go.game import Game
-from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
 from arena.go.record import GameRecord
 
 if TYPE_CHECKING:

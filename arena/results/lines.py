@@ -11,7 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from arena.contract.settings import COMMANDS, describe
-from arena.go.moves import gtp_from_move
+from arena.go.coords import gtp_from_move
 from arena.go.record import GameRecord
 from arena.ratings import Estimate
 from arena.results.event import Findings, Report

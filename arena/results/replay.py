@@ -14,8 +14,8 @@ from pathlib import Path
 from arena import CheckpointError, ConfigError, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.settings import describe
+from arena.go.coords import gtp_from_move
 from arena.go.game import Ending
-from arena.go.moves import gtp_from_move
 from arena.go.record import GameRecord
 from arena.match.crew import Crew, Progress
 from arena.match.ladder import Ladder

@@ -24,8 +24,8 @@ import msgspec
 
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.files import FOREIGN
-from arena.go.moves import Colour
-from arena.go.outcome import Ending, GameSummary, Outcome
+from arena.go.coords import Colour
+from arena.go.record import Ending, GameSummary, Outcome
 from arena.players.player import Player
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler

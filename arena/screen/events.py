@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending
-from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
 from arena.match.ladder import Ladder, widest_gap
 from arena.match.runner import Control, Update

@@ -24,8 +24,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.match.runner import Control, Update
 from arena.match.schedule import Event
 from arena.match.worker import Snapshot

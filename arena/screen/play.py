@@ -14,8 +14,8 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from arena import IllegalMove
+from arena.go.coords import GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game
-from arena.go.moves import GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.people.counting import estimated
 from arena.people.kifu import Phase, Preview
 from arena.people.sitting import Refused, Sitting

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from arena.contract.clock import TimeLeft
 from arena.go.board import Board
-from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.people.kifu import Phase, Preview, Snapshot
 from arena.report import style
 from arena.report.board import DARK, Block, Cell, Overlay, Scene, Theme, draw_board, result_words, stone_sign

@@ -14,7 +14,7 @@ from itertools import count
 from statistics import NormalDist
 from typing import Generic, TypeVar
 
-from arena.go.moves import Move
+from arena.go.coords import Move
 from arena.go.record import GameRecord, Played
 from arena.match.runner import Update
 from arena.match.schedule import Event, Pairing

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arena import IllegalMove, UserError
 from arena.contract.clock import TimeLeft
-from arena.go.moves import gtp_from_move
+from arena.go.coords import gtp_from_move
 from arena.people.kifu import Snapshot
 from arena.people.sitting import Refused, Sitting
 from arena.report.board import result_words

@@ -14,9 +14,9 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from arena import RecordError, UserError
-from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.go.record import GameRecord
-from arena.go.remarks import Remark
+from arena.go.sgf import Remark
 from arena.report import style
 from arena.report.board import (
     DARK,
@@ -111,7 +111,9 @@ _Position = tuple[np.ndarray, tuple[int, int]]
 
 def _positions(record: GameRecord) -> list[_Position]:
     """Before the first move, after it, and so on. Raises RecordError."""
-    return [(game.board.stones, (game.prisoners(BLACK), game.prisoners(WHITE))) for game in positions(record)]
+    return [
+        (game.board.stones, (game.captured_stones(BLACK), game.captured_stones(WHITE))) for game in positions(record)
+    ]
 
 
 # --- The viewer ---

@@ -10,7 +10,7 @@ from arena import BotFault, UserError
 from arena.cli.options import registry_of
 from arena.contract.bot import Bot, Limits
 from arena.contract.code import find_program
-from arena.go.moves import Move, gtp_from_move
+from arena.go.coords import Move, gtp_from_move
 from arena.players.player import Player
 from arena.players.registry import Registry
 from benchmarks.tactics.positions import FOLDER, Position, all_positions

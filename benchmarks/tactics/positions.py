@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arena import IllegalMove, UserError
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 
 FOLDER = Path(__file__).parent
 NEEDED = ("name", "play", "why", "checked")

@@ -19,9 +19,9 @@ from safetensors.numpy import load_file
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import RawNN
 from arena.files import reason
+from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
-from arena.go.moves import symmetry_table
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from bots.nets import vnni
 from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena.go.board import Board
+from arena.go.coords import Move
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, clear, play_any, point_of, seeded
-from arena.go.moves import Move
 from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.rollouts import Weights, policy_playout
 

@@ -8,8 +8,20 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import WIDTH, U, area_score, below, is_eye, is_legal, longest_playout, next_random, place, seeded
-from arena.go.tactics import is_self_atari, is_shape, last_liberty
+from arena.go.kernels import (
+    WIDTH,
+    U,
+    area_score,
+    below,
+    is_eye,
+    is_legal,
+    last_liberty,
+    longest_playout,
+    next_random,
+    place,
+    seeded,
+)
+from bots.search.tactics import is_self_atari, is_shape
 
 ATARI = 230
 """In how many of 256 cases a playout captures, or saves from atari, beside the last move."""

@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from arena.contract.bot import Candidate
+from arena.go.coords import BLACK, Move
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, seeded
-from arena.go.moves import BLACK, Move
 from arena.go.planes import HISTORY, NO_MOVE
 
 MAX_DEPTH = 400

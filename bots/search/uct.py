@@ -28,9 +28,9 @@ from arena.go.kernels import (
     repeats,
     seeded,
 )
-from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.playouts import answering_playout
 from bots.search.rollouts import policy_priors
+from bots.search.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.tree import (
     AWAITED,
     FORBIDDEN,

@@ -30,7 +30,7 @@ from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.collection import read_path
 from arena.go.game import Game, Rules
-from arena.go.record import read_sgf
+from arena.go.sgf import read_sgf, write_sgf
 from arena.gtp.server import Server
 from arena.match.schedule import Gate, Match, Terms, Tournament
 from arena.players.registry import Registry
@@ -145,7 +145,7 @@ def check_sgf(name: str, data: bytes) -> None:
 
     def read() -> None:
         record = read_sgf(data)
-        again = read_sgf(record.to_sgf())
+        again = read_sgf(write_sgf(record))
         assert (again.moves, again.setup, again.rules.size) == (record.moves, record.setup, record.rules.size)
         record.replay()
 

@@ -1,4 +1,4 @@
-"""How well a net tells what strong players do and how games end, move by move. Trains nothing, plays nothing.
+"""Evaluates policy, value, ownership and score on held-out games, by ply.
 
 Beside each figure stands what knows nothing would score: the constant for values; for ownership the colour of a point's
 stone, and of the nearest stone.
@@ -18,12 +18,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from arena.go.moves import SYMMETRIES, apply_symmetry, symmetry_table
+from arena.go.coords import SYMMETRIES, apply_symmetry, symmetry_table
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Answer, win_rates
 from bots.search.dead import guess_owners
 from trainers import data
+from trainers.losses import moved
+from trainers.settings import Supervised
 from trainers.settling import playout_weights
 
 PLIES = 120
@@ -155,29 +157,32 @@ def evaluate(
     games: data.Games,
     symmetries: bool = False,
     playouts: int = 0,
+    baselines: bool = True,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
-    """Ask ``network`` about every position of ``games``; ``on_progress`` gets the number of positions done.
+    """Evaluate every position of ``games`` by ``network``; ``on_progress`` gets the number of positions done.
 
-    With ``symmetries`` its answer is the mean over the 8 symmetries (Silver et al. 2016, Extended Data Table 3). With
-    ``playouts`` of the rollout policy are played from each position, for comparison.
+    With ``symmetries`` its outputs are the mean over the 8 symmetries (Silver et al. 2016, Extended Data Table 3). With
+    ``playouts`` of the rollout policy are played from each position, for comparison; without ``baselines`` nothing is
+    compared with stones.
     """
     sums = np.zeros((PLIES, len(_SUMS)))
     moves, wins = np.zeros((BINS, 3)), np.zeros((BINS, 3))
     by_game = np.stack([np.zeros(len(games)), games.lengths], 1)
     owners = np.repeat(np.arange(len(games)), games.lengths)
-    ask = _ask_all if symmetries else _ask
-    network.eval()
+    outputs_of = outputs_of_all_symmetries if symmetries else outputs
     guesses = owners_by_playouts(games, playouts)
     done = 0
     for batch in data.in_order(games, encoder, BATCH):
-        stones = data.encode_positions(
-            games, find_encoder("stones-1"), np.arange(done, done + len(batch)), np.zeros(len(batch), np.int64)
-        ).planes.reshape(len(batch), -1)
-        with torch.no_grad():
-            answer = ask(network, batch.planes)
+        answer = outputs_of(network, batch.planes)
         plies = np.minimum(batch.plies, PLIES - 1)
-        by_playouts = np.stack(list(islice(guesses, len(batch)))) if playouts else None
+        stones = by_playouts = None
+        if baselines:
+            places = np.arange(done, done + len(batch))
+            of_stones = data.encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places))
+            stones = of_stones.planes.reshape(len(batch), -1)
+        if playouts:
+            by_playouts = np.stack(list(islice(guesses, len(batch))))
         np.add.at(sums, plies, _judge(answer, batch, stones, by_playouts))
         if answer.policy is not None:
             probability, guess = answer.policy.softmax(1).max(1)
@@ -191,17 +196,50 @@ def evaluate(
     return Evaluation(sums, moves, wins, by_game)
 
 
-def _ask(network: Net, planes: np.ndarray) -> Answer:
-    answer: Answer = network(torch.from_numpy(planes).to(memory_format=torch.channels_last))
-    return answer
+VALIDATION_POSITIONS = 8_000
+"""Positions of a validation, about, in whole games."""
 
 
-def _ask_all(network: Net, planes: np.ndarray) -> Answer:
+def of_records(network: Net, encoder: Encoder, split: data.Split, part: str, config: Supervised) -> dict[str, float]:
+    """The figures that trainers log of a net, over whole games of ``part`` (validation or test), which their names
+    begin with; none without such games. Those that no head tells are 0."""
+    count = VALIDATION_POSITIONS if part == "validation" else config.test_positions
+    games = data.some_games(getattr(split, part), count, config.seed)
+    if not len(games):
+        return {}
+    found = evaluate(network, encoder, games, baselines=False)
+    whole, late = found.figures(), found.figures(data.LATE)
+    told = {
+        "positions": whole.positions,
+        "top1": whole.top1,
+        "policy_loss": whole.policy_loss,
+        "late_positions": late.positions,
+        "late_top1": late.top1,
+        "results": whole.results,
+        "value_loss": whole.value_loss,
+        "value_floor": whole.value_loss_floor,
+        "scored": whole.scored,
+        "ownership": whole.ownership,
+        "brier": whole.brier,
+        "score_error": whole.score_error,
+    }
+    return {f"{part}_{name}": 0.0 if np.isnan(figure) else figure for name, figure in told.items()}
+
+
+def outputs(network: Net, planes: np.ndarray) -> Answer:
+    """The outputs of a net, which is set to evaluation, for planes (B, P, n, n); on the CPU."""
+    with torch.no_grad():
+        given = moved(planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
+        answer: Answer = network.eval()(given)
+        return answer.to(torch.device("cpu"))
+
+
+def outputs_of_all_symmetries(network: Net, planes: np.ndarray) -> Answer:
     """The mean of the answers under all symmetries, turned back: of probabilities, as logits again."""
     size = planes.shape[-1]
     sums: dict[str, Tensor] = {}
     for symmetry in range(SYMMETRIES):
-        answer = _ask(network, np.ascontiguousarray(apply_symmetry(planes, symmetry)))
+        answer = outputs(network, np.ascontiguousarray(apply_symmetry(planes, symmetry)))
         back = torch.from_numpy(symmetry_table(size)[symmetry].astype(np.int64))
         told = {
             "policy": None if answer.policy is None else answer.policy[:, back].softmax(1),
@@ -226,7 +264,7 @@ def owners_by_playouts(games: data.Games, playouts: int) -> Iterator[np.ndarray]
         yield from owners
 
 
-def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray, by_playouts: np.ndarray | None) -> np.ndarray:
+def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray | None, by_playouts: np.ndarray | None) -> np.ndarray:
     """(B, SUMS): what each position adds to the sums; ``stones`` and ``by_playouts`` (B, n²) are 1, -1 and 0 for the
     side to move."""
     columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch)), "counted": ~np.isnan(batch.scores)}
@@ -270,9 +308,12 @@ def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray, by_playouts: n
             "points": owned.sum(1),
             "owned": (((ownership > 0.5) == own) & owned).sum(1),
             "brier": ((ownership - own) ** 2 * owned).sum(1),
-            "by_stone": _share_right(stones, batch.owners),
-            "by_nearest": _share_right(nearest_stones(stones), batch.owners),
         }
+        if stones is not None:
+            columns |= {
+                "by_stone": _share_right(stones, batch.owners),
+                "by_nearest": _share_right(nearest_stones(stones), batch.owners),
+            }
         if by_playouts is not None:
             columns |= {"played": owned.sum(1), "by_playouts": _share_right(by_playouts, batch.owners)}
     return np.stack([columns.get(name, np.zeros(len(batch))) for name in _SUMS], 1)

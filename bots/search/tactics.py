@@ -1,6 +1,6 @@
-"""Compiled knowledge of the next move or two: atari, self-atari, 3x3 patterns. No search, no ladders.
+"""Compiled knowledge of the next move or two: self-atari, rescues, 3x3 patterns.
 
-As in ``kernels``, *points* are indices of the padded board, and nothing is checked.
+As in ``arena.go.kernels``, *points* are indices of the padded board, and nothing is checked.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import inlined
-from arena.go.kernels import EDGE, WIDTH, U
+from arena.go.kernels import EDGE, WIDTH, U, last_liberty
 
 SHAPES = {
     "hane, enclosing": ("XOX", "...", "???"),
@@ -58,27 +58,6 @@ _BITS = np.packbits(PATTERNS, bitorder="little").view(np.uint64)  # 8 KB: they s
 def is_shape(ring):
     """Whether the surrounding of a point, its ``ring``, is one of the shapes."""
     return (_BITS[U(ring >> 6)] >> U(ring & 63)) & U(1) != 0
-
-
-@inlined
-def last_liberty(board, head):
-    """The only liberty of a group, or 0 when it has several."""
-    # A single point borders at most 4 stones of a group, so that more pseudo-liberties are several points.
-    only = np.int64(0)
-    if board.liberties[U(head)] <= 4:
-        stone = np.int64(head)
-        while True:
-            if board.around[U(stone)] & 15:
-                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-                    q = stone + step
-                    if board.colour[U(q)] == 0 and q != only:
-                        if only:
-                            return np.int64(0)
-                        only = q
-            stone = np.int64(board.next[U(stone)])
-            if stone == head:
-                break
-    return only
 
 
 @inlined
@@ -144,23 +123,3 @@ def is_lonely(board, p):
             if board.colour[U(r * WIDTH + c)] != 0:
                 return False
     return True
-
-
-@inlined
-def group_liberties(board, counts):
-    """Write to ``counts[head]`` how many different empty points each group has next to it."""
-    for p in range(WIDTH * (board.side + 2)):
-        counts[p] = 0
-    for i in range(board.empty_count):
-        p = np.int64(board.empties[U(i)])
-        a = np.int64(board.head[U(p - WIDTH)])
-        b = np.int64(board.head[U(p - 1)])
-        c = np.int64(board.head[U(p + 1)])
-        d = np.int64(board.head[U(p + WIDTH)])
-        counts[U(a)] += 1
-        if b != a:
-            counts[U(b)] += 1
-        if c != a and c != b:
-            counts[U(c)] += 1
-        if d != a and d != b and d != c:
-            counts[U(d)] += 1

@@ -1,12 +1,10 @@
-"""Colours, moves and their coordinates. No board, no legality."""
+"""Colours, moves, their coordinates and the eight symmetries."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING
-
-from arena import RecordError
 
 if TYPE_CHECKING:  # loaded where it is used: the store needs none of it
     import numpy as np
@@ -61,6 +59,7 @@ def move_from_gtp(text: str, size: int) -> Move:
     return (size - int(word[1:])) * size + column
 
 
+@cache
 def sgf_from_move(move: Move, size: int) -> str:
     """Two letters, column then row from the top left; the empty string for a pass."""
     if move == size * size:
@@ -69,15 +68,10 @@ def sgf_from_move(move: Move, size: int) -> str:
     return chr(97 + column) + chr(97 + row)
 
 
-def move_from_sgf(text: str, size: int) -> Move:
-    """The move of an SGF coordinate. ``tt`` passes on boards up to 19x19. Raises RecordError."""
-    if text == "" or (text == "tt" and size <= 19):
-        return size * size
-    if len(text) == 2:
-        column, row = ord(text[0]) - 97, ord(text[1]) - 97
-        if 0 <= column < size and 0 <= row < size:
-            return row * size + column
-    raise RecordError(f"'{text}' is not an SGF point of a {size}x{size} board")
+@cache
+def moves_by_sgf(size: int) -> dict[bytes, Move]:
+    """The move of each SGF coordinate; the empty one and ``tt`` pass."""
+    return {b"tt": pass_move(size)} | {sgf_from_move(move, size).encode(): move for move in range(size * size + 1)}
 
 
 @cache

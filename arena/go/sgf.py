@@ -1,0 +1,544 @@
+"""SGF through sgfmill: a record as text and back, an editor's nodes, and what a file says about each position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from sgfmill import sgf_grammar, sgf_properties
+
+from arena import ConfigError, RecordError, __version__
+from arena.go.coords import (
+    BLACK,
+    MAX_SIZE,
+    MIN_SIZE,
+    WHITE,
+    Colour,
+    Move,
+    moves_by_sgf,
+    pass_move,
+    sgf_from_move,
+)
+from arena.go.game import Rules
+from arena.go.record import Ending, GameRecord, Outcome, Stones, usual_first
+
+MAX_BYTES = 16 << 20
+"""The longest SGF text of one game that is read unless told otherwise."""
+
+MAX_MOVES = 3000
+"""The most moves of one game that are read unless told otherwise."""
+
+MAX_NODES = 100_000
+"""The most nodes of a main line that are read."""
+
+Notes = Mapping[int, Mapping[str, Sequence[str]]]
+"""Additional SGF properties by node number and name, with unescaped values; the root is node 0."""
+
+Properties = Mapping[str, list[bytes]]
+"""A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
+
+_NOTED_ENDINGS = (Ending.CRASH, Ending.MOVE_LIMIT, Ending.ADJUDICATED)  # RE has no word for these
+_RU_VALUES = {"cgos": "CGOS", "tromp-taylor": "Tromp-Taylor", "chinese": "Chinese", "japanese": "Japanese"}
+
+
+# --- Writing ---
+
+
+def move_notes(record: GameRecord) -> Notes:
+    """What is known of the moves as SGF properties: a comment in words, Black's win rate in per cent (SBKV, which
+    Sabaki draws as a graph) and Black's lead (V)."""
+    found: dict[int, dict[str, list[str]]] = {}
+    for number, fact in enumerate(record.facts, 1):
+        black, words = record.mover(number) is BLACK, []
+        node = found.setdefault(number, {})
+        if fact.win_rate is not None:
+            rate = 100 * (fact.win_rate if black else 1 - fact.win_rate)
+            words.append(f"Black wins {rate:.1f}%")
+            node["SBKV"] = [f"{rate:.2f}"]
+        if fact.score is not None:
+            lead = (fact.score if black else -fact.score) + 0.0
+            words.append(f"{'B' if lead >= 0 else 'W'}+{abs(lead):.1f}")
+            node["V"] = [f"{lead:.1f}"]
+        if fact.visits is not None:
+            words.append(f"{fact.visits} visits")
+        if fact.seconds is not None:
+            words.append(f"{fact.seconds:g} s")
+        if words:
+            node["C"] = [", ".join(words)]
+    return found
+
+
+def write_sgf(
+    record: GameRecord, notes: Notes | None = None, variations: Mapping[int, Sequence[Move]] | None = None
+) -> str:
+    """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes, and ``variations``,
+    moves in place of the move of this number and those after it, stand beside them.
+
+    Not kept are the exact players, the details of a fault, the seconds used, and a move limit that didn't end the game.
+    Of rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
+    """
+    size = record.rules.size
+    root = {name: [_escaped(" ".join(text.split()))] for name, text in _root_properties(record).items() if text}
+    for name, stones in zip(("AB", "AW"), record.setup, strict=True):
+        if stones:
+            root[name] = [sgf_from_move(move, size).encode() for move in sorted(stones)]
+    colours = (record.first.opponent.letter, record.first.letter)
+    nodes = [
+        "",
+        *(f";{colours[number % 2]}[{sgf_from_move(move, size)}]" for number, move in enumerate(record.moves, 1)),
+    ]
+    noted: Notes = {0: {}, **(notes or {})}
+    for number, added in noted.items():
+        node = {colours[number % 2]: [sgf_from_move(record.moves[number - 1], size).encode()]} if number else root
+        for name, values in added.items():
+            escaped = [_escaped(value) for value in values]
+            own = node.get("C", []) if name == "C" else []  # it stays at the end, where it is read
+            node[name] = [b"\n".join([*escaped, *own])] if own else escaped
+        tree = sgf_grammar.Coarse_game_tree()
+        tree.sequence.append(node)
+        nodes[number] = sgf_grammar.serialise_game_tree(tree, wrap=None).decode().strip()[1:-1]
+    text = ""
+    for number in reversed(range(len(nodes))):
+        text = nodes[number] + text
+        if variations and number in variations:
+            line = enumerate(variations[number], number)
+            text = f"({text})({''.join(f';{colours[ply % 2]}[{sgf_from_move(move, size)}]' for ply, move in line)})"
+    return f"({text})"
+
+
+def _escaped(text: str) -> bytes:
+    return sgf_grammar.escape_text(text.encode("utf-8", "replace"))
+
+
+def _root_properties(record: GameRecord) -> dict[str, str]:
+    usual, outcome = usual_first(record.setup), record.outcome
+    handicap = len(record.setup[0]) if usual is record.first is WHITE else 0
+    comment = {
+        f"seed {record.seed}": record.seed,
+        f"opening {record.opening}": record.opening,
+        f"ending {outcome and outcome.ending}": outcome is not None and outcome.ending in _NOTED_ENDINGS,
+        f"adjudged {record.adjudged and record.adjudged.letter}": record.adjudged,
+        f"unrated ({record.unrated})": record.unrated,
+        f"reason: {record.reason}": record.reason,
+    }
+    return {
+        "FF": "4",
+        "GM": "1",
+        "CA": "UTF-8",
+        "AP": f"arena:{__version__}",
+        "SZ": str(record.rules.size),
+        "KM": f"{record.rules.komi:g}",
+        "RU": _RU_VALUES.get(record.rules.name, record.rules.name),
+        "RE": "?" if outcome is None else outcome.sgf,
+        "HA": str(handicap) if handicap > 1 else "",
+        "PL": "" if record.first is usual else record.first.letter,
+        "PB": record.black,
+        "PW": record.white,
+        "BR": record.black_rank,
+        "WR": record.white_rank,
+        "DT": record.date,
+        "EV": record.event,
+        "GN": record.id,
+        "C": "; ".join(part for part, is_there in comment.items() if is_there),
+    }
+
+
+# --- The text and its nodes ---
+
+_FIRST = re.compile(rb"\(\s*;")
+_PARTS = re.compile(rb"\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[();]", re.DOTALL)
+"""The values of a game's text, each as a whole, and what divides it into nodes and variations."""
+
+_CHARSET = re.compile(rb"CA\s*\[\s*([A-Za-z0-9_.:-]{1,40})\s*\]")
+
+
+def game_span(data: bytes, start: int) -> tuple[int, int, int] | None:
+    """Where the next game begins, where its first bracket closes and where it ends; None when it isn't whole."""
+    first = _FIRST.search(data, start)
+    depth = fork = 0
+    for part in _PARTS.finditer(data, first.start()) if first else ():
+        depth += (part[0] == b"(") - (part[0] == b")")
+        if part[0] == b")":
+            fork = fork or part.start()
+            if depth == 0:
+                return first.start(), fork, part.end()  # type: ignore[union-attr]
+    return None
+
+
+def utf8(text: str | bytes) -> bytes:
+    """SGF's structure is ASCII, which some of Asia's charsets reuse inside letters: so recode before parsing."""
+    if isinstance(text, str):
+        return text.encode("utf-8", "replace")
+    try:
+        text.decode("utf-8")
+        return text
+    except UnicodeDecodeError:
+        charset = _CHARSET.search(text)
+    if charset is not None:
+        with suppress(LookupError, ValueError):
+            return text.decode(charset[1].decode(), "replace").encode("utf-8", "replace")
+    return text.decode("latin-1").encode()
+
+
+def _main_line(data: bytes) -> list[Properties]:
+    """The nodes of the first game's main line; its variations are passed over. Raises RecordError."""
+    if (span := game_span(data, 0)) is not None:
+        begin, fork, _ = span  # the first variation is the main one, so nothing of it is behind a bracket that closes
+        parts = _PARTS.findall(data, begin, fork)
+        if parts.count(b";") > MAX_NODES:
+            raise RecordError(f"more than {MAX_NODES} nodes")
+        data = data[begin:fork] + b")"
+        if parts.count(b"(") > 1:
+            data = b"(" + _PARTS.sub(lambda part: b"" if part[0] == b"(" else part[0], data)
+    try:
+        return list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(data)))
+    except ValueError as error:
+        raise RecordError(f"not an SGF: {error}") from None
+
+
+def _text(node: Properties, name: str, one_line: bool = True) -> str:
+    if name not in node:
+        return ""
+    value = sgf_grammar.simpletext_value if one_line else sgf_grammar.text_value
+    return value(node[name][0]).decode("utf-8", "replace").strip()
+
+
+class Node(NamedTuple):
+    """What one node of an editor's file does, in this order: stones put down and taken off, who is to move, moves."""
+
+    black: tuple[Move, ...]
+    white: tuple[Move, ...]
+    empty: tuple[Move, ...]
+    to_play: Colour | None
+    moves: tuple[tuple[Colour, Move], ...]
+
+    @property
+    def is_setup(self) -> bool:
+        return bool(self.black or self.white or self.empty)
+
+
+def _nodes(line: Sequence[Properties], size: int) -> list[Node]:
+    """Raises RecordError for what is no point of the board."""
+    names = moves_by_sgf(size)
+    found = []
+    for number, node in enumerate(line):
+        black, white, empty = (_points(node[name], size) if name in node else () for name in ("AB", "AW", "AE"))
+        moves = []
+        for colour in Colour:
+            for value in node.get(colour.letter, ()):
+                if value not in names:
+                    raise RecordError(f"no point of the board: {value[:20]!r} in node {number}")
+                moves.append((colour, names[value]))
+        to_play = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower())
+        found.append(Node(black, white, empty, to_play, tuple(moves)))
+    return found
+
+
+def _points(values: list[bytes], size: int) -> tuple[Move, ...]:
+    try:
+        points = sgf_properties.interpret_point_list(filter(None, values), sgf_properties.Presenter(size, "UTF-8"))
+    except ValueError:
+        raise RecordError(f"no point of the board: setup {b' '.join(values)[:40]!r}") from None
+    return tuple(sorted((size - 1 - row) * size + column for row, column in points))
+
+
+def read_nodes(text: str | bytes) -> tuple[Rules, list[Node]]:
+    """The main line of the first game of an SGF text, as an editor shows it: stones may be set up at any time, a colour
+    may play twice, and no move is judged. The rules are those of ``read_sgf``, on boards from 2x2; a missing size means
+    19x19. Raises RecordError."""
+    line = _main_line(utf8(text))
+    size = _size(line[0], smallest=2)
+    nodes = _nodes(line, size)
+    return _rules(line[0], size, 3 * size * size, usual_first(nodes[0][:2]) is WHITE), nodes
+
+
+def read_setup(nodes: Sequence[Node]) -> tuple[int, Stones, Colour | None]:
+    """The place of the first node with a move, the stones set up until then, and who begins, if that is said."""
+    begin = next((place for place, node in enumerate(nodes) if node.moves), len(nodes))
+    stones: tuple[set[Move], set[Move]] = (set(), set())
+    first = None
+    for node in nodes[: begin + 1]:
+        for own, placed in zip(stones, node[:2], strict=True):
+            own.difference_update(node.black, node.white, node.empty)
+            own.update(placed)
+        first = node.to_play or first
+    if begin < len(nodes):
+        first = nodes[begin].moves[0][0]
+    return begin, (tuple(sorted(stones[0])), tuple(sorted(stones[1]))), first
+
+
+# --- Reading a record ---
+
+_RU_BEGINNINGS = {
+    "cgos": ("cgos",),
+    "tromp-taylor": ("tromp", "tt", "nz", "newzealand", "goe", "ing", "應", "应"),
+    "chinese": ("chin", "cn", "中", "aga", "bga", "ffg", "french", "british"),
+}
+_WINNER = re.compile(r"(b|w|black|white)\s*\+\s*(.*)", re.DOTALL)
+_MARGIN = re.compile(r"[0-9]{1,4}(?:\.[0-9]{0,4})?(?!\S)")
+_LOSSES = {"r": Ending.RESIGN, "t": Ending.TIME, "f": Ending.ILLEGAL, "i": Ending.ILLEGAL}
+
+
+def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = MAX_MOVES) -> GameRecord:
+    """The first game of an SGF text, its main line.
+
+    Read are the setup before the first move, players, ranks, date, event, game name (as ``id``), komi, rules and
+    result; from our own files also what their root comment says. Bytes are UTF-8, else what CA says, else Latin-1.
+
+    The record always replays. Its rules are the preset that RU names: New Zealand and Ing rules count as
+    ``tromp-taylor``, those of the AGA and its European kin as ``chinese``, all others and none as ``japanese``. When a
+    move breaks them, superko is dropped, then suicide allowed, then both; immediate retaking of a ko stays forbidden.
+    The move limit is raised to fit. A missing komi is the preset's, or 0 with handicap stones. After two passes play
+    may have gone on: those two are left out, and passes beyond two at the end too. A forfeit without a known cause is
+    taken as one for an illegal move. A missing size means 19x19, but is refused when no stone lies beyond 13x13.
+
+    Raises RecordError, ``reason: detail`` or just a reason; the part before the first colon is short and fit to count.
+    """
+    if len(text) > max_bytes:
+        raise RecordError(f"too large: {len(text)} bytes")
+    line = _main_line(utf8(text))
+    root = line[0]
+    if _text(root, "GM") not in ("", "1"):
+        raise RecordError("not Go")
+    size = _size(root)
+    nodes = _nodes(line, size)
+    begin, setup, first = read_setup(nodes)
+    moves = _alternating_moves(nodes[begin:])
+    if len(moves) > max_moves:
+        raise RecordError(f"more than {max_moves} moves")
+    if "SZ" not in root:  # 9x9 and 13x13 games are written without one too
+        stones = [move for move in (*setup[0], *setup[1], *moves) if move != pass_move(size)]
+        if stones and max(max(divmod(move, size)) for move in stones) < 13:
+            raise RecordError("no size: and no stone beyond 13x13")
+    if first is WHITE and setup == ((), ()) and _text(root, "HA").isdecimal() and int(_text(root, "HA")[:3]) > 1:
+        raise RecordError("handicap stones missing")
+    moves = _without_resumed_passes(moves, pass_move(size))
+    note, _, reason = (_text(root, "C") if _is_ours(root) else "").partition("reason: ")
+    ending = next((ending for ending in _NOTED_ENDINGS if f"ending {ending}" in note), None)
+    outcome = _outcome(_text(root, "RE"), ending)
+    stopped = outcome is not None and outcome.ending is Ending.MOVE_LIMIT  # a result that RE doesn't give has no ending
+    limit = len(moves) if stopped else max(len(moves), 3 * size * size)
+    seed, opening = (re.search(rf"\b{name} (-?[0-9]{{1,40}})\b", note) for name in ("seed", "opening"))
+    unrated = re.search(r"\bunrated \(([^()]*)\)", note)
+    record = GameRecord(
+        rules=_rules(root, size, limit, handicap=usual_first(setup) is WHITE),
+        moves=tuple(moves),
+        outcome=outcome,
+        black=_text(root, "PB"),
+        white=_text(root, "PW"),
+        setup=setup,
+        first=first or usual_first(setup),
+        id=_text(root, "GN"),
+        event=_text(root, "EV"),
+        black_rank=_text(root, "BR"),
+        white_rank=_text(root, "WR"),
+        date=_text(root, "DT"),
+        seed=int(seed[1]) if seed else 0,
+        opening=int(opening[1]) if opening else 0,
+        adjudged=next((colour for colour in Colour if f"adjudged {colour.letter}" in note), None),
+        unrated=unrated[1] if unrated else "",
+        reason=reason,
+    )
+    return _legal(record)
+
+
+def _is_ours(root: Properties) -> bool:
+    return _text(root, "AP").startswith("arena:")
+
+
+def _size(root: Properties, smallest: int = MIN_SIZE) -> int:
+    text = _text(root, "SZ") or str(MAX_SIZE)
+    columns, _, rows = text.partition(":")
+    if rows and columns.strip() != rows.strip():
+        raise RecordError(f"rectangular board: {text[:20]!r}")
+    if not re.fullmatch(r"\s*[0-9]{1,5}\s*", columns):
+        raise RecordError(f"no size: SZ is {text[:20]!r}")
+    if not smallest <= int(columns) <= MAX_SIZE:
+        raise RecordError(f"size {int(columns)}")
+    return int(columns)
+
+
+def _alternating_moves(nodes: Sequence[Node]) -> list[Move]:
+    """The moves of nodes of which the first has one."""
+    moves: list[Move] = []
+    last = None
+    for node in nodes:
+        if moves and node.is_setup:
+            raise RecordError(f"setup stones after the first move: move {len(moves)}")
+        if len(node.moves) > 1:
+            raise RecordError(f"two moves in one node: move {len(moves) + 1}")
+        for colour, move in node.moves:
+            if colour is last:
+                raise RecordError(f"a colour plays twice in a row: move {len(moves) + 1}")
+            moves.append(move)
+            last = colour
+    return moves
+
+
+def _without_resumed_passes(moves: list[Move], passing: Move) -> list[Move]:
+    """The moves without any pair of passes that didn't end the game."""
+    end = len(moves)
+    while end > 2 and moves[end - 3 : end] == [passing] * 3:
+        end -= 1
+    kept: list[Move] = []
+    for move in moves[:end]:
+        if kept[-2:] == [passing, passing]:
+            del kept[-2:]
+        kept.append(move)
+    return kept
+
+
+def _rules(root: Properties, size: int, move_limit: int, handicap: bool) -> Rules:
+    word = "".join(character for character in _text(root, "RU").lower() if character.isalnum())
+    name = next((name for name, beginnings in _RU_BEGINNINGS.items() if word.startswith(beginnings)), "japanese")
+    komi = 0.0 if handicap else None
+    with suppress(ValueError):
+        komi = float(_text(root, "KM").replace(",", "."))
+    if komi in (275, 325, 375, 550, 650, 750):  # as the Fox server writes it
+        komi /= 100
+    if komi in (2.75, 3.25, 3.75):  # in stones, as in China, worth two points each
+        komi *= 2
+    try:
+        return replace(Rules.preset(name, max(size, MIN_SIZE), komi, max(1, move_limit)), size=size)
+    except ConfigError as error:
+        raise RecordError(f"komi: {error}") from None
+
+
+def _outcome(text: str, ending: Ending | None) -> Outcome | None:
+    """The outcome of an RE value; ``ending`` is what the comment says of it."""
+    text = text.lower()
+    if text in ("0", "draw", "jigo"):
+        return Outcome.scored(0.0, ending or Ending.SCORE)
+    match = _WINNER.match(text)
+    if match is None:
+        return None
+    winner = BLACK if match[1][0] == "b" else WHITE
+    margin = _MARGIN.match(match[2])
+    if margin is not None and float(margin[0]):
+        return Outcome.scored(float(margin[0]) * (1 if winner is BLACK else -1), ending or Ending.SCORE)
+    return Outcome(winner, ending or _LOSSES.get(match[2][:1], Ending.SCORE))
+
+
+def _legal(record: GameRecord) -> GameRecord:
+    """The record under the strictest rules that it replays by, from its own on. Raises RecordError."""
+    own = record.rules
+    *strict, loosest = dict.fromkeys(
+        replace(own, superko=superko, suicide=suicide)
+        for suicide in (own.suicide, True)
+        for superko in (own.superko, False)
+    )
+    for rules in strict:
+        candidate = replace(record, rules=rules)
+        with suppress(RecordError):
+            candidate.replay()
+            return candidate
+    candidate = replace(record, rules=loosest)
+    candidate.replay()
+    return candidate
+
+
+# --- Reading what is said about positions ---
+
+TRIANGLE = "△"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What is said about a position. ``win_rate`` is Black's, in [0, 1], and ``margin`` too is Black's, in points, komi
+    counted. ``letters`` are of one sign each. ``ownership`` is size² int8, in per cent and positive for Black.
+    ``instead`` are moves in place of the one that led here and those after it."""
+
+    comment: str = ""
+    win_rate: float | None = None
+    margin: float | None = None
+    letters: Mapping[Move, str] = field(default_factory=dict)
+    ownership: bytes | None = None
+    instead: tuple[Move, ...] = ()
+
+
+def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
+    """One for each position of the record that was read from this text: before the first move, after it, and so on.
+
+    Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it), V, LB, TR, and the first variation beside a
+    move. Values that make no sense are left out. What our own files note at the root is not a comment. Raises
+    RecordError for text that is not SGF.
+    """
+    data = utf8(text)
+    line, variations = _main_line(data), _variations(data)
+    names, number = moves_by_sgf(record.rules.size), 0
+    remarks = [Remark()] * (len(record.moves) + 1)
+    for place, node in enumerate(line):
+        value = _move_value(node)
+        if value is not None:
+            if number == len(record.moves) or names.get(value) != record.moves[number]:
+                continue  # the record is without it, such as passes that didn't end the game
+            number += 1
+        found = _remark(node, record.rules.size)
+        if place == 0 and _is_ours(node):
+            found = replace(found, comment="")
+        if value is not None and place in variations:
+            found = replace(found, instead=_line_of(variations[place], names))
+        if found != Remark():
+            remarks[number] = found
+    return tuple(remarks)
+
+
+def are_by_players(text: str | bytes) -> bool:
+    """Whether the remarks are what the players of a game of ours reported: what a bot adds later names it (AN)."""
+    root = _main_line(utf8(text))[0]
+    return _is_ours(root) and "AN" not in root
+
+
+def _move_value(node: Properties) -> bytes | None:
+    return next((node[colour.letter][0] for colour in Colour if colour.letter in node), None)
+
+
+def _remark(node: Properties, size: int) -> Remark:
+    names, letters = moves_by_sgf(size), {}
+    labels = [(point, b":", TRIANGLE.encode()) for point in node.get("TR", ())]
+    for point, _, label in (*labels, *(value.partition(b":") for value in node.get("LB", ()))):
+        sign, move = label.decode("utf-8", "replace").strip()[:1], names.get(point, pass_move(size))
+        if sign and sign.isprintable() and move != pass_move(size):
+            letters[move] = sign
+    win_rate, margin = _number(node, "SBKV"), _number(node, "V")
+    if win_rate is not None:
+        win_rate = win_rate / 100 if 0 <= win_rate <= 100 else None
+    return Remark(_text(node, "C", one_line=False), win_rate, margin, letters)
+
+
+def _variations(data: bytes) -> dict[int, list[Properties]]:
+    """The nodes of variations, by the place in the main line of the node that they stand beside. None where a variation
+    is not SGF: then the main line alone is read."""
+    found: dict[int, list[Properties]] = {}
+    span = game_span(data, 0)
+    if span is None:
+        return found
+    with suppress(ValueError):
+        tree, place = sgf_grammar.parse_sgf_game(data[span[0] : span[2]]), 0
+        while tree.children:
+            place += len(tree.sequence)
+            tree, *others = tree.children
+            if others:
+                found[place] = list(sgf_grammar.main_sequence_iter(others[0]))
+    return found
+
+
+def _line_of(nodes: Sequence[Properties], names: Mapping[bytes, Move]) -> tuple[Move, ...]:
+    """The moves of nodes, up to the first node without one."""
+    moves = []
+    for node in nodes:
+        value = _move_value(node)
+        if value is None or value not in names:
+            break
+        moves.append(names[value])
+    return tuple(moves)
+
+
+def _number(node: Properties, name: str) -> float | None:
+    with suppress(ValueError):
+        value = float(_text(node, name))
+        return value if abs(value) <= 1000 else None
+    return None

@@ -1,0 +1,149 @@
+"""What a net should have said of a batch, on its device, and how far its outputs are from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from bots.nets.network import SCORE_UNIT, Answer
+from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Batch
+
+if TYPE_CHECKING:
+    from trainers.replay import SearchBatch
+
+
+class Target(NamedTuple):
+    """What a net should have said; see ``Batch``."""
+
+    moves: Tensor  # (B,) int64
+    results: Tensor  # (B,) int64
+    owners: Tensor  # (B, n²) int8
+    scores: Tensor  # (B,) float32
+
+
+def moved(array: np.ndarray, device: torch.device) -> Tensor:
+    """The same numbers on ``device``; through pinned memory to a GPU, which nobody waits for."""
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
+    """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
+    planes = moved(batch.planes, device).to(memory_format=torch.channels_last)
+    return planes, Target(*(moved(getattr(batch, name), device) for name in Target._fields))
+
+
+class Weights(Protocol):
+    """Settings with the weights of the losses; that of the policy is 1."""
+
+    @property
+    def value_weight(self) -> float: ...
+    @property
+    def ownership_weight(self) -> float: ...
+    @property
+    def score_weight(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The parts of the loss, each a scalar, and the top-1 accuracy."""
+
+    policy: Tensor
+    value: Tensor
+    ownership: Tensor
+    score: Tensor
+    right: Tensor
+
+    def figures(self) -> dict[str, Tensor]:
+        """What is shown and logged: each head's loss without its weight, and the accuracy."""
+        return {"right": self.right, **{f"{head}_loss": getattr(self, head) for head in Answer._fields}}
+
+    def total(self, weights: Weights) -> Tensor:
+        return (
+            self.policy
+            + weights.value_weight * self.value
+            + weights.ownership_weight * self.ownership
+            + weights.score_weight * self.score
+        )
+
+
+def loss(outputs: Answer, target: Target) -> Losses:
+    """How far a net's outputs are from what they should be.
+
+    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no
+    one's is half of each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
+    """
+    assert outputs.policy is not None  # what ``train.check`` makes sure of
+    value = ownership = score = outputs.policy.new_zeros(())
+    if outputs.value is not None:
+        value = mean_cross_entropy(outputs.value, target.results, NO_RESULT)
+    scored = ~target.scores.isnan()
+    count = scored.sum().clamp(min=1)
+    if outputs.ownership is not None:
+        shares = (target.owners.to(outputs.ownership.dtype) + 1) / 2
+        by_point = functional.binary_cross_entropy_with_logits(outputs.ownership, shares, reduction="none")
+        ownership = (by_point.mean(1) * scored).sum() / count
+    if outputs.score is not None:
+        wanted = target.scores.nan_to_num() / SCORE_UNIT
+        score = (functional.smooth_l1_loss(outputs.score, wanted, reduction="none") * scored).sum() / count
+    return Losses(
+        policy=functional.cross_entropy(outputs.policy, target.moves),
+        value=value,
+        ownership=ownership,
+        score=score,
+        right=(outputs.policy.detach().argmax(1) == target.moves).float().mean(),
+    )
+
+
+def mean_cross_entropy(logits: Tensor, classes: Tensor, unknown: int) -> Tensor:
+    """The mean over the rows whose class isn't ``unknown``; 0 where there are none."""
+    known = (classes != unknown).sum().clamp(min=1)
+    return functional.cross_entropy(logits, classes, ignore_index=unknown, reduction="sum") / known
+
+
+# --- After a search ---
+
+
+class SearchTargets(NamedTuple):
+    """What a net should have said, after a search."""
+
+    usual: Target
+    """Its moves are those with the largest share."""
+    shares: Tensor  # (B, n² + 1)
+    win_rates: Tensor  # (B,), of the side to move; NaN where none is known
+
+
+def to_search_targets(batch: Batch, device: torch.device) -> tuple[Tensor, SearchTargets]:
+    """Planes (B, P, n, n) and what the net should say of them, on ``device``, of a ``SearchBatch``."""
+    searched, (planes, usual) = cast("SearchBatch", batch), to_tensors(batch, device)
+    return planes, SearchTargets(usual, moved(searched.shares, device), moved(searched.win_rates, device))
+
+
+def search_loss(outputs: Answer, targets: SearchTargets, outcome_share: float) -> Losses:
+    """How far a net's outputs are from what they should be.
+
+    Of the policy it is the cross entropy with the search's shares. Of the value it is the cross entropy of win, draw
+    and loss with the game's result and, in the share that is left by ``outcome_share``, that of winning, a draw being
+    half of it, with the win rate: a win rate doesn't tell how likely a draw is. Where only one of them is known, it
+    counts in full.
+    """
+    assert outputs.policy is not None and outputs.value is not None  # what ``train.check`` makes sure of
+    results = targets.usual.results
+    policy = -(targets.shares * outputs.policy.log_softmax(1)).sum(1).mean()
+    decided, judged = results != NO_RESULT, ~targets.win_rates.isnan()
+    by_result = functional.cross_entropy(outputs.value, results, ignore_index=NO_RESULT, reduction="none")
+    logs, half = outputs.value.log_softmax(1), math.log(0.5)
+    wins = torch.logaddexp(logs[:, WIN], logs[:, DRAW] + half)
+    losses = torch.logaddexp(logs[:, LOSS], logs[:, DRAW] + half)
+    rate = targets.win_rates.nan_to_num()
+    by_rate = -(rate * wins + (1 - rate) * losses)
+    first = torch.where(judged, outcome_share, 1.0) * decided
+    second = torch.where(decided, 1 - outcome_share, 1.0) * judged
+    value = (first * by_result + second * by_rate).sum() / (decided | judged).sum().clamp(min=1)
+    return replace(loss(outputs, targets.usual), policy=policy, value=value)

@@ -1,0 +1,868 @@
+"""Steps that all trainers share: device and processes, first net, optimizer, averaging, resuming, logs, checkpoints."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import math
+import os
+import resource
+import shutil
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map
+
+from arena import CheckpointError, ConfigError
+from arena.files import Held, lock, make_private, reason, replacing, write
+from arena.go.game import Rules
+from arena.go.planes import Encoder, find_encoder
+from bots.nets.catalogue import Net, load_network, load_weights, named_network, network_from, usual_encoder
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.network import Answer, Network, NetworkConfig
+from trainers.data import Batch, Prefetch, Source, SplitRule
+from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
+from trainers.progress import Progress
+from trainers.settings import (
+    METRICS_FILE,
+    STATE_FILE,
+    Loop,
+    Supervised,
+    Zero,
+    is_first,
+    portable_settings,
+    settings_of_a_step,
+    write_file,
+)
+
+# --- Devices and processes ---
+
+GPU = "cuda"
+"""What torch calls the devices that trainers learn on where there are any; a test names a pretended one."""
+
+
+def pick_device(name: str) -> torch.device:
+    """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise ConfigError(f"unknown device '{name}'; there are auto, cpu, cuda")
+    devices = torch.get_device_module(GPU)
+    if name == "cpu" or (name == "auto" and not devices.is_available()):
+        return torch.device("cpu")
+    if not devices.is_available():
+        raise ConfigError("device cuda: torch sees none; use device cpu")
+    return torch.device(GPU, int(os.environ.get("LOCAL_RANK", "0")) % devices.device_count())
+
+
+def prepare(config: Loop) -> torch.device:
+    """The device of this process, set up to learn on. Raises ConfigError when it isn't there."""
+    device = pick_device(config.device)
+    with suppress(OSError, AttributeError):  # torch frees and takes the same activations at every step: without this
+        libc = ctypes.CDLL("libc.so.6")  # the page faults of taking them anew cost a third of a step on a CPU
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+    torch.set_num_threads(config.threads)
+    if device.type != "cpu":
+        torch.set_float32_matmul_precision("high")  # TF32
+        torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
+    return device
+
+
+@contextmanager
+def joined(config: Loop) -> Iterator[torch.device]:
+    """The device of this process, as ``prepare`` gives it; while inside, this process shares the batches of its run
+    with the others that torchrun started. Raises ConfigError when the device isn't there."""
+    device = prepare(config)
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        yield device
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(minutes=5))
+    try:
+        distributed.barrier()  # the first may have deleted what an earlier run left
+        yield device
+    finally:
+        distributed.destroy_process_group()
+
+
+def processes() -> int:
+    """How many processes share this run."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def refuse_torchrun(why: str) -> None:
+    """Raise ConfigError in one of several processes of torchrun; ``why`` says what to do instead."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(why)
+
+
+LOCK = "lock"
+"""The file in a folder that one process at a time writes to."""
+
+
+@contextmanager
+def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
+    """Keep a folder to this process while inside; one that stays empty goes. Under torchrun the first process does it
+    for all. Raises ConfigError, with a hint, where another process has it."""
+    if not is_first():
+        yield
+        return
+    try:
+        locked = lock(folder / LOCK)
+    except Held as held:
+        who = f"process {held.process}" if held.process else "another process"
+        raise ConfigError(f"{folder} is in use by {who}; wait until it ends{hint}") from None
+    except OSError as error:
+        raise ConfigError(f"{folder} can't be locked ({reason(error)}); use another folder") from error
+    with locked:
+        try:
+            yield
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
+    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
+    Where there is none the net is left as it is, with a warning in the log."""
+    if not config.compile:
+        return network
+    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
+    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
+        return torch.compile(network, **options)  # type: ignore[return-value]  # of a module it is one
+    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
+    logging.getLogger(__name__).warning(words, " or ".join(usual))
+    return network
+
+
+# --- The first net ---
+
+
+def check(config: Supervised, trainer: str, heads: Sequence[str], results: Path) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be; the net must have these ``heads``."""
+    check_run(config)
+    if config.batch_size % int(os.environ.get("WORLD_SIZE", "1")):
+        raise ConfigError(
+            f"a batch of {config.batch_size} can't be shared by {os.environ['WORLD_SIZE']} processes; choose a multiple"
+        )
+    network, encoder = build(config, results).eval(), encoder_of(config)
+    with torch.no_grad():
+        outputs = network(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
+    if missing := [head for head in heads if outputs[head] is None]:
+        raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
+
+
+def check_run(config: Loop) -> None:
+    """Raise ConfigError for a run without a name, an end, or its device."""
+    if not config.name:
+        raise ConfigError("a run needs a name; give --name")
+    if not config.limits():
+        raise ConfigError(f"a training run needs an end: give {' or '.join(config.ends())}")
+    pick_device(config.device)
+
+
+def encoder_of(config: Supervised | Zero) -> Encoder:
+    """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder."""
+    return find_encoder(config.encoder or usual_encoder(config.net))
+
+
+def build(config: Supervised | Zero, results: Path) -> Net:
+    """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        network = named_network(config.net, encoder_of(config).planes, config.size)
+    if config.start:
+        start_from(network, Checkpoint.open(find(config.start, results)))
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
+
+
+def require_all_sizes(network: Net, config: Supervised) -> None:
+    """Raise ConfigError for a net that plays boards of one size."""
+    if getattr(network.config, "size", 0):
+        raise ConfigError(f"the net {config.net} plays one size; give it one dataset")
+
+
+def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
+    """By what the games were split that a checkpoint and those before it learned from; none without a ``start``. Raises
+    CheckpointError."""
+    known = Checkpoint.open(find(start, results)).manifest.splits if start else ()
+    return tuple(SplitRule(**rule) for rule in known)
+
+
+def start_from(network: Net, checkpoint: Checkpoint) -> None:
+    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
+
+    A residual net may have more blocks and channels than the checkpoint's: it then gives the same outputs. Raises
+    CheckpointError for a net of another shape.
+    """
+    wanted = asdict(network.config)
+    given = asdict(network_from(checkpoint.manifest.network).config)
+    other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
+    alike = wanted.keys() == given.keys()
+    if alike and not other:
+        load_weights(network, checkpoint, strict=False)
+    elif (
+        alike
+        and isinstance(network, Network)
+        and other <= {"blocks", "channels"}
+        and all(given[key] < wanted[key] for key in other)
+    ):
+        small = load_network(checkpoint)
+        assert isinstance(small, Network)  # its configuration has the same fields
+        grow(small, network)
+    else:
+        raise CheckpointError(
+            f"{checkpoint.folder}: can't be trained on from, its net is another: "
+            f"{', '.join(f'{key} {given[key]}' for key in given if key in other)}; --net needs its shape, or more "
+            "blocks and channels"
+        )
+
+
+def grow(small: Network, large: Network) -> None:
+    """Make ``large`` give the outputs of ``small``; both have as many pooling blocks, and heads of one size.
+
+    Growing a net instead of beginning anew is Net2Net's idea (Chen, Goodfellow and Shlens 2016). Here no channel is
+    copied: new ones have random features that nothing reads yet, as the weights by which old ones would read them are
+    0, and a new block adds 0 to what passes through it.
+    """
+    inner = dict(matching_blocks(small.config, large.config))
+    with torch.no_grad():
+        for name in ("stem", "norm", "policy", "value", "ownership", "score"):
+            old, new = getattr(small, name), getattr(large, name)
+            if old is not None and new is not None:
+                _embed(old, new)
+        for place, block in enumerate(large.tower):
+            if place in inner:
+                _embed(small.tower[inner[place]], block)
+            else:
+                nn.init.zeros_(block.conv2.weight)  # type: ignore[union-attr, arg-type]  # every block has one
+
+
+def matching_blocks(small: NetworkConfig, large: NetworkConfig) -> Iterator[tuple[int, int]]:
+    """Which block of the larger tower is which of the smaller: pairs (place there, place here). Both pool at the ends
+    of equal parts of the tower; what a part has more is new."""
+    here = 0
+    for there in range(large.blocks):
+        if here < small.blocks and large.pools(there) == small.pools(here):
+            yield there, here
+            here += 1
+
+
+def _embed(old: nn.Module, new: nn.Module) -> None:
+    """Put the weights of ``old`` into the first channels of ``new``, which don't read the others."""
+    given: dict[str, Tensor] = old.state_dict()
+    for name, tensor in new.state_dict().items():
+        weights = given[name]
+        if weights.ndim == 4:
+            outputs, inputs = weights.shape[:2]
+            tensor[:outputs, inputs:] = 0
+            tensor[:outputs, :inputs] = weights
+        elif weights.ndim:
+            tensor[: len(weights)] = weights
+        else:
+            tensor.copy_(weights)
+
+
+# --- Optimizers and the schedule of the learning rate ---
+
+MAX_GRAD_NORM = 10.0
+"""Gradient norm at which gradients are clipped; a sound run seldom has half of it."""
+
+LAST_RATE = 0.01
+"""The learning rate at the end, as a share of the highest."""
+
+DECAY = 0.2
+"""The share of the budget in which the schedule wsd lowers the learning rate."""
+
+
+def learning_rate(config: Loop, done: float) -> float:
+    """The learning rate when the share ``done`` of the budget is spent: a linear rise, then the schedule."""
+    if done < config.warmup_ratio:
+        return config.learning_rate * (done / config.warmup_ratio * 0.99 + 0.01)
+    turn = min(1.0, (done - config.warmup_ratio) / (1 - config.warmup_ratio))
+    falls = {"cosine": 0.5 * (1 + math.cos(math.pi * turn)), "constant": 1.0, "wsd": min(1.0, (1 - turn) / DECAY)}
+    return config.learning_rate * (LAST_RATE + (1 - LAST_RATE) * falls[config.lr_schedule])
+
+
+def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Of each of ``matrices`` (B, rows, columns) roughly U V^T of the singular value decomposition U S V^T, by
+    Newton-Schulz steps (Jordan 2024, "Muon")."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    if tall := x.shape[1] > x.shape[2]:
+        x = x.mT
+    for _ in range(steps):
+        square = torch.bmm(x, x.mT)
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum whose step is orthogonalised, for convolutions (Jordan 2024, "Muon: an optimizer for the hidden
+    layers"); each filter bank counts as a matrix (out, height * width * in). Not for biases, norms and last layers.
+
+    Matrices of one shape are computed at once: on a GPU a step of small nets is as long as it takes to launch it."""
+
+    def __init__(self, parameters: Sequence[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no closure is used
+        for group in self.param_groups:
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not parameters:
+                continue
+            gradients = [parameter.grad for parameter in parameters]
+            for parameter in parameters:
+                if "momentum" not in self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+            torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+            updates = _directions(torch._foreach_lerp(gradients, momenta, group["momentum"]))
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(parameters, updates, alpha=-group["lr"])
+
+
+def _directions(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Orthogonal steps in the directions of gradients, of their shapes."""
+    rows = [gradient.movedim(1, -1).flatten(1) for gradient in gradients]  # no copy of filters in channels_last
+    alike: dict[torch.Size, list[int]] = {}
+    for place, gradient in enumerate(gradients):
+        alike.setdefault(gradient.shape, []).append(place)
+    steps = list(gradients)
+    for shape, places in alike.items():
+        stacked = torch.stack([rows[place] for place in places])
+        longer = max(1.0, stacked.shape[1] / stacked.shape[2]) ** 0.5
+        turned = (orthogonalised(stacked) * longer).view(len(places), shape[0], *shape[2:], shape[1]).movedim(-1, 2)
+        for place, step in zip(places, turned, strict=True):
+            steps[place] = step
+    return steps
+
+
+ADAM_SHARE = 0.1
+"""Under Muon the other weights learn with AdamW, at this share of Muon's learning rate."""
+
+
+def build_optimizers(network: nn.Module, config: Loop) -> list[torch.optim.Optimizer]:
+    """The optimizers for all weights; the first learning rate of each group is kept as ``share`` of the settings'. Muon
+    has the matrices between the layers that a net calls its ``ENDS``, and AdamW the rest."""
+    parts = [(part, end) for part in network.modules() for end in getattr(part, "ENDS", ())]
+    ends = {id(part.get_submodule(end).weight) for part, end in parts}
+    weights = [p for name, p in network.named_parameters() if name.endswith("weight") and p.ndim > 1]
+    matrices = [p for p in weights if config.optimizer != "muon" or id(p) not in ends]
+    chosen = {id(p) for p in matrices}
+    others = [p for p in network.parameters() if id(p) not in chosen]
+    rate, decay = config.learning_rate, config.weight_decay
+    if config.optimizer == "muon":
+        adam = torch.optim.AdamW(others, rate * ADAM_SHARE, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+        optimizers: list[torch.optim.Optimizer] = [Muon(matrices, rate, weight_decay=decay), adam]
+    else:
+        groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+        if config.optimizer == "adamw":
+            optimizers = [torch.optim.AdamW(groups, rate, fused=True)]
+        else:
+            optimizers = [torch.optim.SGD(groups, rate, momentum=0.9, nesterov=True, fused=True)]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["share"] = group["lr"] / rate
+    return optimizers
+
+
+# --- A run ---
+
+STATE_FORMAT = 3
+
+CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
+"""Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
+
+REMEMBERED = 50
+"""Steps whose mean figures are shown."""
+
+READ_SECONDS = 0.5
+"""How often the figures are read from a GPU: meanwhile it is ahead of what is shown."""
+
+Ready = TypeVar("Ready")
+
+Tell = Callable[[Mapping[str, float], int], object]
+"""What is called with the figures that a run logs, and its rows so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is remembered of a step."""
+
+    figures: Tensor  # (names,), on the device: reading them waits for it
+    rows: int
+    ended: float
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a manifest says of a run's nets, and the positions by which they are quantised and checked."""
+
+    trainer: str
+    encoder: Encoder
+    rules: Rules
+    data: str
+    """From what it learns, in words."""
+    planes: Callable[[int], np.ndarray]
+    """As many positions as asked for, (B, P, n, n)."""
+    splits: Sequence[SplitRule] = ()
+    parent: str = ""
+    """The identity of the checkpoint that it started from."""
+
+
+def origin_of(
+    config: Supervised,
+    results: Path,
+    trainer: str,
+    komi: float,
+    data: str,
+    planes: Callable[[int], np.ndarray],
+    splits: Sequence[SplitRule],
+) -> Origin:
+    """The origin of nets that learn from rows: their encoder and parent are those of the settings."""
+    parent = Checkpoint.open(find(config.start, results)).identity if config.start else ""
+    rules = Rules.preset("cgos", config.size, komi)
+    return Origin(trainer, encoder_of(config), rules, data, planes, splits, parent)
+
+
+class Run:
+    """One training run: the net, its averaged twin, the optimizers and the counters, saved together in a folder.
+
+    A context manager: while inside, loggers are open, and SIGINT, SIGTERM and SIGHUP ask the run to stop after its
+    present step. A run that was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with
+    as many threads and processes, when its budget is in rows or steps (with one in minutes the learning rate follows
+    the clock).
+    """
+
+    def __init__(self, network: nn.Module, config: Loop, results: Path, **compiling: Any):
+        self.network, self.config = network, config
+        self.folder, self.saved = results / "training" / config.name, results / "checkpoints" / config.name
+        self.device = next(network.parameters()).device
+        self.averaged: Any = deepcopy(network).eval()  # a net, as ``network`` is
+        self.optimizers = build_optimizers(network, config)
+        self.model = compiled(network, config, self.device, **compiling)
+        if processes() > 1:
+            self.model = DistributedDataParallel(self.model, static_graph=True)
+        self.settings = settings_of_a_step(config)
+        self.step_count = self.rows = self.games = 0
+        self.stop_asked = self._stop_agreed = False
+        self._said: Tensor | None = None
+        pairs = list(zip(self.averaged.state_dict().values(), network.state_dict().values(), strict=True))
+        self._numbers = [pair for pair in pairs if pair[0].is_floating_point()]
+        self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
+        self._seconds_before = self._agreed_seconds = 0.0
+        self._started = self._saved = self._kept = time.monotonic()
+        self._is_first_step = True
+        self._recent: deque[Step] = deque(maxlen=REMEMBERED)
+        self._names: tuple[str, ...] = ()
+        self._rate = self._waited = 0.0
+        self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
+        self._open = ExitStack()
+        self._loggers: list[Tell] = []
+        self._profile_step: Callable[[], object] = lambda: None
+        make_private(self.folder)
+
+    def __enter__(self) -> Run:
+        self._open.__enter__()
+        if is_first():
+            write_file(self.config, self.folder)
+            self._loggers += self._open.enter_context(loggers(self.config, self.folder))
+            self._profile_step = self._open.enter_context(profiled(self.config.profile, self.folder))
+        self._open.enter_context(self._stopping_on_signals())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, earlier sittings included, without the first step of each."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    @property
+    def done(self) -> float:
+        """The share of the budget that is spent: 1 or more when the run is over."""
+        minutes = self._agreed_seconds / 60
+        spent = {"max_rows": self.rows, "max_minutes": minutes, "max_games": self.games}
+        spent["max_iterations"] = self.step_count
+        return max((spent[name] / limit for name, limit in self.config.limits().items()), default=0.0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the budget is spent or a process was asked to stop; all processes see it after the same step."""
+        return self._stop_agreed or self.done >= 1
+
+    # --- Steps ---
+
+    @contextmanager
+    def batches(
+        self, rows: Source, to_tensors: Callable[[Batch, torch.device], Ready], batch_size: int
+    ) -> Iterator[Iterator[Ready]]:
+        """This process's parts of the batches from where the run stands until it is over, made ahead in a thread."""
+        rank = distributed.get_rank() if distributed.is_initialized() else 0
+        share = batch_size // processes()
+        first = self.rows + rank * share
+
+        def ready(batch: Batch) -> Ready:
+            return to_tensors(batch, self.device)
+
+        def parts(ahead: Iterator[Ready]) -> Iterator[Ready]:
+            while not self.is_over:
+                asked = time.monotonic()
+                part = next(ahead)
+                self._waited = time.monotonic() - asked
+                torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
+                yield part
+
+        with Prefetch(rows, ready, first, share, batch_size) as ahead:
+            yield parts(iter(ahead))
+
+    def forward(self, planes: Tensor) -> Answer:
+        """Evaluate planes (B, P, n, n) with the net that learns, computing as the settings say; in float32."""
+        with torch.autocast(planes.device.type, torch.bfloat16, enabled=self.config.bf16):
+            outputs: Answer = self.model(planes)
+        return outputs.to(torch.float32)
+
+    def step(self, loss: Tensor, rows: int, figures: Mapping[str, Tensor] | None = None) -> Progress:
+        """Learn from ``loss``, which this process's part of ``rows`` rows gave; see ``update``."""
+        self.zero_grad()
+        loss.backward()
+        return self.update(rows, {"loss": loss, **(figures or {})})
+
+    def zero_grad(self) -> None:
+        """Forget the last gradients. A step whose rows don't fit into memory at once is this, then ``backward`` of the
+        loss of each part, then ``update``."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def update(self, rows: int, figures: Mapping[str, Tensor]) -> Progress:
+        """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss"
+        and, for predictions, "right", and what else is to be logged. Nothing here waits for a GPU unless
+        figures are due."""
+        self._rate = learning_rate(self.config, self.done)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = self._rate * group["share"]
+        if self._is_first_step:  # it may have compiled the net for a minute, which would be most of the warmup
+            self._is_first_step, self._started = False, time.monotonic()
+        self._agree()
+        norm = torch.nn.utils.clip_grad_norm_(list(self.network.parameters()), MAX_GRAD_NORM, foreach=True)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        self.step_count += 1
+        self.rows += rows
+        self._average()
+        self._names = (*figures, "grad_norm")
+        read = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
+        self._recent.append(Step(read, rows, time.monotonic(), self._waited))
+        self._profile_step()
+        return self.progress()
+
+    def _agree(self) -> None:
+        """Have all processes see the same clock, and whether one was asked to stop."""
+        asked, seconds = float(self.stop_asked), self.seconds
+        if processes() > 1:  # read a step later, or every process would wait for its GPU here
+            sums = torch.tensor([asked, seconds], device=self.device)
+            distributed.all_reduce(sums)
+            read, self._said = sums if self._said is None else self._said, sums
+            asked, seconds = (read / processes()).tolist()
+        self._stop_agreed, self._agreed_seconds = asked > 0, seconds
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        share = 1 - min(self.config.ema_decay, (1 + self.step_count) / (10 + self.step_count))
+        torch._foreach_lerp_([mean for mean, _ in self._numbers], [tensor for _, tensor in self._numbers], share)
+        if self._counts:
+            torch._foreach_copy_([copy for copy, _ in self._counts], [tensor for _, tensor in self._counts])
+
+    def passed(self, rows: int) -> bool:
+        """Whether the last step reached a multiple of so many rows."""
+        return bool(self._recent) and self.rows // rows > (self.rows - self._recent[-1].rows) // rows
+
+    # --- Figures ---
+
+    def figures(self, steps: int = REMEMBERED) -> dict[str, float]:
+        """The means over the last steps of what ``update`` was told and of the gradient's norm. Waits for a GPU."""
+        last = [step.figures for step in self._recent][-steps:]
+        return dict(zip(self._names, torch.stack(last).mean(0).cpu().tolist(), strict=True)) if last else {}
+
+    def progress(self) -> Progress:
+        recent = list(self._recent)
+        if self.device.type == "cpu" or time.monotonic() - self._read > READ_SECONDS:
+            self._shown |= self.figures()
+            self._read = time.monotonic()
+        if not recent:
+            return Progress(self.step_count, self.rows, 0.0, math.nan, math.nan, None, 0.0)
+        elapsed, limits = max(1e-9, recent[-1].ended - recent[0].ended), self.config.limits()
+        speed = sum(step.rows for step in recent[1:]) / elapsed
+        left = [limits["max_minutes"] - self.seconds / 60] if "max_minutes" in limits else []
+        if "max_rows" in limits and speed:
+            left.append((limits["max_rows"] - self.rows) / speed / 60)
+        if "max_iterations" in limits and len(recent) > 1:
+            left.append((limits["max_iterations"] - self.step_count) * elapsed / (len(recent) - 1) / 60)
+        return Progress(
+            step=self.step_count,
+            rows=self.rows,
+            rows_per_second=speed,
+            loss=self._shown["loss"],
+            right=self._shown["right"],
+            minutes_left=max(0.0, min(left)) if left else None,
+            waiting=sum(step.waited for step in recent[1:]) / elapsed,
+        )
+
+    def log(self, **figures: float) -> None:
+        """Append figures to the log beside the state, JSON a line, and pass them to the loggers."""
+        figures |= {"learning_rate": self._rate, "memory_mb": memory_in_use(self.device)}
+        rounded = {name: float(f"{figure:.5g}") for name, figure in figures.items()}
+        line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
+        with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(line)}\n")
+        for tell in self._loggers:
+            tell(rounded, self.rows)
+
+    def log_validation(self, figures: Mapping[str, float]) -> None:
+        """Log the figures of a validation beside those of the last steps."""
+        progress = self.progress()
+        speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
+        self.log(**self.figures(), **speed, **figures)
+
+    def last_logged_step(self) -> int:
+        """The step of the last line of the log; -1 for none."""
+        path = self.folder / METRICS_FILE
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return json.loads(lines[-1])["step"] if lines else -1
+
+    # --- Saving ---
+
+    def save_when_due(self) -> None:
+        """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
+        if is_first() and time.monotonic() - self._saved > 60 * self.config.save_minutes:
+            self.save()
+
+    def save(self) -> Path:
+        """Write everything that resuming needs to one file, aside and then renamed."""
+        state = {
+            "format": STATE_FORMAT,
+            "settings": self.settings,
+            "counters": {"step": self.step_count, "rows": self.rows, "seconds": self.seconds},
+            "network": self.network.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        path = self.folder / STATE_FILE
+        with replacing(path, error=CheckpointError) as aside:
+            torch.save(tree_map(lambda part: part.cpu() if isinstance(part, Tensor) else part, state), aside)
+        self._saved = time.monotonic()
+        return path
+
+    def restore(self) -> bool:
+        """Go on from the state in ``folder``; False when there is none. Raises CheckpointError when it doesn't fit."""
+        path = self.folder / STATE_FILE
+        if not path.exists():
+            return False
+        try:
+            state = torch.load(path, "cpu", weights_only=True)
+        except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
+            raise CheckpointError(f"{path}: can't be read ({reason(error)}); start again with --new") from error
+        if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
+            raise CheckpointError(f"{path}: the state has another format; start again with --new")
+        before, now = state["settings"], self.settings
+        if wrong := [f"{key} = {before.get(key)!r}, not {now[key]!r}" for key in now if before.get(key) != now[key]]:
+            raise CheckpointError(
+                f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start again with --new"
+            )
+        self.network.load_state_dict(state["network"])
+        self.averaged.load_state_dict(state["averaged"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        counters = state["counters"]
+        self.step_count, self.rows = counters["step"], counters["rows"]
+        self._seconds_before = self._agreed_seconds = counters["seconds"]
+        self._started = self._saved = self._kept = time.monotonic()
+        if is_first():
+            self._drop_later_figures()
+        return True
+
+    def _drop_later_figures(self) -> None:
+        """Take the lines of steps that will be made again, and one that was cut off, out of the log."""
+        path = self.folder / METRICS_FILE
+        if not path.exists():
+            return
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= self.step_count]
+        if len(kept) < len(lines):
+            write(path, "".join(kept), error=CheckpointError)
+
+    def save_checkpoint(
+        self, origin: Origin, metrics: Mapping[str, float] | None = None, name: str = "", calibrates: bool = True
+    ) -> Path:
+        """Export the averaged net with all that is known of its training; its folder. A snapshot has a ``name`` of its
+        own, and is checked quickly. Where it isn't ``calibrates`` there is no int8."""
+        network = deepcopy(self.averaged).cpu()
+        manifest = describe(
+            network,
+            name or self.config.name,
+            origin.encoder,
+            origin.rules,
+            trainer=origin.trainer,
+            data=origin.data,
+            rows=self.rows,
+            minutes=round(self.seconds / 60, 1),
+            settings=portable_settings(self.config),
+            metrics={key: round(figure, 5) for key, figure in (metrics or {}).items()},
+            splits=[asdict(rule) for rule in origin.splits],
+            parent=origin.parent,
+        )
+        planes = origin.planes(CALIBRATION * calibrates + (QUICK_ROWS if name else PARITY_ROWS))
+        calibration, checked = (planes[:CALIBRATION], planes[CALIBRATION:]) if calibrates else (None, planes)
+        return export(network, self.saved.with_name(manifest.name), manifest, calibration, checked).folder
+
+    def validate_when_due(self, rows: int, validate: Callable[[], Mapping[str, float]]) -> None:
+        """Log the figures of ``validate`` if the last step reached a multiple of so many rows."""
+        if is_first() and self.passed(rows):
+            self.log_validation(validate())
+
+    def snapshot_is_due(self) -> bool:
+        minutes = self.config.snapshot_minutes
+        return is_first() and bool(minutes) and time.monotonic() - self._kept > 60 * minutes
+
+    def snapshot_when_due(self, origin: Origin) -> None:
+        if self.snapshot_is_due():
+            self.save_snapshot(origin)
+
+    def save_snapshot(self, origin: Origin, calibrates: bool = False) -> Path:
+        """Keep the averaged net as the checkpoint NAME-stepN, which can be played at once; older ones go."""
+        folder = self.save_checkpoint(origin, name=f"{self.config.name}-step{self.step_count}", calibrates=calibrates)
+        forget_snapshots(self.saved, SNAPSHOTS)
+        self._kept = time.monotonic()
+        return folder
+
+    def finish(
+        self,
+        origin: Origin,
+        validate: Callable[[], Mapping[str, float]],
+        test: Callable[[], Mapping[str, float]],
+    ) -> Path:
+        """Save the state and the checkpoint, with the figures of a last validation and, once the budget is spent, of
+        the test; the checkpoint's folder."""
+        if not is_first():
+            return self.saved
+        self.save()
+        figures = dict(validate())
+        if self.done >= 1:
+            if self.last_logged_step() != self.step_count:  # the log ends with the run
+                self.log_validation(figures)
+            figures |= test()
+            forget_snapshots(self.saved)
+        return self.save_checkpoint(origin, figures)
+
+    @contextmanager
+    def _stopping_on_signals(self) -> Iterator[None]:
+        """While inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step; under nohup the last one
+        doesn't. Only in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(_number: int, _frame: object) -> None:
+            self.stop_asked = True
+
+        stops = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            stops.append(signal.SIGHUP)
+        before = {number: signal.signal(number, ask) for number in stops}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def claim(config: Supervised, results: Path) -> None:
+    """Keep the settings of a run that plays games first, so that it can be resumed by name while it does. Raises
+    CheckpointError where a run of this name left a state that doesn't fit: before the games, not after them."""
+    folder = results / "training" / config.name
+    if is_first() and (folder / STATE_FILE).exists():
+        Run(build(config, results), config, results).restore()
+    elif is_first():
+        write_file(config, folder)
+
+
+# --- Loggers ---
+
+TRACE_FILE = "trace.json.gz"
+
+WARM = 5
+"""Steps before those that are profiled."""
+
+
+def memory_in_use(device: torch.device) -> float:
+    """The most memory so far, in MB: that of the device, or of this process where it learns on the processor."""
+    of_device = getattr(torch.get_device_module(device), "max_memory_allocated", None)
+    return of_device(device) / 1e6 if of_device else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+@contextmanager
+def loggers(config: Loop, folder: Path) -> Iterator[list[Tell]]:
+    """What passes a run's figures to TensorBoard and Weights & Biases, as its settings say. Raises ConfigError where
+    one of them isn't installed."""
+    with ExitStack() as stack:
+        found: list[Tell] = []
+        if config.tensorboard:
+            package = _package("tensorboard", "torch.utils.tensorboard")
+            writer = stack.enter_context(package.SummaryWriter(folder / "tensorboard"))
+
+            def tell_tensorboard(figures: Mapping[str, float], rows: int) -> None:
+                for name, figure in figures.items():
+                    writer.add_scalar(name, figure, rows)
+                writer.flush()
+
+            found.append(tell_tensorboard)
+        if config.wandb:
+            begun = {"name": config.name, "id": config.name, "resume": "allow", "dir": folder, "config": asdict(config)}
+            run = stack.enter_context(_package("wandb").init(project=os.environ.get("WANDB_PROJECT", "arena"), **begun))
+            found.append(lambda figures, rows: run.log({**figures, "rows": rows}))
+        yield found
+
+
+def _package(setting: str, module: str = "") -> Any:
+    """What a setting needs. Raises ConfigError where it isn't installed."""
+    try:
+        return import_module(module or setting)
+    except ImportError as error:
+        needed = "'arena[wandb]'" if setting == "wandb" else setting
+        raise ConfigError(f"{setting} = true needs one more package ({error.name}): pip install {needed}") from error
+
+
+@contextmanager
+def profiled(steps: int, folder: Path) -> Iterator[Callable[[], object]]:
+    """What is to be called after each step; once a run is warm, ``steps`` of them are profiled. The trace is for
+    chrome://tracing or ui.perfetto.dev."""
+    if not steps:
+        yield lambda: None
+        return
+    when = torch.profiler.schedule(wait=WARM, warmup=1, active=steps, repeat=1)
+    with torch.profiler.profile(
+        schedule=when, on_trace_ready=lambda done: done.export_chrome_trace(str(folder / TRACE_FILE))
+    ) as profile:
+        yield profile.step
