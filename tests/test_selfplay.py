@@ -13,8 +13,8 @@ from small_nets import untrained
 from test_gumbel import odd_net
 
 from arena import ConfigError, IllegalMove
-from arena.go.game import Ending, Game, Rules
 from arena.go.coords import BLACK
+from arena.go.game import Ending, Game, Rules
 from arena.go.planes import Encoder, Positions, find_encoder
 from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
