@@ -27,8 +27,8 @@ from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import SCORE_UNIT, expected_result
 from trainers import data, dataset, metrics
+from trainers.cluster import Lent, connected
 from trainers.data import NO_RESULT, TRAIN, Batch, Rows, SplitRule, parts_of
-from trainers.lent import Lent, connected
 from trainers.losses import search_loss, to_search_targets, to_tensors
 from trainers.progress import Made, Progress
 from trainers.replay import FORMAT_FILE, Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_missing

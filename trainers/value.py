@@ -34,8 +34,8 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import Answer, expected_result
 from trainers import data, dataset, losses
 from trainers.baselines import Positions, ScoreProbe
+from trainers.cluster import Lent, connected
 from trainers.data import NO_RESULT, UNKNOWN, Games, OneEach, Split, SplitRule, parts_of
-from trainers.lent import Lent, connected
 from trainers.losses import Losses, Target, to_tensors
 from trainers.progress import Made, Progress
 from trainers.replay import Replay, play_missing
