@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena.files import cores
+from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.report.tables import Sheet

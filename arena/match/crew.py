@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, Protocol, Self
 
 from arena import UserError
-from arena.files import allow_open_files, scratch
+from arena.files import scratch
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.match.game_loop import DEATHS, lost_record
@@ -37,6 +37,7 @@ from arena.match.worker import (
     start_method,
     work,
 )
+from arena.system import allow_open_files
 
 STARTUP = 300.0
 """Seconds that a worker may take to build its players, compiling included."""
