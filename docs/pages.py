@@ -50,8 +50,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def reference() -> str:
     """Every command with its options, every setting of a bot and of a trainer, and the keys of arena.toml."""
     from arena.contract.bot import Limits
+    from arena.players.config import BotTable, ClusterTable, TournamentTable
     from arena.players.registry import Registry
-    from arena.players.tables import ClusterTable, TournamentTable
     from trainers import settings
 
     parts = ["# Reference", "Generated from the code.", "## Commands"]
@@ -62,8 +62,8 @@ def reference() -> str:
         parts += [f"### {name}", f"{kind.summary}.", table(kind.settings)]
     parts += ["## Limits", "After `@`, as in `mcts@seconds=1`.", table(Limits.settings().values())]
     parts.append("## arena.toml")
-    for name, kept in (("tournaments.NAME", TournamentTable), ("cluster", ClusterTable)):
-        parts += [f"### [{name}]", table(fields(kept))]
+    for name, kept in (("bots.NAME", BotTable), ("tournaments.NAME", TournamentTable), ("cluster", ClusterTable)):
+        parts += [f"### [{name}]", table(item for item in fields(kept) if item.metadata)]
     parts += ["## The database", f"```sql\n{schema()}\n```"]
     parts.append("## Settings of the trainers")
     trainers = (settings.SL, settings.RL, settings.Value, settings.Ownership, settings.Rollout, settings.Distill)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest, to_json
+from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest
 
 SIZE, PLANES = 5, 17
 SOUND = "sound"
@@ -112,5 +112,5 @@ def small_net(folder: Path, model: bytes, weights: bytes = b"", **changed: objec
         (folder / name).write_bytes(content)
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = Manifest(folder.name, {}, "arena-17", PLANES, SIZE, SIZE, SIZE, "cgos", 7.0, files=hashes)
-    (folder / MANIFEST).write_text(to_json({**json.loads(to_json(asdict(manifest))), **changed}))
+    (folder / MANIFEST).write_text(json.dumps({**asdict(manifest), **changed}))
     return folder

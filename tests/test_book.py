@@ -10,7 +10,7 @@ from arena.cli.events import read_terms, with_openings
 from arena.go.game import Rules
 from arena.match.openings import draw_openings, read_book
 from arena.match.schedule import Match, Terms, Tournament, event_to_json
-from arena.players.tables import TermsTable
+from arena.players.config import TermsTable
 from arena.results.store import Event, Store
 from benchmarks.openings import main
 

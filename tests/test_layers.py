@@ -64,7 +64,7 @@ HOMES = {
     "starlette": ("arena/screen/site.py",),
     "tensorboard": ("trainers/",),
     "textual": ("arena/tui/",),
-    "tomlkit": ("arena/players/bot_file.py",),
+    "tomlkit": ("arena/players/config.py",),
     "torch": (
         "bots/nets/network.py",
         "bots/nets/classics.py",

@@ -483,7 +483,7 @@ def test_a_changed_or_missing_file_is_named(net: Checkpoint, tmp_path: Path, nam
         ({"encoder": "arena-18"}, "arena-18"),
         ({"files": {}}, WEIGHTS),
         ({"files": {WEIGHTS: "0", MODEL: "0", "../../secret": "0"}}, "secret"),
-        ({"files": {WEIGHTS: 3, MODEL: "0"}}, WEIGHTS),
+        ({"files": {WEIGHTS: 3, MODEL: "0"}}, "files"),
     ],
 )
 def test_a_wrong_manifest_is_refused(

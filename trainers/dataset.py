@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import check_keys, read_json, replacing
+from arena.files import convert, read_json, replacing
 from arena.go.collection import Text, read_texts
 from arena.go.coords import BLACK
 from arena.go.game import Ending
@@ -375,8 +375,7 @@ def _read_manifest(folder: Path) -> Manifest:
         content |= {"dead_stones": {}, "gnugo": "", "format": FORMAT}
     if content.get("format") != FORMAT:
         raise RecordError(f"{path}: has format {content.get('format')!r}, and this version reads {FORMAT}; {hint}")
-    check_keys(content, Manifest, path, error=RecordError, hint=hint)
-    return Manifest(**content)
+    return convert(content, Manifest, path, error=RecordError, hint=hint)
 
 
 def _map(path: Path) -> np.ndarray:

@@ -24,7 +24,7 @@ from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.network import SCORE_UNIT, Answer, expected_result
 from trainers import data, dataset, supervised
-from trainers.lent import Lent, connected
+from trainers.cluster import Lent, connected
 from trainers.losses import Losses, Target, moved, to_tensors
 from trainers.losses import loss as usual_loss
 from trainers.progress import Made, Progress

@@ -21,13 +21,13 @@ import torch
 
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
-from trainers.lent import Cores
+from trainers.cluster import Cores
 from trainers.live import LiveNet
 from trainers.players import Chances, Pace, Played, Player, Table
 from trainers.progress import Look
 
 if TYPE_CHECKING:
-    from arena.match.cluster import Stage
+    from trainers.cluster import Stage
 
 MANY = 1_000_000
 """Players that a run may have in all, those in the place of lost ones included."""

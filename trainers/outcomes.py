@@ -32,6 +32,7 @@ from bots.nets.inference import Evaluator
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
+from trainers.cluster import Cores
 from trainers.data import (
     NO_RESULT,
     UNKNOWN,
@@ -44,7 +45,6 @@ from trainers.data import (
     results_of,
     save_arrays,
 )
-from trainers.lent import Cores
 from trainers.progress import Made
 from trainers.selfplay import Course, Ended, NetPlayer, Player, Uniform, draw_seeds, games_from_moves, groups_on
 from trainers.settings import Value as Config
@@ -52,7 +52,7 @@ from trainers.settling import playout_weights
 from trainers.workers import refuse_to_play_under_torchrun
 
 if TYPE_CHECKING:
-    from arena.match.cluster import Stage
+    from trainers.cluster import Stage
 
 FORMAT = 1
 """Written into the name of every folder of games; a change of what is in its files raises it."""

@@ -40,9 +40,9 @@ from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
 from trainers import data
+from trainers.cluster import Cores, Lent, connected
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
-from trainers.lent import Cores, Lent, connected
 from trainers.loop import Run
 from trainers.losses import loss as usual_loss
 from trainers.losses import to_tensors
@@ -69,7 +69,7 @@ from trainers.tracking import profiled, tracked
 from trainers.workers import Workers, compiled, pick_device, prepare, refuse_torchrun
 
 if TYPE_CHECKING:
-    from arena.match.cluster import Stage
+    from trainers.cluster import Stage
 
 LEARNER, OPPONENT = 0, 1
 """Who is who among the players of a game."""

@@ -54,8 +54,7 @@ from trainers.slots import (
 )
 
 if TYPE_CHECKING:
-    from arena.match.cluster import Stage
-    from trainers.lent import Cores
+    from trainers.cluster import Cores, Stage
 
 FORMAT = 2
 """Written into the name of every folder of games; a change of what is in its files, or of who plays what, raises it."""

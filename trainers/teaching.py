@@ -25,6 +25,7 @@ from arena import ConfigError, RecordError
 from arena.go.coords import pass_move, symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import Encoder
+from trainers.cluster import Cores
 from trainers.data import (
     TRAIN,
     UNKNOWN,
@@ -37,7 +38,6 @@ from trainers.data import (
     parts_of,
     save_arrays,
 )
-from trainers.lent import Cores
 from trainers.outcomes import joined
 from trainers.progress import Made
 from trainers.selfplay import games_from_moves

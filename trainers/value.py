@@ -25,7 +25,7 @@ from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.network import Answer, expected_result
 from trainers import data, outcomes, supervised
-from trainers.lent import Lent, connected
+from trainers.cluster import Lent, connected
 from trainers.losses import Losses, Target, to_tensors
 from trainers.losses import loss as usual_loss
 from trainers.outcomes import Positions, Probe, Recipe

@@ -35,10 +35,10 @@ from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import params_of
 from trainers import data, distill, supervised
+from trainers.cluster import Cores, Lent, connected
 from trainers.distill import TaughtTarget, to_taught
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.far import FarPlayer, SentNet
-from trainers.lent import Cores, Lent, connected
 from trainers.live import LiveNet
 from trainers.loop import Run
 from trainers.optimizers import Plan

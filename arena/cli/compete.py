@@ -12,7 +12,7 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Json, Results, registry_of, takes
-from arena.players.tables import TermsTable, TournamentTable, first_given
+from arena.players.config import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
     from arena.match.ladder import Ladder

@@ -16,11 +16,11 @@ import typer
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import board_colours, read_limits
 from arena.cli.seats import seat_at
-from arena.players.tables import TermsTable, first_given
+from arena.players.config import TermsTable, first_given
 from arena.system import cores
 
 if TYPE_CHECKING:
-    from arena.match.crew import Players
+    from arena.match.crew import AnyCrew
     from arena.match.ladder import Ladder
     from arena.match.openings import Opening
     from arena.match.runner import Control, Update
@@ -178,7 +178,7 @@ class Live:
     results: Path
     workers: int
     cluster: str | None = None
-    hands: int | Players = 0
+    hands: int | AnyCrew = 0
     as_json: bool = False
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arena.contract.settings import read_value
-from arena.players.tables import TermsTable
+from arena.players.config import TermsTable
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from arena import ConfigError, plural
 from arena.contract.settings import setting
-from arena.players.tables import first_given
+from arena.players.config import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits

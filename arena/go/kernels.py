@@ -441,13 +441,6 @@ def playout(board, colour, random_state, limit):
 
     Neither the hash nor ``place`` nor ``ring`` is kept: look at the board afterwards, but don't play on.
     """
-    return recorded_playout(board, colour, random_state, limit, False, board.place, 0)
-
-
-@inlined
-def recorded_playout(board, colour, random_state, limit, recording, when, time):
-    """``playout``; with ``recording``, where ``when`` (CELLS,) is 0 it gets ``2 * time + colour - 1`` of the first
-    stone that is played there, ``time`` counting up from the argument."""
     passes = 0
     moves = 0
     random_state = next_random(random_state)
@@ -474,8 +467,6 @@ def recorded_playout(board, colour, random_state, limit, recording, when, time):
             board.empty_count -= 1
             board.empties[U(i)] = board.empties[U(board.empty_count)]
             _put(board, chosen, colour, False, False)
-            if recording and when[U(chosen)] == 0:
-                when[U(chosen)] = 2 * (time + moves) + colour - 1
             passes = 0
         else:
             board.ko = 0

@@ -20,7 +20,7 @@ from typing import TextIO
 
 from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
-from arena.contract.clock import Clock, TimeSettings
+from arena.contract.limits import Clock, TimeSettings
 from arena.go.coords import (
     BLACK,
     MAX_SIZE,

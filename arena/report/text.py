@@ -16,7 +16,7 @@ from rich.text import Text
 
 from arena.go.coords import Colour
 from arena.match.standings import Forfeit, League, MatchTally, SequentialTest, Standings
-from arena.players.bot_file import Change
+from arena.players.config import Change
 from arena.ratings import Sprt, Verdict
 from arena.report import style
 from arena.report.style import some

@@ -11,7 +11,7 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.people.kifu import Phase, Preview, Snapshot

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arena import IllegalMove, UserError
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.coords import gtp_from_move
 from arena.people.kifu import Snapshot
 from arena.people.sitting import Refused, Sitting
