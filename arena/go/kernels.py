@@ -435,12 +435,13 @@ def longest_playout(board):
 
 
 @inlined
-def playout(board, colour, random_state, limit):
-    """Play uniformly random legal moves, own eyes kept, until both pass or after ``limit`` moves, where the board is
-    scored as it stands; (Black's margin before komi, moves, state).
+def playout(board, colour, random_state):
+    """Play uniformly random legal moves, own eyes kept, until both pass or after ``longest_playout`` moves, where the
+    board is scored as it stands; (Black's margin before komi, moves, state).
 
     Neither the hash nor ``place`` nor ``ring`` is kept: look at the board afterwards, but don't play on.
     """
+    limit = longest_playout(board)
     passes = 0
     moves = 0
     random_state = next_random(random_state)
@@ -765,7 +766,7 @@ def run_playouts(boards, colour, count, seed, margins):
     board = boards[1]
     for i in range(count):
         boards[1] = boards[0]
-        margin, moves, state = playout(board, colour, state, longest_playout(board))
+        margin, moves, state = playout(board, colour, state)
         margins[i] = margin
         total += moves
     return total
