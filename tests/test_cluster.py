@@ -28,7 +28,7 @@ from commandline import ARENA, arena, refused
 from remains import end_of, processes_of
 from scripted_bots import scripted
 from test_gtp_bot import runs
-from test_value import untrained
+from small_nets import untrained
 
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits

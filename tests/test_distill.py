@@ -22,7 +22,7 @@ from commandline import arena
 from lent_cores import CoresHere
 from test_selfplay import random_games
 from test_training import Killed, killed_at
-from test_value import untrained
+from small_nets import untrained
 from torch.nn import functional
 
 from arena import CheckpointError, RecordError

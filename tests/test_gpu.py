@@ -16,7 +16,7 @@ import pytest
 import torch
 from pretended import KIND, counted, install
 from test_training import SIZE, random_game
-from test_value import untrained
+from small_nets import untrained
 
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
