@@ -27,8 +27,9 @@ import torch
 from commandline import ARENA, arena, refused
 from remains import end_of, processes_of
 from scripted_bots import scripted
-from test_gtp_bot import runs
 from small_nets import untrained
+from test_gtp_bot import runs
+from trainers.teaching import make_games, read_findings
 
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
@@ -48,7 +49,6 @@ from trainers.lent import Lent, connected
 from trainers.replay import Replay
 from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, Value, change
 from trainers.teachers import Recipe
-from trainers.teaching import make_games, read_findings
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")

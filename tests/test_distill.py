@@ -20,10 +20,11 @@ import pytest
 import torch
 from commandline import arena
 from lent_cores import CoresHere
+from small_nets import untrained
 from test_selfplay import random_games
 from test_training import Killed, killed_at
-from small_nets import untrained
 from torch.nn import functional
+from trainers.teaching import Findings
 
 from arena import CheckpointError, RecordError
 from arena.contract.bot import Limits
@@ -35,15 +36,15 @@ from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
-from trainers import data, distill, slots, teachers, teaching
-from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
+from trainers import distill, slots, teachers, teaching
+from trainers import records as data
 from trainers.distill import TaughtTarget
 from trainers.losses import Target
 from trainers.progress import Made, Progress
+from trainers.records import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
 from trainers.settings import METRICS_FILE
 from trainers.settings import Distill as Config
 from trainers.teachers import Finished, Recipe
-from trainers.teaching import Findings
 
 SIZE = 5
 POINTS = SIZE * SIZE

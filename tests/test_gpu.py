@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 import torch
 from pretended import KIND, counted, install
-from test_training import SIZE, random_game
 from small_nets import untrained
+from test_training import SIZE, random_game
+from trainers.optimizers import Plan
 
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, export, loop, ownership, rl, sl, value, workers, zero
-from trainers.optimizers import Plan
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value, Zero
 
 pytestmark = pytest.mark.xdist_group("gpu")

@@ -16,6 +16,7 @@ import torch
 from commandline import arena
 from lent_cores import CoresHere
 from test_training import Killed, killed_after_saving, steps_logged
+from trainers.sparring import Sparring, spar
 
 from arena import BotFault, CheckpointError, ConfigError
 from arena.contract.bot import Bot, Decision, Limits
@@ -30,13 +31,13 @@ from arena.report.style import Console
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
-from trainers import data, rl
+from trainers import records as data
+from trainers import rl
 from trainers.export import describe, export
 from trainers.progress import RATINGS_FILE, Iteration, Rating
 from trainers.rl import Config, Moves, Pool
 from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, gathered, play
 from trainers.settings import METRICS_FILE
-from trainers.sparring import Sparring, spar
 
 SIZE = 5
 MOVES = SIZE * SIZE + 1

@@ -21,7 +21,8 @@ from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.rollout import RolloutPolicy, save_policy
 from bots.search import rollouts
 from bots.search.tree import move_from_point, point_from_move
-from trainers import data, rollout
+from trainers import records as data
+from trainers import rollout
 
 SIZE = 7
 

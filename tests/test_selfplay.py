@@ -13,15 +13,15 @@ from small_nets import untrained
 from test_gumbel import odd_net
 
 from arena import ConfigError, IllegalMove
-from arena.go.game import Ending, Game, Rules
 from arena.go.coords import BLACK
+from arena.go.game import Ending, Game, Rules
 from arena.go.planes import Encoder, Positions, find_encoder
 from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
 from bots.alphago import Config as Search
 from bots.search import puct
 from bots.search.tree import params_of
-from trainers.data import DRAWN
+from trainers.records import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import (
     GIVEN,

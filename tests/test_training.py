@@ -33,9 +33,10 @@ from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Answer
-from trainers import data, dataset, distill, losses, outcomes, sl, teachers, train, value
-from trainers.data import DRAW, LOSS, NO_RESULT, WIN
+from trainers import dataset, distill, losses, sl, teachers, train, value
+from trainers import records as data
 from trainers.progress import Progress
+from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
 from trainers.train import Muon, Run, build_optimizers, inherited_rules, orthogonalised, refuse_torchrun
 
@@ -159,12 +160,12 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.
 
 def test_a_prefetch_gives_the_rows_in_order_and_passes_errors_on(games: data.Games) -> None:
     rows = data.Rows(games, ENCODER, seed=1)
-    with data.Prefetch(rows, lambda batch: batch, 16, 8, stride=24) as batches:
+    with data.prefetched(rows, lambda batch: batch, 16, 8, 24) as batches:
         for number, batch in enumerate(islice(batches, 5)):
             expected = rows.batch(16 + 24 * number, 8)
             assert np.array_equal(batch.planes, expected.planes) and np.array_equal(batch.moves, expected.moves)
-    with data.Prefetch(rows, lambda batch: batch, -(10**9), 8) as batches, pytest.raises(ValueError):
-        next(iter(batches))
+    with data.prefetched(rows, lambda batch: batch, -(10**9), 8, 8) as batches, pytest.raises(ValueError):
+        next(batches)
 
 
 def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
@@ -498,7 +499,7 @@ def two_sizes(records: list[GameRecord], tmp_path: Path) -> tuple[str, str]:
         games = tmp_path / f"{size}.sgfs"
         some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
         games.write_text("".join(f"{write_sgf(record)}\n" for record in some))
-        dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), data.SplitRule(0, 0.1, 0.1))
+        dataset.build([games], tmp_path / f"set{size}", dataset.GameFilter(size), data.SplitRule(0, 0.1, 0.1))
     return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
 
 
@@ -506,7 +507,7 @@ def test_steps_of_several_board_sizes_take_turns_and_a_killed_run_goes_on(
     tiny: sl.Config, two_sizes: tuple[str, str], tmp_path: Path
 ) -> None:
     config = replace(tiny, data=two_sizes, max_rows=12 * 32)
-    split, others = dataset.read_sizes(config, tmp_path / "cache")
+    split, others = data.read_sizes(config, tmp_path / "cache")
     rows = data.rows_of_sizes((split.train, *others), ENCODER, config)
     parts = [rows.batch(first, 16) for first in range(0, 20 * 32, 16)]
     sizes = [part.planes.shape[-1] for part in parts]
@@ -575,14 +576,16 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(
     cache = tmp_path / "cache"
     short = replace(tiny, max_rows=64, test_from="", test_split=0.2, validation_split=0.2)
     sl.train(replace(short, name="parent"), tmp_path)
-    learned = keys(dataset.read_split(short, cache).train)
+    learned = keys(data.read_split(short, cache).train)
     other = replace(short, start="parent", name="child", test_from="2018-01-01", validation_split=0.4)
-    assert keys(dataset.read_split(other, cache).test) & learned  # or nothing is shown
+    assert keys(data.read_split(other, cache).test) & learned  # or nothing is shown
     rules = inherited_rules("parent", tmp_path)
     for given in (other, replace(other, data=(str(tmp_path / "set"),))):
         if given is not other:
-            dataset.build([Path(tiny.data[0])], tmp_path / "set", dataset.Sieve(SIZE), data.SplitRule(20180101, 0.4))
-        split = dataset.read_split(given, cache, rules)
+            dataset.build(
+                [Path(tiny.data[0])], tmp_path / "set", dataset.GameFilter(SIZE), data.SplitRule(20180101, 0.4)
+            )
+        split = data.read_split(given, cache, rules)
         assert len(split.test) and len(split.validation)
         assert not (keys(split.test) | keys(split.validation)) & learned
     sl.train(other, tmp_path)
@@ -665,7 +668,7 @@ def test_of_two_trainers_on_one_name_the_second_says_who_has_it(trainer: str, tm
 
 def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(tmp_path: Path) -> None:
     config = replace(VALUE_PRESETS["tiny"], device="cpu")
-    folder = outcomes.Recipe.of(config, tmp_path).folder(tmp_path / "cache")
+    folder = value.Recipe.of(config, tmp_path).folder(tmp_path / "cache")
     with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
         value.train(config, tmp_path)
     taught = replace(DISTILL_PRESETS["tiny"], device="cpu")

@@ -13,6 +13,7 @@ import torch
 from lent_cores import CoresHere
 from test_training import Killed, killed_at, random_game
 from torch.nn import functional
+from trainers.outcomes import Positions, Probe, Recipe
 
 from arena import CheckpointError, ConfigError, RecordError
 from arena.go.game import Game, Rules
@@ -22,12 +23,12 @@ from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
-from trainers import data, outcomes, value
-from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
+from trainers import outcomes, value
+from trainers import records as data
 from trainers.export import describe, export
 from trainers.losses import Target
-from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
+from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.selfplay import Speed, gathered
 from trainers.settings import METRICS_FILE, SETTINGS_FILE
 from trainers.settings import Value as Config

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from arena.contract.bot import Bot, Decision, Limits
-from arena.go.game import Ending, Game, Rules
 from arena.go.coords import BLACK, WHITE
+from arena.go.game import Ending, Game, Rules
 from arena.go.planes import encode_games
 from arena.go.record import GameRecord
 from arena.match.game_loop import GameLoop

@@ -22,9 +22,10 @@ from arena.files import replacing
 from arena.go.collection import Text
 from arena.go.coords import BLACK
 from arena.go.game import Ending
-from arena.go.record import GameRecord, read_sgf
+from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf
 from arena.match.worker import end_with_parent
-from trainers.dead_stones import Settled, gnugo_title, judges, settle
+from trainers.dead_stones import LabelledBy, gnugo_title, judges, label_dead_stones
 from trainers.records import (
     ARRAYS,
     BLACK_WON,
@@ -127,7 +128,7 @@ class _Parsed:
     games: Games
     keys: list[bytes]
     ratings: np.ndarray
-    settled: np.ndarray  # (games,) uint8: of ``Settled``; UNCOUNTED where nobody marks dead stones
+    settled: np.ndarray  # (games,) uint8: of ``LabelledBy``; UNCOUNTED where nobody marks dead stones
     rejects: Counter[str]
     read: int
 
@@ -160,8 +161,8 @@ def parse(filter: GameFilter, texts: Sequence[tuple[int, Text]]) -> _Parsed:
     settled = np.zeros(len(records), np.uint8)
     if filter.dead_stones:
         for g, (_, record) in enumerate(records):
-            settled[g], owners = settle(record, judges())
-            if settled[g] != Settled.UNCOUNTED:
+            settled[g], owners = label_dead_stones(record, judges())
+            if settled[g] != LabelledBy.UNCOUNTED:
                 games.scored[g] = owners is not None
             if owners is not None:
                 games.owners[g] = owners
@@ -188,7 +189,7 @@ def build(
     names = [path.name for path in paths]
     if len(set(names)) < len(names) or len(names) > 255:
         raise ConfigError("sources need different names, at most 255")
-    sources = {path.name: digest_of([path]) for path in paths }
+    sources = {path.name: digest_of([path]) for path in paths}
     kept: dict[str, list[tuple[Games, np.ndarray]]] = {part: [] for part in PARTS}
     rejects: Counter[str] = Counter()
     settled: Counter[int] = Counter()
@@ -218,7 +219,7 @@ def build(
         split=asdict(rule),
         read=read,
         rejects=dict(rejects.most_common()),
-        dead_stones={kind.name: settled[kind] for kind in list(Settled)[1:]} if filter.dead_stones else {},
+        dead_stones={kind.name: settled[kind] for kind in list(LabelledBy)[1:]} if filter.dead_stones else {},
         gnugo=gnugo_title() if filter.dead_stones else "",
         games={part: sum(len(games) for games, _ in kept[part]) for part in PARTS},
         positions={part: sum(len(games.moves) for games, _ in kept[part]) for part in PARTS},

@@ -25,11 +25,11 @@ from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import SCORE_UNIT, expected_result
-from trainers import data, dataset, metrics
-from trainers.data import NO_RESULT, TRAIN, Batch, Rows, SplitRule, parts_of
+from trainers import metrics
 from trainers.lent import Lent, connected
 from trainers.losses import search_loss, to_search_targets, to_tensors
 from trainers.progress import Made, Progress
+from trainers.records import NO_RESULT, TRAIN, Batch, BySize, Counted, Mixed, Rows, SplitRule, parts_of, read_split
 from trainers.replay import FORMAT_FILE, Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_missing
 from trainers.settings import Distill as Config
 from trainers.teachers import Recipe, play_there
@@ -185,7 +185,7 @@ def train(
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
     encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
     earlier = read_earlier(config)  # before the games: or hours of play would come before what is wrong with them
-    records = dataset.read_split(config, results / "cache", inherited) if config.data else None
+    records = read_split(config, results / "cache", inherited) if config.data else None
     recipe = Recipe.of(config, registry)
 
     # Play
@@ -205,13 +205,13 @@ def train(
 
     # What is learned from
     split = split_searches(config, replay.by_number(config.games)[0], earlier, inherited)
-    known: list[data.Counted] = [
+    known: list[Counted] = [
         SearchRows(some, encoder, config.seed, config.num_workers) for some in (split.train, *split.others)
     ]
     if records is not None:
         played = RecordRows(records.train, encoder, config.seed, config.num_workers)
-        known[0] = data.Mixed(known[0], played, config.records_share)
-    rows = data.BySize(known, config.batch_size, config.seed) if split.others else known[0]
+        known[0] = Mixed(known[0], played, config.records_share)
+    rows = BySize(known, config.batch_size, config.seed) if split.others else known[0]
     kept = SearchRows(split.validation if len(split.validation) else split.train, encoder, config.seed + 1)
     of_records = records.rules if records else ()
     rules = tuple(dict.fromkeys((SplitRule.of(config, played=True), *inherited, *of_records)))

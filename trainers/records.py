@@ -24,7 +24,8 @@ from arena.go import collection
 from arena.go.collection import Text
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows, final_owners
-from arena.go.record import GameRecord, read_sgf
+from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf, write_sgf
 from trainers.settings import Records, Supervised
 
 if TYPE_CHECKING:
@@ -374,7 +375,9 @@ def _read_manifest(folder: Path) -> Manifest:
     hint = "build the dataset with: arena data build"
     content = read_json(path, error=RecordError, hint=hint)
     if content.get("format") != DATASET_FORMAT:
-        raise RecordError(f"{path}: has format {content.get('format')!r}, and this version reads {DATASET_FORMAT}; {hint}")
+        raise RecordError(
+            f"{path}: has format {content.get('format')!r}, and this version reads {DATASET_FORMAT}; {hint}"
+        )
     check_keys(content, Manifest, path, error=RecordError, hint=hint)
     return Manifest(**content)
 
@@ -395,9 +398,10 @@ def _map_part(folder: Path, part: str, manifest: Manifest) -> Games:
 
 # --- Reading ---
 
+
 def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
     """The usable games of some paths (see ``read_texts``); kept in ``cache`` under a name made from their contents.
-    With ``dead_stones``, those of unfinished boards are marked as ``dead_stones.settle`` does it.
+    With ``dead_stones``, those of unfinished boards are marked as ``dead_stones.label_dead_stones`` does it.
 
     Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.
     """
@@ -415,7 +419,7 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
         from trainers import dead_stones as dead  # playouts are compiled
 
         def settle(record: GameRecord) -> np.ndarray | None:
-            return dead.settle(record, dead.judges())[1]
+            return dead.label_dead_stones(record, dead.judges())[1]
 
     games = games_from_records(_read(paths), size, settle)
     if not len(games):
@@ -441,7 +445,7 @@ def read_texts(path: Path) -> Iterator[Text]:
         return
     with _open_store(path) as store:
         for number, record in enumerate(store.games(), 1):
-            yield str(path), number, record.to_sgf().encode()
+            yield str(path), number, write_sgf(record).encode()
 
 
 def _open_store(path: Path) -> Store:

@@ -32,6 +32,7 @@ from arena import CheckpointError, ConfigError
 from arena.files import replacing
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
+from arena.go.sgf import write_sgf
 from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
@@ -40,11 +41,11 @@ from bots.nets.inference import sample_planes
 from bots.nets.network import expected_result
 from trainers import losses as heads
 from trainers.bot_games import PolicyBot, RatingMatch
-from trainers.data import DRAW, LOSS, WIN, Games, encode_positions, results_of
 from trainers.export import forget_snapshots
 from trainers.lent import Lent, connected
 from trainers.live_inference import TorchEvaluator
 from trainers.progress import Iteration, Rating, read_ratings, write_rating
+from trainers.records import DRAW, LOSS, WIN, Games, encode_positions, results_of
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, PlayedGame, PolicyGames, draw_seeds
 from trainers.settings import RL as Config
@@ -309,7 +310,7 @@ def train(
             points, records = match.play((own, name), player, other, slots=AT_ONCE)
             if config.save_games:
                 with (run.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
-                    file.writelines(f"{record.to_sgf()}\n" for record in records)
+                    file.writelines(f"{write_sgf(record)}\n" for record in records)
             return note(Rating.of(run.step_count, name, points))
 
         def rate_bot() -> None:

@@ -22,11 +22,10 @@ from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
 from bots.nets.checkpoint import ROLLOUT, Manifest
 from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
-from trainers import data, dataset
-from trainers.data import LATE
 from trainers.progress import Progress
+from trainers.records import LATE, Games, day_of, digest_of, read_split, some_games
 from trainers.settings import Rollout as Config
-from trainers.workers import refuse_torchrun
+from trainers.train import refuse_torchrun
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
     return positions, right, late, late_right, considered, loss, uniform_loss
 
 
-def measure(learned: np.ndarray, games: data.Games) -> Score:
+def measure(learned: np.ndarray, games: Games) -> Score:
     """What a policy is worth on all positions of ``games``."""
     every = np.arange(len(games))
     found = learn(games.size, games.moves, games.starts, every, tie(), learned, learned, 1, 0.0, 0.0)
@@ -165,13 +164,13 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     refuse_torchrun("rollout")
     check(config)
     paths = [Path(path) for path in config.data]
-    split = dataset.read_split(config, results / "cache")
+    split = read_split(config, results / "cache")
     begun = time.monotonic()
     learned, positions = fit(config, split.train, on_progress)
     minutes = (time.monotonic() - begun) / 60
     metrics: dict[str, float] = {}
     for part, held_out in (("validation", split.validation), ("test", split.test)):
-        some = data.some_games(held_out, config.test_positions, config.seed)
+        some = some_games(held_out, config.test_positions, config.seed)
         if len(some):
             metrics |= {f"{part}_{key}": round(value, 5) for key, value in asdict(measure(learned, some)).items()}
     manifest = Manifest(
@@ -185,7 +184,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         rules="cgos",
         komi=float(np.median(split.train.komis)),
         trainer="rollout",
-        data=f"{', '.join(path.name for path in paths)}; sha256 {data.digest_of(paths)}",
+        data=f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}",
         rows=positions,
         minutes=round(minutes, 2),
         settings={**asdict(config), "data": [path.name for path in paths]},
@@ -203,11 +202,11 @@ def check(config: Config) -> None:
             raise ConfigError(f"{name} = {getattr(config, name)} must be more than 0")
     if not 0 <= config.validation_split < 1:
         raise ConfigError(f"validation_split = {config.validation_split} is not a share; it goes from 0 to 1")
-    data.day_of(config.test_from)
+    day_of(config.test_from)
 
 
 def fit(
-    config: Config, games: data.Games, on_progress: Callable[[Progress], None] = lambda _: None
+    config: Config, games: Games, on_progress: Callable[[Progress], None] = lambda _: None
 ) -> tuple[np.ndarray, int]:
     """The weights learned from ``games``, (weights,) float64, and from how many positions."""
     random = np.random.default_rng(config.seed)

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.kernels import area_of
-from arena.go.coords import symmetry_table
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves

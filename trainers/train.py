@@ -36,9 +36,9 @@ from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net, load_network, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, Network, NetworkConfig
-from trainers.data import Batch, Prefetch, Source, SplitRule
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.progress import Progress
+from trainers.records import Batch, Source, SplitRule, prefetched
 from trainers.settings import (
     METRICS_FILE,
     STATE_FILE,
@@ -534,8 +534,8 @@ class Run:
                 torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
                 yield part
 
-        with Prefetch(rows, ready, first, share, batch_size) as ahead:
-            yield parts(iter(ahead))
+        with prefetched(rows, ready, first, share, batch_size) as ahead:
+            yield parts(ahead)
 
     def forward(self, planes: Tensor) -> Answer:
         """Evaluate planes (B, P, n, n) with the net that learns, computing as the settings say; in float32."""

@@ -26,8 +26,8 @@ import numpy as np
 import torch
 
 from arena import ConfigError
-from arena.go.game import Rules
 from arena.go.coords import MAX_SIZE, MIN_SIZE, pass_move
+from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from arena.match.openings import Opening
 from arena.players.registry import Registry
