@@ -87,7 +87,6 @@ def tiny(archive: Path) -> sl.Config:
         batch_size=32,
         max_rows=20 * 32,
         validate_every=256,
-        validation_positions=100,
         device="cpu",
     )
 
@@ -255,10 +254,10 @@ def test_the_loss_leaves_out_unknown_results() -> None:
 
 @pytest.mark.parametrize("schedule", ["cosine", "wsd"])
 def test_the_learning_rate_rises_then_falls(schedule: str) -> None:
-    config = sl.Config(learning_rate=0.1, warmup_ratio=0.1, lr_schedule=schedule)
+    config = sl.Config(learning_rate=0.1, lr_schedule=schedule)
     rates = [train.learning_rate(config, done / 100) for done in range(101)]
-    assert max(rates) == rates[10] == 0.1 and rates[0] > 0
-    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
+    assert max(rates) == rates[2] == 0.1 and rates[0] > 0
+    assert rates[:3] == sorted(rates[:3]) and rates[2:] == sorted(rates[2:], reverse=True)
     assert math.isclose(rates[-1], 0.001)
 
 
@@ -637,7 +636,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     (tmp_path / "run.toml").write_text("\n".join(listing(config)))
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
     run = subprocess.run(
-        [*torchrun, "train", "sl", "--config", "run.toml", "--new"],
+        [*torchrun, "train", "sl", "--settings", "run.toml", "--new"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -708,7 +707,7 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
 ) -> None:
     now = 0.0
     monkeypatch.setattr("trainers.train.time.monotonic", lambda: now)
-    run = Run(torch.nn.Linear(4, 4), sl.Config("run", max_minutes=10, warmup_ratio=0.1), tmp_path)
+    run = Run(torch.nn.Linear(4, 4), sl.Config("run", max_minutes=10), tmp_path)
     for seconds in (90.0, 30.0):
         now += seconds
         run.step(run.network(torch.ones(2, 4)).sum(), 2)

@@ -28,6 +28,7 @@ from bots.nets.network import SCORE_UNIT, expected_result
 from trainers import metrics
 from trainers.lent import Lent, connected
 from trainers.losses import search_loss, to_search_targets, to_tensors
+from trainers.metrics import VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
 from trainers.records import NO_RESULT, TRAIN, Batch, BySize, Counted, Mixed, Rows, SplitRule, parts_of, read_split
 from trainers.replay import FORMAT_FILE, Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_missing
@@ -224,7 +225,7 @@ def train(
 
     def figures(network: Net, part: str, prefix: str = "") -> dict[str, float]:
         """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""
-        count = config.validation_positions if part == "validation" else config.test_positions
+        count = VALIDATION_POSITIONS if part == "validation" else config.test_positions
         found: dict[str, float] = {}
         searched: SearchedGames = getattr(split, part)
         if len(searched):

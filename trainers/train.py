@@ -294,9 +294,9 @@ DECAY = 0.2
 
 def learning_rate(config: Loop, done: float) -> float:
     """The learning rate when the share ``done`` of the budget is spent: a linear rise, then the schedule."""
-    if done < config.warmup_ratio:
-        return config.learning_rate * (done / config.warmup_ratio * 0.99 + 0.01)
-    turn = min(1.0, (done - config.warmup_ratio) / (1 - config.warmup_ratio))
+    if done < config.WARMUP:
+        return config.learning_rate * (done / config.WARMUP * 0.99 + 0.01)
+    turn = min(1.0, (done - config.WARMUP) / (1 - config.WARMUP))
     falls = {"cosine": 0.5 * (1 + math.cos(math.pi * turn)), "constant": 1.0, "wsd": min(1.0, (1 - turn) / DECAY)}
     return config.learning_rate * (LAST_RATE + (1 - LAST_RATE) * falls[config.lr_schedule])
 

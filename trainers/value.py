@@ -36,6 +36,7 @@ from trainers import losses
 from trainers.baselines import Positions, ScoreProbe
 from trainers.lent import Lent, connected
 from trainers.losses import Losses, Target, to_tensors
+from trainers.metrics import VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
 from trainers.records import (
     NO_RESULT,
@@ -362,7 +363,7 @@ def train(
         run.restore()
 
         def validation() -> dict[str, float]:
-            return measuring.of(run.averaged, "validation", config.validation_positions)
+            return measuring.of(run.averaged, "validation", VALIDATION_POSITIONS)
 
         with run.batches(rows, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
