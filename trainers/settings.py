@@ -221,9 +221,7 @@ class Rollout(Records):
     SHOWN = ("data", "name", "epochs")
 
     epochs: float = option(0.6, BUDGET, "Passes over the games; less than one is enough", 1e-6)
-    batch_size: int = option(32, LEARNING, "Positions a step", 1)
     learning_rate: float = option(0.3, LEARNING, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
-    weight_decay: float = option(1e-4, LEARNING, "L2 penalty of the weights that a step touches", 0)
     test_positions: int = option(200_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
 
 

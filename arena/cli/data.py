@@ -116,6 +116,7 @@ _SETTLED = {
 
 def dataset_sheet(dataset: Dataset) -> Sheet:
     """A row for each figure, a column for each part, the rejects below."""
+    from arena.report.tables import Sheet
     from trainers.dataset import summary
     from trainers.records import PARTS
 
