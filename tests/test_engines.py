@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from trainers.engines import Analyst
 
 from arena import BotFault, ConfigError
 from arena.contract.bot import Limits
@@ -16,7 +17,6 @@ from arena.go.game import Game, Rules
 from arena.players.registry import Registry
 from bots import gtp
 from trainers import teachers
-from trainers.engines import Analyst
 from trainers.settings import DISTILL_PRESETS, change
 from trainers.teachers import Recipe
 

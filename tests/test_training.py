@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import os
@@ -35,10 +34,11 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import Answer
 from trainers import dataset, distill, losses, sl, teachers, train, value
 from trainers import records as data
+from trainers.optimizers import Muon, build_optimizers, learning_rate, orthogonalised
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
-from trainers.train import Muon, Run, build_optimizers, inherited_rules, orthogonalised, refuse_torchrun
+from trainers.train import Run, inherited_rules, refuse_torchrun
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -255,7 +255,7 @@ def test_the_loss_leaves_out_unknown_results() -> None:
 @pytest.mark.parametrize("schedule", ["cosine", "wsd"])
 def test_the_learning_rate_rises_then_falls(schedule: str) -> None:
     config = sl.Config(learning_rate=0.1, lr_schedule=schedule)
-    rates = [train.learning_rate(config, done / 100) for done in range(101)]
+    rates = [learning_rate(config, done / 100) for done in range(101)]
     assert max(rates) == rates[2] == 0.1 and rates[0] > 0
     assert rates[:3] == sorted(rates[:3]) and rates[2:] == sorted(rates[2:], reverse=True)
     assert math.isclose(rates[-1], 0.001)
@@ -462,12 +462,6 @@ def test_a_run_tells_wandb_when_it_is_to_and_says_where_it_is_missing(
     sl.train(config, tmp_path)
     assert tracker.begun["project"] == "arena" and tracker.begun["id"] == "tiny" and tracker.begun["ended"]
     assert [line["rows"] for line in tracker.lines] == [64, 128] and "validation_top1" in tracker.lines[0]
-
-
-def test_a_profiled_run_leaves_a_trace_of_its_steps(tiny: sl.Config, tmp_path: Path) -> None:
-    sl.train(replace(tiny, profile=2, max_rows=10 * 32), tmp_path)
-    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / train.TRACE_FILE).read_bytes()))
-    assert any(event["name"] == "aten::conv2d" for event in trace["traceEvents"])
 
 
 def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Config, tmp_path: Path) -> None:

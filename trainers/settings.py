@@ -125,7 +125,6 @@ class Loop(Settings):
     )
     tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
     wandb: bool = option(False, WATCHING, "Log to Weights & Biases, too")
-    profile: int = option(0, WATCHING, "Steps to profile after the warm-up, into trace.json.gz in the run's folder", 0)
     threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
     num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
     device: str = option("auto", MACHINE, "Device; auto takes cuda where there is one", choices=("auto", "cpu", "cuda"))
@@ -157,7 +156,7 @@ def is_paths(item: Field[Any]) -> bool:
 ADJUSTABLE = frozenset(
     "data max_rows max_minutes max_iterations max_games save_minutes snapshot_minutes "
     "eval_opponents eval_visits "
-    "save_games tensorboard wandb profile threads num_workers device compile "
+    "save_games tensorboard wandb threads num_workers device compile "
     "test_positions validate_every parallel_games game_threads playout_positions eval_every "
     "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
 )
