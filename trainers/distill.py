@@ -21,6 +21,7 @@ import torch
 
 from arena import ConfigError, RecordError
 from arena.files import read_json
+from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
@@ -30,14 +31,26 @@ from trainers.lent import Lent, connected
 from trainers.losses import search_loss, to_search_targets, to_tensors
 from trainers.metrics import VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
-from trainers.records import NO_RESULT, TRAIN, Batch, BySize, Counted, Mixed, Rows, SplitRule, parts_of, read_split
+from trainers.records import (
+    NO_RESULT,
+    TRAIN,
+    Batch,
+    BySize,
+    Counted,
+    Mixed,
+    Rows,
+    Source,
+    Split,
+    SplitRule,
+    parts_of,
+    read_split,
+)
 from trainers.replay import FORMAT_FILE, Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_missing
 from trainers.settings import Distill as Config
 from trainers.teachers import Recipe, play_there
 from trainers.train import (
     Run,
     build,
-    check,
     claim,
     encoder_of,
     inherited_rules,
@@ -45,6 +58,7 @@ from trainers.train import (
     kept_to_one,
     origin_of,
 )
+from trainers.train import check as check_supervised
 
 # --- What is learned from ---
 
@@ -97,6 +111,17 @@ class RecordRows(Rows):
         shares[np.arange(count), batch.moves] = 1
         known = {item.name: getattr(batch, item.name) for item in fields(Batch)}
         return SearchBatch(**known, shares=shares, win_rates=np.full(count, np.nan, np.float32))
+
+
+def rows_of(split: SearchSplit, records: Split | None, encoder: Encoder, config: Config) -> Source:
+    """The endless order of training rows, each a ``SearchBatch``; those of several board sizes take turns."""
+    known: list[Counted] = [
+        SearchRows(some, encoder, config.seed, config.num_workers) for some in (split.train, *split.others)
+    ]
+    if records is not None:
+        played = RecordRows(records.train, encoder, config.seed, config.num_workers)
+        known[0] = Mixed(known[0], played, config.records_share)
+    return BySize(known, config.batch_size, config.seed) if split.others else known[0]
 
 
 # --- Measuring ---
@@ -169,27 +194,17 @@ def with_net_named(config: Config, results: Path) -> Config:
     return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
 
 
-def train(
-    config: Config,
-    results: Path,
-    registry: Registry,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    on_made: Callable[[Made], None] = lambda _: None,
-    lent: Lent | None = None,
-) -> Path:
-    """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
-    folder. The teacher is one of ``registry``, and plays where it is ``lent`` cores. Games are in cache/; otherwise as
-    ``sl.train``. Interrupted while they are played it raises KeyboardInterrupt."""
-    config = with_net_named(config, results)
-    check(config, "distill", ("policy", "value"), results)
+def check(config: Config, results: Path) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be."""
+    check_supervised(config, "distill", ("policy", "value"), results)
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
-    encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
-    earlier = read_earlier(config)  # before the games: or hours of play would come before what is wrong with them
-    records = read_split(config, results / "cache", inherited) if config.data else None
-    recipe = Recipe.of(config, registry)
 
-    # Play
+
+def play_games(
+    config: Config, recipe: Recipe, results: Path, on_made: Callable[[Made], None], lent: Lent | None
+) -> Replay:
+    """Play the games that are still missing, here or on the cores that are ``lent``; all that are there."""
     replay = Replay(recipe.folder(results / "cache"), config.size)
     minutes = math.inf if config.play_minutes is None else config.play_minutes - replay.seconds / 60
     missing = replay.missing(config.games) if minutes > 0 else deque[int]()
@@ -203,16 +218,31 @@ def train(
                     work = partial(play_there, replace(recipe, teacher=recipe.teacher.packed()))
                     engines = [lambda goes_on: cores.play(work, missing, config.parallel_games, goes_on)]
                 play_missing(replay, missing, engines, config.games, on_made, minutes)
+    return replay
+
+
+def train(
+    config: Config,
+    results: Path,
+    registry: Registry,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_made: Callable[[Made], None] = lambda _: None,
+    lent: Lent | None = None,
+) -> Path:
+    """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
+    folder. The teacher is one of ``registry``, and plays where it is ``lent`` cores. Games are in cache/; otherwise as
+    ``sl.train``. Interrupted while they are played it raises KeyboardInterrupt."""
+    config = with_net_named(config, results)
+    check(config, results)
+    encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
+    earlier = read_earlier(config)  # before the games: or hours of play would come before what is wrong with them
+    records = read_split(config, results / "cache", inherited) if config.data else None
+    recipe = Recipe.of(config, registry)
+    replay = play_games(config, recipe, results, on_made, lent)
 
     # What is learned from
     split = split_searches(config, replay.by_number(config.games)[0], earlier, inherited)
-    known: list[Counted] = [
-        SearchRows(some, encoder, config.seed, config.num_workers) for some in (split.train, *split.others)
-    ]
-    if records is not None:
-        played = RecordRows(records.train, encoder, config.seed, config.num_workers)
-        known[0] = Mixed(known[0], played, config.records_share)
-    rows = BySize(known, config.batch_size, config.seed) if split.others else known[0]
+    rows = rows_of(split, records, encoder, config)
     kept = SearchRows(split.validation if len(split.validation) else split.train, encoder, config.seed + 1)
     of_records = records.rules if records else ()
     rules = tuple(dict.fromkeys((SplitRule.of(config, played=True), *inherited, *of_records)))

@@ -64,9 +64,6 @@ SHORT = 32
 AT_ONCE, AT_ONCE_THERE = 1024, 32
 """Games under way at once, and on a core of a cluster."""
 
-EVAL_TEMPERATURE = 1.0
-"""Of the policies in matches."""
-
 GAMES_FILE = "games.sgfs"
 POOL = "pool"
 
@@ -306,7 +303,7 @@ def train(
             averaged_plays.refresh()
             name, own = start.manifest.name, f"{config.name}@{run.step_count}"
             match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
-            player, other = (PolicyBot(net, EVAL_TEMPERATURE) for net in (averaged_plays, first_plays))
+            player, other = (PolicyBot(net, config.eval_temperature) for net in (averaged_plays, first_plays))
             points, records = match.play((own, name), player, other, slots=AT_ONCE)
             if config.save_games:
                 with (run.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
@@ -317,7 +314,7 @@ def train(
             """The same against the bot, unless the run is stopped in it."""
             averaged_plays.refresh()
             match = RatingMatch(rules, config.eval_opponent_games, config.plies, (config.seed, 5, run.step_count))
-            player = PolicyBot(averaged_plays, EVAL_TEMPERATURE)
+            player = PolicyBot(averaged_plays, config.eval_temperature)
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
                 note(rating)
 

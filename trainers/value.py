@@ -57,7 +57,6 @@ from trainers.settings import Value as Config
 from trainers.train import (
     Run,
     build,
-    check,
     claim,
     encoder_of,
     inherited_rules,
@@ -66,6 +65,7 @@ from trainers.train import (
     origin_of,
     pick_device,
 )
+from trainers.train import check as check_supervised
 
 if TYPE_CHECKING:
     from trainers.cluster import Stage
@@ -317,6 +317,17 @@ class Measuring:
 # --- Training ---
 
 
+def check(config: Config, results: Path) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be."""
+    check_supervised(config, "value", ("policy", "value"), results)
+    if config.source != "self-play" and not config.data:
+        raise ConfigError(f"source = {config.source} needs game records: name them with --data, or choose self-play")
+    if config.source == "self-play" and config.data:
+        raise ConfigError("source = self-play reads no game records; choose records or both, or leave out --data")
+    if config.test_split + config.validation_split >= 1:
+        raise ConfigError("test_split and validation leave no games to learn from; lower them")
+
+
 def train(
     config: Config,
     results: Path,
@@ -326,13 +337,7 @@ def train(
 ) -> Path:
     """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
     of this name stopped; the checkpoint's folder. Games are in cache/; otherwise as ``sl.train``."""
-    check(config, "value", ("policy", "value"), results)
-    if config.source != "self-play" and not config.data:
-        raise ConfigError(f"source = {config.source} needs game records: name them with --data, or choose self-play")
-    if config.source == "self-play" and config.data:
-        raise ConfigError("source = self-play reads no game records; choose records or both, or leave out --data")
-    if config.test_split + config.validation_split >= 1:
-        raise ConfigError("test_split and validation leave no games to learn from; lower them")
+    check(config, results)
     encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
     splits: dict[str, tuple[Split, bool]] = {}
     if config.source != "self-play":  # before the games: or hours of play would come before what is wrong with them

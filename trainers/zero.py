@@ -78,6 +78,9 @@ PLIES = 4
 WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0
 """The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
 
+FIRST_PASS = 0.3
+"""Moves before the first allowed pass, as a share of the points."""
+
 DECIDED_FULL_SEARCH_FACTOR = 0.25
 """On full_search_prob in games that are as good as decided."""
 
@@ -101,7 +104,7 @@ class Recipe:
             config.visits + 1,  # the root's own visit, which tells nothing of moves
             config.cheap_search_visits + 1,
             config.full_search_prob,
-            first_pass=int(config.first_pass * points),
+            first_pass=int(FIRST_PASS * points),
             gumbel_scale=config.gumbel_scale,
             decided_full_search_factor=DECIDED_FULL_SEARCH_FACTOR,
         )
