@@ -1,4 +1,4 @@
-"""A terminal arena for Go bots: the version and the errors that every part shares, nothing else."""
+"""A terminal arena for Go bots: the version, and the errors that every part shares."""
 
 __version__ = "0.1.0"
 

@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
@@ -25,9 +25,13 @@ from functools import cache, partial
 from itertools import groupby
 from math import inf
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+import msgspec
 
 from arena import StoreError, UserError
+
+T = TypeVar("T")
 
 _FOLDER = "use a folder that can be"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
@@ -329,42 +333,26 @@ def _read(path: Path, parse: Callable[[str], Any], form: str, error: type[UserEr
     return content
 
 
+def convert(content: Mapping[str, Any], kind: type[T], where: object, *, error: type[UserError], hint: str) -> T:
+    """An object of JSON or TOML as a dataclass. Raises ``error``, one line that begins with ``where``, names the key
+    and what it may be, and ends with ``hint``."""
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for key in content:
+        if key not in known:
+            meant = suggest(key, known).rstrip("?") or f"; there are {', '.join(known)}"
+            raise error(f"{where}: unknown entry '{key}'{meant}; {hint}")
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as problem:
+        words, _, place = str(problem).replace("`", "").partition(" - at $.")
+        raise error(f"{where}: {f'{place}: ' * bool(place)}{words[0].lower()}{words[1:]}; {hint}") from problem
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of an error; empty when nothing is close."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
 FOREIGN = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What is raised by code that takes data of others for its own: the file is at fault, not the code."""
-
-_FORMS: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "text"),
-    "int": ((int,), "a whole number"),
-    "float": ((float, int), "a number"),
-    "bool": ((bool,), "true or false"),
-    "Mapping": ((dict,), "an object"),
-    "Sequence": ((list,), "a list"),
-    "tuple": ((list,), "a list"),
-}
-"""What JSON has for each type of a field, and what that is called."""
-
-
-def check_keys(
-    content: Mapping[str, Any],
-    kind: type[Any],
-    where: object,
-    *,
-    error: type[UserError],
-    hint: str,
-    optional: Collection[str] = (),
-) -> None:
-    """Whether an object of JSON has the fields of a dataclass, each of its type where JSON has that, and no others.
-    Raises ``error``, which begins with ``where``, names the key and what is allowed, and ends with ``hint``."""
-    known = {field.name: getattr(field.type, "__name__", str(field.type)).partition("[")[0] for field in fields(kind)}
-    for name, form in known.items():
-        types, word = _FORMS.get(form, ((object,), ""))
-        if name not in content:
-            if name not in optional:
-                raise error(f"{where}: '{name}' is missing; {hint}")
-        elif not isinstance(content[name], types) or (isinstance(content[name], bool) and bool not in types):
-            raise error(f"{where}: '{name}' is not {word}; {hint}")
-    for name in content:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"did you mean '{close[0]}'" if close else f"there are {', '.join(known)}"
-            raise error(f"{where}: unknown entry '{name}', {meant}; {hint}")

@@ -1,16 +1,13 @@
-"""Measure what the arena promises about speed, beside what it is built on, and print ratios.
+"""Measure speed beside what the arena is built on, and print ratios of medians as a Markdown table.
 
-Everything is taken in turn with what it is compared to, and medians are printed: on a busy machine single times mean
-little. Nothing here passes or fails. The table is Markdown, ready for benchmarks/README.md.
-
-  playouts   the compiled engine: playouts from the kernel, uniform and answering
-  uct        simulations a second of plain UCT and of mcts
-  nets       evaluations a second beside the bare ONNX Runtime
-  puct       what a leaf costs outside the net
-  strength   bots against KataGo or other engines ("python -m benchmarks strength --help")
-  tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
-  openings   make a book of balanced openings ("python -m benchmarks openings --help")
-  tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
+playouts   the compiled engine: uniform and heuristic playouts a second
+uct        simulations a second of UCT and of mcts
+nets       evaluations a second beside ONNX Runtime
+puct       what a leaf costs outside the net
+strength   bots against KataGo or other engines ("python -m benchmarks strength --help")
+tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
+openings   make a book of balanced openings ("python -m benchmarks openings --help")
+tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
 from __future__ import annotations
@@ -20,30 +17,21 @@ import importlib
 import sys
 
 from arena import UserError
-from benchmarks import engine, nets, search
-from benchmarks.measure import machine, row
+from benchmarks.speed import PARTS, machine, row
 
-COMMANDS = {
-    "strength": "benchmarks.strength",
-    "tune": "benchmarks.tune",
-    "openings": "benchmarks.openings",
-    "tactics": "benchmarks.tactics.ask",
-}
-"""What has options of its own, and the module with its ``main``."""
-
-PARTS = {"playouts": engine.playouts, "uct": engine.uct_simulations, "nets": nets.nets, "puct": search.puct}
+COMMANDS = {name: f"benchmarks.{name}" for name in ("strength", "tune", "openings", "tactics")}
+"""Parts with options of their own, and the module with their ``main``."""
 
 
 def main(words: list[str]) -> int:
     if words[:1] and words[0] in COMMANDS:
-        command = importlib.import_module(COMMANDS[words[0]])
         try:
-            return int(command.main(words[1:]))
+            return int(importlib.import_module(COMMANDS[words[0]]).main(words[1:]))
         except UserError as error:
             print(f"python -m benchmarks {words[0]}: {error}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
-            print("stopped. Games that were played are kept, and the same command goes on.", file=sys.stderr)
+            print("stopped. Games that were played are kept; run the same command to continue.", file=sys.stderr)
             return 130
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -57,8 +45,8 @@ def main(words: list[str]) -> int:
     if not 0 < arguments.share <= 1:
         parser.error(f"--share {arguments.share:g} is out of range; it is over 0 and at most 1")
     print(machine(), end="\n\n")
-    row("what", "ours", "beside")
-    row("---", "---", "---")
+    row(("what", "ours", "beside"))
+    row(["---"] * 3)
     for part in arguments.part or PARTS:
         PARTS[part](arguments.share)
     return 0

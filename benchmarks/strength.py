@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms
 from arena.match.standings import MatchTally
 from arena.results.store import Store
-from benchmarks.measure import machine
+from benchmarks.speed import machine, row
 
 BOTS = (
     "sl",
@@ -57,10 +57,6 @@ def cells(match: Match, tally: MatchTally) -> Iterator[str]:
     for player in (first, second):
         seconds = tally.seconds_a_move(player)
         yield "" if seconds is None else f"{seconds:.3f}"
-
-
-def row(cells: Iterable[str]) -> None:
-    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def main(words: Sequence[str]) -> int:

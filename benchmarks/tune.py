@@ -16,8 +16,8 @@ from arena.go.game import Rules
 from arena.match.openings import shipped_book
 from arena.match.schedule import Match, Terms
 from arena.results.store import Store
-from benchmarks.measure import machine
-from benchmarks.strength import played, row
+from benchmarks.speed import machine, row
+from benchmarks.strength import played
 
 EXPLANATION = """Tune settings of a bot by SPSA (Spall 1998, "Implementation of the simultaneous perturbation algorithm
 for stochastic optimization", section III), the method that fishtest uses.

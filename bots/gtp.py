@@ -124,6 +124,52 @@ class Refusal(BotFault):
     """The engine answered a command with an error."""
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How an engine is started: by one of the command lines of its settings."""
+
+    setting: str  # command, or analysis
+    arguments: list[str]
+    cwd: str | None
+    env: Mapping[str, str]
+    log: Path | None
+
+    @classmethod
+    def of(cls, config: Config, setting: str = "command") -> Launch:
+        """Raises ConfigError for a command line or folder that can't be used."""
+        command = getattr(config, setting)
+        try:
+            arguments = shlex.split(command)
+        except ValueError as error:
+            raise ConfigError(f"{setting} {quoted(command)} can't be read: {error}") from None
+        if not arguments:
+            raise ConfigError(f"{setting} is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
+        cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
+        if cwd and not Path(cwd).is_dir():
+            raise ConfigError(f"cwd '{config.cwd}' is not a folder; the engine can't run there")
+        log = Path(expanduser(config.log)) if config.log else None
+        try:
+            if log is not None:
+                log.open("ab").close()
+        except OSError as error:
+            raise ConfigError(f"log '{config.log}' can't be written: {error.strerror}") from None
+        env = {**os.environ, **config.env}
+        program = _found(arguments[0], cwd, env)
+        if program is None:
+            raise ConfigError(
+                f"there is no program '{arguments[0]}' to run as an engine; install it, or give its full path"
+            )
+        return cls(setting, [program, *arguments[1:]], cwd, env, log)
+
+    def start(self) -> Engine:
+        """Raises BotFault."""
+        try:
+            return Engine(self.arguments, self.cwd, self.env, self.log)
+        except (OSError, ValueError) as error:
+            command = quoted(shlex.join(self.arguments))
+            raise BotFault(f"{self.setting} {command} can't be started: {error}") from None
+
+
 def quoted(text: str, most: int = 80) -> str:
     """The text in quotes, on one line and shortened to ``most`` characters."""
     text = " ".join(text.split())
@@ -341,30 +387,8 @@ class GtpBot(Bot):
 
     def __init__(self, config: Config):
         """Raises ConfigError when the command can't be started or doesn't answer as GTP asks."""
-        try:
-            self._arguments = shlex.split(config.command)
-        except ValueError as error:
-            raise ConfigError(f"command {quoted(config.command)} can't be read: {error}") from None
-        if not self._arguments:
-            raise ConfigError("command is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
-        self._config = config
+        self._launch = Launch.of(config)
         self.startup = config.startup
-        self._cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
-        if self._cwd and not Path(self._cwd).is_dir():
-            raise ConfigError(f"cwd '{config.cwd}' is not a folder; the engine can't run there")
-        self._env = {**os.environ, **config.env}
-        self._log = Path(expanduser(config.log)) if config.log else None
-        try:
-            if self._log is not None:
-                self._log.open("ab").close()
-        except OSError as error:
-            raise ConfigError(f"log '{config.log}' can't be written: {error.strerror}") from None
-        program = _found(self._arguments[0], self._cwd, self._env)
-        if program is None:
-            raise ConfigError(
-                f"there is no program '{self._arguments[0]}' to run as an engine; install it, or give its full path"
-            )
-        self._arguments[0] = program
         self.name = self.version = ""
         self._commands: frozenset[str] = frozenset()
         self._engine: Engine | None = None
@@ -387,10 +411,7 @@ class GtpBot(Bot):
 
     def _start_once(self) -> Engine:
         deadline = time.monotonic() + self.startup
-        try:
-            engine = self._engine = Engine(self._arguments, self._cwd, self._env, self._log)
-        except (OSError, ValueError) as error:
-            raise BotFault(f"command {quoted(self._config.command)} can't be started: {error}") from None
+        engine = self._engine = self._launch.start()
         told = {}
         try:
             for command in ("protocol_version", "name", "version", "list_commands"):  # a banner may answer the first

@@ -1,14 +1,10 @@
-"""What mkdocs adds to the pages in this folder: those that lie elsewhere, and a reference made from the code.
-
-python docs/pages.py     # writes the tables of measurements.toml into figures.md and the README
-"""
+"""What mkdocs adds to the pages in this folder: those that lie elsewhere, and a reference made from the code."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 import sqlite3
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import MISSING, fields
@@ -51,26 +47,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return re.sub(r"(\[[^\]]*\])\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)", relink, markdown)
 
 
-def measured(text: str) -> str:
-    """A page with the tables of measurements.toml between its marks ``<!-- NAME -->`` and ``<!-- end -->``."""
-    tables = tomllib.loads((ROOT / "docs" / "measurements.toml").read_text("utf-8"))
-    every = [row for rows in tables.values() for row in rows]
-    made = {
-        "readme": grid(("measurement", "result"), [(row["what"], row["result"]) for row in every if "readme" in row])
-    }
-    for name, rows in tables.items():
-        keys = ("what", "result", "beside", "command", "date", "processor")
-        cells = [tuple(f"`{row[key]}`" if key == "command" else str(row.get(key, "")) for key in keys) for row in rows]
-        made[name] = grid(("what", "result", "compared with", "command", "date", "processor"), cells)
-    marks = re.compile(r"<!-- (\w+) -->.*?<!-- end -->", re.DOTALL)
-    return marks.sub(lambda mark: f"<!-- {mark[1]} -->\n\n{made[mark[1]]}\n\n<!-- end -->", text)
-
-
 def reference() -> str:
     """Every command with its options, every setting of a bot and of a trainer, and the keys of arena.toml."""
     from arena.contract.bot import Limits
+    from arena.players.config import BotTable, ClusterTable, TournamentTable
     from arena.players.registry import Registry
-    from arena.players.tables import ClusterTable, TournamentTable
     from trainers import settings
 
     parts = ["# Reference", "Generated from the code.", "## Commands"]
@@ -81,8 +62,8 @@ def reference() -> str:
         parts += [f"### {name}", f"{kind.summary}.", table(kind.settings)]
     parts += ["## Limits", "After `@`, as in `mcts@seconds=1`.", table(Limits.settings().values())]
     parts.append("## arena.toml")
-    for name, kept in (("tournaments.NAME", TournamentTable), ("cluster", ClusterTable)):
-        parts += [f"### [{name}]", table(fields(kept))]
+    for name, kept in (("bots.NAME", BotTable), ("tournaments.NAME", TournamentTable), ("cluster", ClusterTable)):
+        parts += [f"### [{name}]", table(item for item in fields(kept) if item.metadata)]
     parts += ["## The database", f"```sql\n{schema()}\n```"]
     parts.append("## Settings of the trainers")
     trainers = (settings.SL, settings.RL, settings.Value, settings.Ownership, settings.Rollout, settings.Distill)
@@ -145,8 +126,3 @@ def grid(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in row) + " |" for row in rows]
     ruler = "|" + "---|" * len(head)
     return "\n".join(["| " + " | ".join(head) + " |", ruler, *lines]) if lines else ""
-
-
-if __name__ == "__main__":
-    for page in (ROOT / "README.md", ROOT / "docs" / "figures.md"):
-        page.write_text(measured(page.read_text("utf-8")), "utf-8")

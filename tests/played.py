@@ -5,6 +5,7 @@ tournaments share. No tests.
 import io
 import random
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -16,12 +17,11 @@ from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.ladder import Ladder
+from arena.match.runner import Update
 from arena.match.schedule import Match, Pairing, Terms, Tournament
 from arena.match.worker import Snapshot
 from arena.players.player import Player
 from arena.report.style import Console
-from arena.screen.events import MatchFrame, MatchView, TournamentFrame, TournamentView
-from arena.screen.live import LiveScreen
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 
@@ -29,13 +29,6 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 LENGTH = 20
 """Moves of a game after its opening."""
-
-
-def screen_of(view: MatchView | TournamentView, *more: Any) -> LiveScreen[Any]:
-    """Its live screen; ``more`` are a control and a theme."""
-    if isinstance(view, MatchView):
-        return LiveScreen(view, MatchFrame, *more)
-    return LiveScreen(view, TournamentFrame, *more)
 
 
 class Clock:
@@ -118,6 +111,26 @@ def snapshot_of(
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
     played = tuple(move_from_gtp(word, event.terms.rules.size) for word in moves.split())
     return Snapshot(pairing, played, win_rates or (None,) * len(played), ownership)
+
+
+def records_of(match: Match, numbers: range, winner: str | None = "sl") -> tuple[GameRecord, ...]:
+    return tuple(record_of(match, number, winner) for number in numbers)
+
+
+def whole_match(match: Match, closed: list[str] | None = None) -> Iterator[Update]:
+    """The first player wins but for two games, one of which the second loses by a crash."""
+    first, second = match.players
+    try:
+        yield Update(resumed=True)
+        yield Update(snapshots=(snapshot_of(match, 0, "E5 C3"),), workers=2)
+        for number in range(match.games):
+            ending = Ending.CRASH if number == 3 else Ending.SCORE
+            reason = f"{second}: ValueError: no such point\n" if number == 3 else ""
+            winner = second if number == 6 else first
+            yield Update((record_of(match, number, winner, ending, reason),), workers=2)
+    finally:
+        if closed is not None:
+            closed.append("closed")
 
 
 def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **more: Any) -> Console:

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from bots.nets.catalogue import named_network
-from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest, to_json
+from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest
 from bots.nets.inference import sample_planes
 from trainers.export import describe, export
 
@@ -118,7 +118,7 @@ def small_net(folder: Path, model: bytes, weights: bytes = b"", **changed: objec
         (folder / name).write_bytes(content)
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = Manifest(folder.name, {}, "arena-17", PLANES, SIZE, SIZE, SIZE, "cgos", 7.0, files=hashes)
-    (folder / MANIFEST).write_text(to_json({**json.loads(to_json(asdict(manifest))), **changed}))
+    (folder / MANIFEST).write_text(json.dumps({**asdict(manifest), **changed}))
     return folder
 
 

@@ -1,6 +1,5 @@
 """Events with made-up games, stored as if they had been played: who wins is what a test says. Nothing is played."""
 
-import json
 import random
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -78,6 +77,6 @@ def store_event(
 ) -> None:
     """As the runner leaves it; without its plan, as an older arena did."""
     store.add_players({entry.identity: entry for entry in event.players.values()})
-    settings = json.dumps(event.settings, sort_keys=True)
+    settings = event.settings
     store.add_event(Event(event.event, CREATED, settings, event_to_json(event) if with_plan else ""))
     store.append(list(records))

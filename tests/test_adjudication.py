@@ -89,7 +89,7 @@ def test_switched_off_no_game_is_decided_and_the_share_played_on_is_the_one_aske
         ("turns=0", "turns = 0 is out of range; allowed: from 1"),
         ("turns=2.5", "turns = '2.5' is not a whole number"),
         ("agree=much", "agree = 'much' is not a number"),
-        ("agree", "'agree' is not a rule=value, as in agree=0.02, or off"),
+        ("agree", "'agree' is not a rule=value"),
         ("turn=3", "unknown rule 'turn'; did you mean 'turns'?"),
     ],
 )

@@ -1,24 +1,14 @@
-"""What lies over a board: cursor, a stone not yet placed, dead stones, letters. It reads without colours."""
+"""A board drawn with characters: signs without colours, a grid with discs in colours, and what lies over both."""
 
-from dataclasses import replace
+import re
 
 import numpy as np
 import pytest
-from played import lines_of
-from rich.console import Group
+from rich.text import Text
 
 from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, move_from_gtp
-from arena.report.board import (
-    DARK,
-    Overlay,
-    board_height,
-    board_width,
-    draw_board,
-    largest_cell,
-    point_at,
-)
-from arena.report.style import Console
+from arena.report.board import Overlay, board_height, board_width, draw_board, largest_cell, legend, point_at
 
 STONES = Board.from_diagram(
     """
@@ -35,12 +25,19 @@ def at(*points: str) -> list[int]:
     return [move_from_gtp(point, 5) for point in points]
 
 
-def rows(ascii_only: bool = False, **what: object) -> list[str]:
-    last = at("C3")[0]
-    lines = draw_board(STONES, last, overlay=Overlay(**what))  # type: ignore[arg-type]
-    if ascii_only:
-        return [line[3:].ljust(11) for line in lines_of(Group(*lines), 40, 20, encoding="ascii")][1:]
+def rows(**what: object) -> list[str]:
+    lines = draw_board(STONES, at("C3")[0], overlay=Overlay(**what), colours=False)  # type: ignore[arg-type]
     return [line.plain[3:] for line in lines][1:]
+
+
+def test_signs_show_stones_stars_coordinates_and_the_last_move():
+    assert [line.plain for line in draw_board(np.zeros((7, 7), np.uint8), colours=False)][:4] == [
+        "    A B C D E F G ",
+        " 7  · · · · · · · ",
+        " 6  · · · · · · · ",
+        " 5  · · + · + · · ",
+    ]
+    assert rows() == [" · ● ○ · · ", " ● ● ○ · · ", " · ·(○)· · ", " · · · · · ", " · · · · ○ "]
 
 
 def test_the_cursor_stands_in_square_brackets_and_the_last_move_in_round_ones():
@@ -51,74 +48,59 @@ def test_the_cursor_stands_in_square_brackets_and_the_last_move_in_round_ones():
     assert rows(cursor=at("C3")[0])[2] == " · ·[○]· · "  # on it
 
 
-def test_a_ghost_is_a_small_stone_on_empty_points_only():
+def test_a_ghost_dead_stones_and_letters_read_without_colours():
     assert rows(cursor=at("D2")[0], ghost=BLACK)[3] == " · · ·[•]· "
-    assert rows(cursor=at("D2")[0], ghost=WHITE)[3] == " · · ·[◦]· "
-    assert rows(cursor=at("E1")[0], ghost=BLACK)[4] == " · · · ·[○]"
-    assert rows(True, cursor=at("D2")[0], ghost=WHITE)[3] == " . . .[w]. "
+    assert rows(cursor=at("E1")[0], ghost=WHITE)[4] == " · · · ·[○]"
+    assert rows(taken=frozenset(at("B5", "C5")))[0] == " · • ◦ · · "
+    assert rows(letters={at("D4")[0]: "A", at("A3")[0]: "B"})[1:3] == [" ● ● ○ A · ", " B ·(○)· · "]
 
 
-def test_stones_that_are_taken_are_small_and_keep_their_colour():
-    taken = frozenset(at("B5", "A4", "B4", "E1"))
-    assert [rows(taken=taken)[row] for row in (0, 1, 4)] == [" · • ○ · · ", " • • ○ · · ", " · · · · ◦ "]
-    assert rows(True, taken=taken)[0] == " . b O . . "
+def test_ownership_marks_empty_points_and_stones_that_will_be_lost():
+    shares = np.zeros(25, np.int8)
+    shares[at("A1", "B1")] = 51, 50
+    shares[at("E2", "E1")] = -100, 60
+    lines = [line.plain for line in draw_board(STONES, ownership=shares.tobytes(), colours=False)]
+    assert lines[4:] == [" 2  · · · · ▫ ", " 1  ▪ · · · ◦ "]
+    assert "Black's area" in legend(False).plain and "White's" in legend().plain
 
 
-def test_letters_stand_on_empty_points_and_the_first_stands_out():
-    letters = dict(zip(at("D4", "A1", "E1"), "ABC", strict=True))
-    assert [rows(letters=letters)[row] for row in (1, 4)] == [" ● ● ○ A · ", " A · · · ○ ".replace("A", "B")]
-    console = Console(force_terminal=True, color_system="truecolor")
-    lines = draw_board(STONES, overlay=Overlay(letters=letters))
-    styles = {part.text: part.style for line in lines[1:] for part in line.render(console) if part.text in ("A", "B")}
-    assert styles["A"].bgcolor != styles["B"].bgcolor  # type: ignore[union-attr]
+@pytest.mark.parametrize("size", [5, 9, 13, 19])
+@pytest.mark.parametrize("cell", [1, 2, 3, 4, 5, 6])
+def test_a_board_takes_the_room_that_it_says_and_each_point_is_found_where_it_is_drawn(size: int, cell: int):
+    for number in (0, size - 1, size * size // 2, size * size - 1):
+        stones = np.zeros(size * size, np.uint8)
+        stones[number] = 2
+        lines = draw_board(stones.reshape(size, size), number, cell=cell)
+        assert len(lines) == board_height(size, cell) and {line.cell_len for line in lines} == {board_width(size, cell)}
+        found = [(row, column) for row, line in enumerate(lines) for column in marks(line, "(" if cell == 1 else "●")]
+        row, column = found[0]
+        assert point_at(size, row, column + (cell == 1), cell) == number
+    assert point_at(size, 1, 1, cell) is None
 
 
-def test_every_cell_of_the_wood_belongs_to_a_point_and_none_beside_it():
-    assert [point_at(5, 1, column) for column in range(board_width(5) + 1)] == [
-        None,
-        None,
-        None,
-        *(0, 0, 1, 1, 2, 2, 3, 3, 4, 4),
-        None,
-        None,
-    ]
-    assert point_at(5, 0, 5) is None and point_at(5, 6, 5) is None
-    assert point_at(5, 5, 3) == 20
+def marks(line: Text, sign: str) -> list[int]:
+    return [column for column, one in enumerate(line.plain) if one == sign]
 
 
-def luminance(colour: tuple[int, int, int]) -> float:
-    linear = [(c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4) for c in colour]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def test_the_largest_board_that_fits_is_chosen():
+    assert [largest_cell(9, width, 60) for width in (20, 22, 40, 58, 400)] == [0, 1, 2, 3, 6]
+    assert largest_cell(19, 400, 19) == 0 and largest_cell(19, 80, 60) == 2
 
 
-@pytest.mark.parametrize("share", [0, 100, -100])
-def test_stones_differ_from_what_lies_under_them_in_luminance(share: int):
-    console = Console(force_terminal=True, color_system="truecolor")
-    stones, owners = np.array([[1, 2, 0, 1, 2]] + [[0] * 5] * 4, np.uint8), bytes([share % 256]) * 25
-    for cursor in (None, 3, 4):
-        seen = 0
-        line = draw_board(stones, ownership=owners, overlay=Overlay(cursor=cursor))[1]
-        for part in line.render(console):
-            if part.text.strip(" ()[]") in ("●", "○", "•", "◦"):
-                seen += 1
-                ink, wood = (luminance(colour.triplet) for colour in (part.style.color, part.style.bgcolor))  # type: ignore
-                light, dark = max(ink, wood), min(ink, wood)
-                assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2.1, contrast of text
-        assert seen == 4
+def test_stones_side_by_side_can_be_counted_and_lines_join_the_rest():
+    stones = np.zeros((5, 5), np.uint8)
+    stones[1, 1:4] = 1
+    assert draw_board(stones)[2].plain == " 4  ├─● ● ●─┤ "
+    wide = draw_board(stones, cell=2)
+    centre = next(line.plain for line in wide if line.plain.startswith(" 4 "))
+    assert centre.count("▀▀▀") == 3  # a free column between two stones
+    assert any("│" in line.plain for line in wide)
 
 
-@pytest.mark.parametrize("cell", [(4, 2), (6, 3)])
-def test_large_points_are_discs_that_the_mouse_finds(cell: tuple[int, int]):
-    theme = replace(DARK, colours=True)
-    lines = draw_board(STONES, at("C3")[0], overlay=Overlay(cursor=at("D2")[0]), theme=theme, cell=cell)
-    assert len(lines) == board_height(5, cell) and {line.cell_len for line in lines} == {board_width(5, cell)}
-    centre = (cell[1] - 1) // 2
-    for move in range(25):
-        row, column = 1 + move // 5 * cell[1], 3 + move % 5 * cell[0]
-        assert {point_at(5, row + r, column + c, cell) for r in range(cell[1]) for c in range(cell[0])} == {move}
-        drawn = "".join(line.plain[column : column + cell[0]] for line in lines[row : row + cell[1]])
-        assert ("█" in drawn) == bool(STONES.flat[move]) or move == at("C3")[0]
-        assert (lines[row + centre].plain[column] == "[") == (move == at("D2")[0])
-    assert point_at(5, 0, 5, cell) is None and point_at(5, 1 + 5 * cell[1], 5, cell) is None
-    assert [largest_cell(9, 80, 40, one) for one in (theme, DARK)] == [(6, 3), (2, 1)]
-    assert largest_cell(9, 50, 20, theme) == (4, 2) and "○" not in "".join(line.plain for line in lines)
+def test_colours_tell_black_from_white_and_a_black_stone_is_lighter_at_its_edge():
+    stones = np.zeros((5, 5), np.uint8)
+    stones[2, 1], stones[2, 3] = 1, 2
+    styles = " ".join(str(span.style) for line in draw_board(stones, cell=6) for span in line.spans)
+    assert "#0c0c0c" in styles and "#fafafa" in styles
+    greys = {int(red, 16) for red, green, blue in re.findall(r"#(..)(..)(..)", styles) if red == green == blue}
+    assert any(0x20 < grey < 0x60 for grey in greys)

@@ -1,6 +1,5 @@
 """Balanced openings: made, used by default, and kept by events that began with others."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from arena.cli.events import read_terms, with_openings
 from arena.go.game import Rules
 from arena.match.openings import draw_openings, read_book
 from arena.match.schedule import Match, Terms, Tournament, event_to_json
-from arena.players.tables import TermsTable
+from arena.players.config import TermsTable
 from arena.results.store import Event, Store
 from benchmarks.openings import main
 
@@ -26,7 +25,7 @@ def usual(**given: object) -> Terms:
 
 def stored(event: Match | Tournament, folder: Path) -> None:
     with Store.of(folder, write=True) as store:
-        store.add_event(Event(event.event, CREATED, json.dumps(event.settings), event_to_json(event)))
+        store.add_event(Event(event.event, CREATED, event.settings, event_to_json(event)))
 
 
 def test_a_book_that_ships_is_used_unless_openings_are_asked_for() -> None:

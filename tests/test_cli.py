@@ -276,7 +276,7 @@ WRONG = [
     (("match", "random", "fast-random", "--config", "none.toml"), ("none.toml",)),
     (("elo",), ("results/arena.db", "arena match")),
     (("games",), ("results/arena.db",)),
-    (("games", "--sgf", "x", "--replay"), ("--sgf and --replay", "choose one")),
+    (("games", "--sgf", "x", "--csv", "y"), ("--sgf and --csv", "choose one")),
     (("data", "stats", "nothing-here"), ("nothing-here",)),
     (("bots", "alphgo"), ("did you mean 'alphago'",)),
     (("show", "~nobody-here/game.sgf"), ("no file ~nobody-here/game.sgf",)),

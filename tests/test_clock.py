@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.contract.bot import Limits
-from arena.contract.clock import Clock, TimeLeft, TimeSettings
+from arena.contract.limits import Clock, TimeLeft, TimeSettings
 
 
 @dataclass

@@ -15,11 +15,11 @@ from commandline import ROOT, arena, refused
 from played import console_of, output_of
 
 from arena.contract.finding import Finding, Verdict
-from arena.players.bot_file import ARENA_TOML, engine_command, engine_table
+from arena.players.config import EXAMPLE
 from arena.players.registry import Registry
 from arena.report.progress import show_check
 from arena.results import doctor
-from arena.results.doctor import Place, examine
+from arena.results.doctor import Place, engine_command, engine_table, examine
 from arena.results.store import Store
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
@@ -181,12 +181,12 @@ def test_a_package_that_cannot_be_imported_is_a_finding_and_the_next_step_is_tak
 
 
 def test_the_example_is_the_repositorys_own_and_holds_nothing_until_it_is_changed() -> None:
-    assert (ROOT / "arena.toml").read_text() == ARENA_TOML
-    assert tomllib.loads(ARENA_TOML) == {}
+    assert (ROOT / "arena.toml").read_text() == EXAMPLE.read_text()
+    assert tomllib.loads(EXAMPLE.read_text()) == {}
 
 
 def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path: Path) -> None:
-    lines = [line.removeprefix("# ") for line in ARENA_TOML.splitlines()]
+    lines = [line.removeprefix("# ") for line in EXAMPLE.read_text().splitlines()]
     tables = [line for line in lines if line.startswith("[") or " = " in line.split("#")[0]]
     path = tmp_path / "arena.toml"
     path.write_text("\n".join(tables))
@@ -201,12 +201,12 @@ def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path
 def test_init_writes_the_example_once(tmp_path: Path) -> None:
     assert arena("doctor", "--init", "new/place", folder=tmp_path).returncode == 0
     path = tmp_path / "new" / "place" / "arena.toml"
-    assert path.read_text() == ARENA_TOML
+    assert path.read_text() == EXAMPLE.read_text()
     path.write_text("mine")
     refused(arena("doctor", "--init", "new/place", folder=tmp_path), "exists; edit it", "--force")
     assert path.read_text() == "mine"
     assert arena("doctor", "--init", "new/place", "--force", folder=tmp_path).returncode == 0
-    assert path.read_text() == ARENA_TOML
+    assert path.read_text() == EXAMPLE.read_text()
     refused(arena("doctor", "--init", "new/place/arena.toml", folder=tmp_path), "is a file")
     assert os.listdir(path.parent) == ["arena.toml"]
     refused(arena("doctor", "new/place", folder=tmp_path), "need --init")

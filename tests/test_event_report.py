@@ -32,7 +32,7 @@ from arena.report.style import Console
 from arena.report.tables import Sheet
 from arena.report.text import overviews_sheet, print_report, sections
 from arena.results.event import Kind, Report
-from arena.results.frames import event_frames, ratings_table, write_event_csv
+from arena.results.export import event_frames, ratings_frame, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
 
@@ -472,7 +472,7 @@ def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(st
     assert (
         report.los(tally.first, tally.second) == first.los == pytest.approx(1 - report.los(tally.second, tally.first))
     )
-    rated = {row.player: row.estimate for row in ratings_table(store).itertuples()}
+    rated = {row.player: row.estimate for row in ratings_frame(store).itertuples()}
     assert rated == {name: str(one) for name, one in elo.items()}
 
 

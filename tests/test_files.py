@@ -147,19 +147,19 @@ def test_json_that_cannot_be_read_is_one_line(tmp_path: Path, text: str | None, 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"rows": True}, "'rows' is not a whole number"),
-        ({"name": 1}, "'name' is not text"),
-        ({"parts": []}, "'parts' is not an object"),
-        ({"shares": 1}, "unknown entry 'shares', did you mean 'share'"),
-        ({"x": 1}, "unknown entry 'x', there are name, rows, share, parts, steps"),
+        ({"rows": True}, "rows: expected int, got bool"),
+        ({"name": 1}, "name: expected str, got int"),
+        ({"parts": []}, "parts: expected object, got array"),
+        ({"shares": 1}, "unknown entry 'shares'; did you mean 'share'"),
+        ({"x": 1}, "unknown entry 'x'; there are name, rows, share, parts, steps"),
     ],
 )
-def test_keys_are_checked_by_the_fields_of_a_dataclass(change: dict[str, object], error: str) -> None:
-    files.check_keys(SHEET, Sheet, "sheet", error=ConfigError, hint="write it again", optional=("steps",))
+def test_an_object_becomes_a_dataclass_or_the_error_names_the_key(change: dict[str, object], error: str) -> None:
+    assert files.convert(SHEET, Sheet, "sheet", error=ConfigError, hint="") == Sheet("x", 1, 2.0, {})
     with pytest.raises(ConfigError, match=f"^sheet: {error}; write it again$"):
-        files.check_keys(SHEET | change, Sheet, "sheet", error=ConfigError, hint="write it again", optional=("steps",))
-    with pytest.raises(ConfigError, match=r"^sheet: 'steps' is missing; write it again$"):
-        files.check_keys(SHEET, Sheet, "sheet", error=ConfigError, hint="write it again")
+        files.convert(SHEET | change, Sheet, "sheet", error=ConfigError, hint="write it again")
+    with pytest.raises(ConfigError, match=r"^sheet: object missing required field rows; write it again$"):
+        files.convert({"name": "x"}, Sheet, "sheet", error=ConfigError, hint="write it again")
 
 
 SCRATCH = "import sys; from arena.files import scratch; print(scratch(), flush=True); sys.stdin.readline()"

@@ -11,8 +11,8 @@ from played import match_of, record_of
 from arena.go.record import GameRecord, GameSummary
 from arena.match.runner import Update, play_event
 from arena.match.schedule import Match
+from arena.report.log import MatchState
 from arena.results.store import AT_ONCE
-from arena.screen.events import MatchView
 
 MOST = 160
 """Bytes per game of three sets of hashes: of ids, of games, and of pairs."""
@@ -52,7 +52,7 @@ class Stored:
 def test_the_process_of_an_event_keeps_nothing_of_a_game_but_its_hashes() -> None:
     match = replace(match_of("alphago", "sl", games=2), games=50_000)
     match = replace(match, terms=replace(match.terms, openings=4))
-    view = MatchView(match)
+    view = MatchState(match)
     taken = {}
     for number, update in enumerate(play_event(match, Stored(match, match.games), 1)):
         assert update == Update(update.records, resumed=True) and len(update.records) <= AT_ONCE

@@ -20,8 +20,8 @@ from remains import children, command
 
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
-from arena.contract.clock import Clock
 from arena.contract.code import find_program
+from arena.contract.limits import Clock
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Rules
 from arena.go.record import GameRecord

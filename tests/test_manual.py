@@ -163,19 +163,12 @@ def test_examples_stand_below_each_other_and_paragraphs_above() -> None:
 
 @pytest.fixture(scope="module")
 def pages() -> ModuleType:
-    """docs/pages.py, which makes pages from the code and from docs/measurements.toml."""
+    """docs/pages.py, which makes pages from the code."""
     spec = spec_from_file_location("pages", ROOT / "docs" / "pages.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/figures.md"])
-def test_figures_of_a_page_are_those_of_the_measurements(pages: ModuleType, name: str) -> None:
-    text = (ROOT / name).read_text("utf-8")
-    assert text == pages.measured(text), "run: python docs/pages.py"
-    assert text.count("\n|") > 6
 
 
 def test_the_reference_of_the_site_has_every_command_and_setting(pages: ModuleType) -> None:

@@ -10,7 +10,7 @@ from scripted_bots import scripted, wait
 
 from arena import BotTimeout
 from arena.contract.bot import Bot, Decision, Limits
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Rules

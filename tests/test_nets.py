@@ -22,7 +22,7 @@ from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import Registry, load_kind
 from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
-from bots.nets import vnni
+from bots.nets import int8
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
 from bots.nets.gpu import LARGEST, TorchModel
@@ -391,7 +391,7 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
         Evaluator(faulty, "int8")
 
 
-@pytest.mark.skipif(not vnni.is_supported(), reason="the processor has no AVX-512 VNNI")
+@pytest.mark.skipif(not int8.is_supported(), reason="the processor has no AVX-512 VNNI")
 def test_own_kernels_play_where_the_processor_is_made_for_them(tmp_path: Path) -> None:
     folder = tmp_path / "zero"
     shutil.copytree(SHIPPED / "zero-9x9", folder)
@@ -400,8 +400,9 @@ def test_own_kernels_play_where_the_processor_is_made_for_them(tmp_path: Path) -
     packed, threaded, exact = (Evaluator(checkpoint, *how) for how in (("int8", 1), ("int8", 2), ("fp32", 1)))
     assert [type(one._model).__name__ for one in (packed, threaded, exact)] == ["PackedModel", "OnnxModel", "OnnxModel"]
     said, other, wanted = (one.raw_nn([game])[0] for one in (packed, threaded, exact))
-    assert (said[0] != other[0]).any() and said[2] == pytest.approx(other[2], abs=1e-4)
-    assert said[0] == pytest.approx(wanted[0], abs=0.02) and said[1] == pytest.approx(wanted[1], abs=0.02)
+    assert (said.policy != other.policy).any() and said.ownership == pytest.approx(other.ownership, abs=1e-4)
+    assert said.policy == pytest.approx(wanted.policy, abs=0.02)
+    assert said.win_rate == pytest.approx(wanted.win_rate, abs=0.02)
     rough = onnx.load(folder / MODEL_INT8)
     onnx.helper.set_model_props(rough, {RANGES: "[1.0, 2.0]"})
     onnx.save(rough, folder / MODEL_INT8)
@@ -482,7 +483,7 @@ def test_a_changed_or_missing_file_is_named(net: Checkpoint, tmp_path: Path, nam
         ({"encoder": "arena-18"}, "arena-18"),
         ({"files": {}}, WEIGHTS),
         ({"files": {WEIGHTS: "0", MODEL: "0", "../../secret": "0"}}, "secret"),
-        ({"files": {WEIGHTS: 3, MODEL: "0"}}, WEIGHTS),
+        ({"files": {WEIGHTS: 3, MODEL: "0"}}, "files"),
     ],
 )
 def test_a_wrong_manifest_is_refused(

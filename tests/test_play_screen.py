@@ -16,7 +16,7 @@ from terminal import Terminal
 from test_sitting import Scripted
 
 from arena.contract.bot import Bot, Candidate, Decision, Limits
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.go.record import GameRecord

@@ -1,7 +1,6 @@
 """What records add up to: tallies against counts by hand, the league's table, CSV that is never half written."""
 
 import csv
-import math
 import random
 import subprocess
 import sys
@@ -17,8 +16,8 @@ from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.standings import Forfeit, MatchTally, Standings
 from arena.players.player import Player
-from arena.ratings import PairCounts, WinDrawLoss, compare
-from arena.results.frames import games_table, ratings_table, write_elo_csv
+from arena.ratings import ZERO, PairCounts, WinDrawLoss, compare
+from arena.results.export import games_frame, write_elo_csv
 from arena.results.league import league, player_ratings
 from arena.results.store import Store
 
@@ -170,44 +169,29 @@ def test_ratings_are_relative_to_the_weakest_of_those_who_have_beaten_each_other
     fill(store, ("strong", "middle"), 30, 10)
     fill(store, ("middle", "weak"), 30, 10)
     fill(store, ("weak", "hopeless"), 20, 0)
-    frame = ratings_table(store)
-    assert list(frame.columns) == ["rank", "player", "elo", "low", "high", "games", "score", "estimate"]
-    assert list(frame["rank"]) == [1, 2, 3, 4]
-    assert list(frame["player"]) == ["strong", "middle", "weak", "hopeless"]
-    assert list(frame["games"]) == [40, 80, 60, 20]
-    assert list(frame["score"]) == [0.75, 0.5, 0.5, 0.0]
-    assert frame.attrs["anchor"] == "weak"
-    strong, middle, weak, hopeless = frame.itertuples()
-    assert 150 < middle.elo < 250
-    assert 300 < strong.elo < 500
-    assert strong.low < strong.elo < strong.high
-    assert weak.elo == weak.low == weak.high == 0
-    assert hopeless.elo < hopeless.high < -300 and math.isnan(hopeless.low)
-
-
-def test_the_anchor_can_be_chosen_by_name_or_identity(store: Store):
-    fill(store, ("strong", "weak"), 30, 10)
-    for anchor in ("strong", "id-strong"):
-        frame = ratings_table(store, anchor=anchor)
-        assert frame.attrs["anchor"] == "strong"
-        assert frame["elo"][0] == 0
-        assert frame["elo"][1] < -100
-    with pytest.raises(StoreError, match="'other' has no rated games; rated are strong, weak"):
-        ratings_table(store, anchor="other")
+    found = league(store)
+    assert found is not None and found.anchor == "weak"
+    assert [one.name for one in found.standings] == ["strong", "middle", "weak", "hopeless"]
+    assert [(one.games, one.score) for one in found.standings] == [(40, 0.75), (80, 0.5), (60, 0.5), (20, 0.0)]
+    strong, middle, weak, hopeless = found.elo.values()
+    assert 150 < middle.value < 250
+    assert 300 < strong.value < 500
+    assert strong.interval.low < strong.value < strong.interval.high
+    assert weak == ZERO
+    assert hopeless.value < hopeless.interval.high < -300 and hopeless.interval.low is None
 
 
 def test_players_of_one_name_are_told_apart(store: Store):
     fill(store, ("bot", "rival"), 6, 4)
     fill(store, ("other", "rival"), 6, 4)
     store.add_players({"id-other": Player("bot", "uct", settings={"playouts": 9})})
-    assert set(ratings_table(store)["player"]) == {"bot (id-bot)", "bot (id-oth)", "rival"}
+    assert {one.name for one in league(store).standings} == {"bot (id-bot)", "bot (id-oth)", "rival"}
 
 
 def test_games_of_a_player_with_itself_rate_nobody(store: Store):
     itself = record(0, "bot", players=("bot", "bot (2)"))
     both = {"black_player": "id-bot", "white_player": "id-bot"}
     store.append([replace(itself, **both)])
-    assert ratings_table(store).empty
     assert player_ratings(store) == (None, {})
     assert league(store) is None
 
@@ -218,15 +202,13 @@ def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
     pool, ratings = player_ratings(store)
     assert str(pool) == "9x9, cgos rules, komi 7"
     assert set(ratings) == {"id-strong", "id-weak", "id-hopeless"}
-    assert ratings["id-strong"].value == pytest.approx(ratings_table(store)["elo"][0])
-    assert ratings["id-strong"].interval.low == pytest.approx(ratings_table(store)["low"][0])
-    assert ratings["id-strong"].interval.high == pytest.approx(ratings_table(store)["high"][0])
+    assert ratings == league(store).elo
     assert str(ratings["id-hopeless"]) == "-1225 (-∞ to -670)"
 
 
 def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
     code = (
-        "import sys, arena.results.league, arena.results.frames, arena.report.tables; "
+        "import sys, arena.results.league, arena.results.export, arena.report.tables; "
         "print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -254,15 +236,17 @@ def test_the_csv_has_the_table_and_one_that_cant_be_written_is_one_clear_line(st
 
 
 def test_the_games_table_has_a_row_a_game():
-    frame = games_table(
-        [record(0, "new"), record(1, "old", ending=Ending.RESIGN, black_seconds=1.5), record(2, None)], "match-1", RULES
-    )
+    games = [
+        record(0, "new"),
+        record(1, "old", ending=Ending.RESIGN, black_seconds=1.5),
+        record(2, None, adjudged=WHITE),
+    ]
+    frame = games_frame(games)
     assert list(frame["id"]) == ["match-1/00001", "match-1/00002", "match-1/00003"]
     assert list(frame["black"]) == ["new", "old", "new"]
     assert list(frame["result"]) == ["B+3", "B+R", "0"]
     assert list(frame["ending"]) == ["score", "resign", "score"]
     assert list(frame["moves"]) == [10, 10, 10]
     assert frame["black_seconds"][1] == 1.5
-    assert list(frame["adjudged"]) == ["", "", ""]
-    assert list(games_table([replace(record(0, "new"), adjudged=WHITE)], "match-1", RULES)["adjudged"]) == ["W"]
-    assert list(games_table([], "match-1", RULES).columns) == list(frame.columns)
+    assert list(frame["adjudged"]) == ["", "", "W"]
+    assert list(games_frame([]).columns) == list(frame.columns)

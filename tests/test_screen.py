@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pyte
 import pytest
+from arena.screen.events import MatchView, show
+from arena.screen.live import show_event
+from arena.screen.running import HOLD, SOME_MOVES
 from played import (
     CONTROL,
     SIZES,
@@ -45,11 +48,8 @@ from arena.report.style import Console
 from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from arena.report.text import first_sections, headline, title
 from arena.results.event import Findings
-from arena.results.frames import ratings_table
+from arena.results.league import league
 from arena.results.store import Store
-from arena.screen.events import MatchView, show
-from arena.screen.live import show_event
-from arena.screen.running import HOLD, SOME_MOVES
 from trainers.progress import Progress
 
 
@@ -707,7 +707,7 @@ def store(tmp_path: Path):
 
 
 def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
-    lines = lines_of(elo_table(ratings_table(store)), 100, 40)
+    lines = lines_of(elo_table(league(store)), 100, 40)
     rows = [line.split() for line in lines]
     first = next(" ".join(row) for row in rows if row[:2] == ["1", "alphago"])
     assert re.fullmatch(r"1 alphago \+\d+ \(\+\d+ to \+\d+\) 20 80\.0 %", first)
@@ -717,7 +717,7 @@ def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
 
 def test_an_empty_table_says_what_to_do(tmp_path: Path):
     with Store.open(tmp_path / "arena.db", write=True) as empty:
-        assert "arena match" in words_of(lines_of(elo_table(ratings_table(empty)), 80, 40))
+        assert "arena match" in words_of(lines_of(elo_table(league(empty)), 80, 40))
     assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
 
 
@@ -752,7 +752,7 @@ def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, stor
     settings = {f"setting_{n}": n for n in range(12)}
     wide = Player("long-name-of-a-bot", "policy", "bots.policy:BOT", settings | {"checkpoint": "net"}, "arena")
     games = list(store.numbered_games(limit=3))
-    for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
+    for sheet in (bots_table([wide], {}), elo_table(league(store)), games_table(games, 20)):
         lines = lines_of(sheet, width, 40, encoding=encoding)
         assert "…" not in "".join(lines)
     together = "".join("".join(lines_of(bots_table([wide], {}), width, 40)).split())

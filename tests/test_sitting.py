@@ -13,7 +13,7 @@ from played import Clock
 
 from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules

@@ -1,6 +1,5 @@
-"""Tournaments: who meets whom, what a stored one plays when it goes on, what its games add up to, and its screen."""
+"""Tournaments: who meets whom, what a stored one plays when it goes on, and what its games add up to."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,37 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import planned
-from played import (
-    CONTROL,
-    SIZES,
-    Clock,
-    between,
-    console_of,
-    ladder_of,
-    lines_of,
-    output_of,
-    pairings_of,
-    record_of,
-    screen_of,
-    snapshot_of,
-    tournament_of,
-    words_of,
-)
-from rich.cells import cell_len
+from played import between, pairings_of, record_of, tournament_of
 from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
-from arena.match.ladder import widest_gap
 from arena.match.runner import Update, play_event
 from arena.match.schedule import Match, Style, Terms, Tournament
 from arena.match.standings import Standings
-from arena.match.worker import Snapshot
 from arena.results.league import league
 from arena.results.store import Store
-from arena.screen.events import TournamentView, show
 
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
@@ -193,15 +173,6 @@ def records_of(played: Tournament, upsets: int = 5) -> list[GameRecord]:
     return found
 
 
-def cycle_of(played: Tournament) -> list[GameRecord]:
-    """Rock beats scissors, scissors beat paper, paper beats rock."""
-    beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
-    return [
-        record_of(played, pairing, beats.get(frozenset((pairing.black, pairing.white)), "scissors"))
-        for pairing in pairings_of(played)
-    ]
-
-
 def table_of(played: Tournament, records: list[GameRecord]) -> Standings:
     table = Standings({entry.identity: name for name, entry in played.players.items()})
     for record in records:
@@ -250,215 +221,3 @@ def test_the_ratings_on_the_screen_are_those_of_the_store(store: Store) -> None:
     assert live.standings == stored.standings
     assert live.anchor == stored.anchor == "d"
     assert [standing.name for standing in live.standings] == ["a", "b", "c", "d"]
-
-
-# --- The screen ---
-
-
-def running_view(played: Tournament, clock: Clock) -> TournamentView:
-    """Half of the games from earlier, then five more, the last one forfeited, and one to watch."""
-    view = TournamentView(played, clock)
-    records = records_of(played)
-    half = len(records) // 2
-    view.add(Update(tuple(records[:half]), resumed=True))
-    clock.now += 10
-    watched = pairings_of(played)[half + 6]
-    view.add(Update(snapshots=(Snapshot(watched, (*watched.opening, 24), (None,) * 5),), workers=2))
-    clock.now += 20
-    pairing = pairings_of(played)[half + 4]
-    crashed = record_of(played, pairing, pairing.white, Ending.CRASH, f"{pairing.black}: broke")
-    view.add(Update((*records[half : half + 4], crashed), workers=2))
-    return view
-
-
-NAMES = [
-    ("a", "b", "c", "d"),
-    tuple(f"checkpoint:runs/long-name-{n},temperature=0.25" for n in range(9)),
-    ("碁" * 30, "b"),
-]
-
-
-@pytest.mark.parametrize(("width", "height"), SIZES)
-@pytest.mark.parametrize("names", NAMES, ids=["short", "many", "wide"])
-@pytest.mark.parametrize("size", [7, 19])
-def test_a_frame_fits_the_terminal_and_ranks_the_players(
-    width: int, height: int, names: tuple[str, ...], size: int
-) -> None:
-    played = tournament_of(*names, games_each=20, size=size)
-    lines = lines_of(screen_of(running_view(played, Clock())), width, height)
-    assert len(lines) < height
-    text = " ".join(" ".join(lines).split())
-    done = played.games // 2 + 5
-    assert f"{done} of {played.games}" in text
-    assert "0:30" in text and "left" in text and "games/s" in text
-    ranks = [line for line in lines if re.match(r" ?\d+ \S.* \d+ +\d+\.\d %", line)]
-    assert len(ranks) == len(names) or re.fullmatch(rf"and {len(names) - len(ranks)} more", lines[-1])
-    assert any(sign in ranks[0] for sign in ("±", "≥", " to "))
-
-
-def test_standings_crosstable_last_games_and_a_board_stand_side_by_side() -> None:
-    lines = lines_of(screen_of(running_view(tournament_of("a", "b", "c", "d", games_each=20), Clock())), 100, 40)
-    assert lines[0].startswith("league ")
-    assert lines[0].endswith("round robin, 4 bots, 7x7, cgos rules, komi 7")
-    head = next(line for line in lines if line.startswith(" # player"))
-    assert re.search(r"Elo games +score +1 +2 +3 +4", head)
-    first = lines[lines.index(head) + 1]
-    assert re.search(r" 1 a .* ± .* 100\.0 % +× +\d+ +\d+ +\d+|1 a .* % +× +\d", first)
-    assert any(line.startswith(" 4 d ") and " 0 " in line for line in lines)
-    games = lines[next(n for n, line in enumerate(lines) if line.startswith("Last games")) + 1 :]
-    assert re.match(r"● \w +○ \w +W\+F +crash", games[0])
-    assert re.match(r"● \w +○ \w +[BW]\+2\.5 +score", games[1])
-    assert any("A B C D E F G" in line for line in lines)
-    assert any("move 5" in line for line in lines)
-
-
-def test_standings_that_are_too_long_say_how_many_are_left_out_and_ascii_consoles_get_ascii_only() -> None:
-    lines = lines_of(screen_of(running_view(tournament_of(*(f"bot{n}" for n in range(20))), Clock())), 60, 14)
-    assert len(lines) == 13
-    assert lines[-1] == "and 14 more"
-    view = running_view(tournament_of("ä", "碁", "c", games_each=10), Clock())
-    assert "\n".join(lines_of(screen_of(view), 120, 40, encoding="ascii")).isascii()
-
-
-def test_before_the_first_game_the_layout_is_the_later_one() -> None:
-    played = tournament_of("a", "b", "c")
-
-    def head(lines: list[str]) -> int:
-        return next(number for number, line in enumerate(lines) if line.startswith(" # player"))
-
-    for width, height in SIZES:
-        view = TournamentView(played, Clock())
-        view.add(Update(resumed=True))
-        before = lines_of(screen_of(view), width, height)
-        assert "starting" in " ".join(before)
-        view.add(Update((records_of(played)[0],), workers=1))
-        after = lines_of(screen_of(view), width, height)
-        assert len(before) == len(after)
-        assert head(before) == head(after)
-
-
-def test_a_panel_or_lines_tell_how_far_each_pairing_is() -> None:
-    clock, played = Clock(), tournament_of("a", "b", "c", "d", games_each=20)
-    view, pairings = TournamentView(played, clock), pairings_of(played)
-    ab, cd = between(pairings, "a", "b"), between(pairings, "c", "d")
-    view.add(Update(tuple(record_of(played, pairing, "a") for pairing in ab[:4]), resumed=True))
-    view.add(Update(snapshots=(snapshot_of(played, ab[4], "D4"), snapshot_of(played, cd[0], "D4")), workers=1))
-    clock.now += 30
-    view.add(Update(tuple(record_of(played, pairing, "a") for pairing in ab[4:10]), workers=1))
-    view.add(Update(snapshots=(snapshot_of(played, ab[10], ""),)))
-    left = 30 * 10 / 6  # of the 16 games since the start, 6 took 30 s
-    for width, height in ((60, 40), (120, 40), (200, 60)):
-        lines = lines_of(screen_of(view), width, height)
-        start = next(n for n, line in enumerate(lines) if "Under way" in line)
-        assert re.search(rf"\ba – b +10/20 +0:{left:.0f} left", lines[start + 1])
-        assert re.search(r"\bc – d +0/20\b", lines[start + 2])
-    assert not any("Under way" in line for line in lines_of(screen_of(view), 80, 14))
-
-
-def test_of_many_pairings_those_with_most_to_play_are_shown() -> None:
-    played = tournament_of(*"abcdef", games_each=20)
-    view = TournamentView(played, Clock())
-    pairings = pairings_of(played)
-    snapshots = tuple(snapshot_of(played, pairing, "D4") for pairing in pairings[15:30])
-    view.add(Update((record_of(played, pairings[0], "a"),), snapshots=snapshots, workers=1))
-    words = words_of(lines_of(screen_of(view), 60, 40))
-    assert "Under way, 4 of 15" in words
-    wide = words_of(lines_of(screen_of(view), 200, 60))
-    assert "Under way, " not in wide
-    assert wide.count("/20") == 15
-
-
-def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -> None:
-    clock, played = Clock(), ladder_of("a", "b", "c", games=100, precision=30.0)
-    view = TournamentView(played, clock)
-    for width, height in SIZES:
-        assert "widest interval" in words_of(lines_of(screen_of(view), width, height))
-    first = pairings_of(played)
-    winners = [sorted((pairing.black, pairing.white))[pairing.number == 3] for pairing in first]
-    records = [record_of(played, pairing, winner) for pairing, winner in zip(first, winners, strict=True)]
-    view.add(Update(tuple(records[:4]), snapshots=(snapshot_of(played, first[4], "D4"),), workers=1))
-    words = words_of(lines_of(screen_of(view), 80, 24))
-    assert "round 1" in words and "ladder, 3 bots" in words
-    view.add(Update(tuple(records[4:]), workers=1))
-    second = [pairing for pairing in played.pairings(records) if "/0002-" in pairing.id]
-    view.add(Update(snapshots=(snapshot_of(played, second[0], "D4"),), workers=1))
-    clock.now += 1
-    view.add(Update())
-    gap = widest_gap(view.league.ratings)  # type: ignore[union-attr]
-    above, below = (view.tally.players[identity] for identity in gap[:2])
-    for width, height in SIZES:
-        words = words_of(lines_of(screen_of(view), width, height))
-        assert f"widest interval: {above} – {below} ±{gap[2]:.0f} (to within 30)" in words
-        assert "round 2" in words
-
-
-def test_results_that_no_ratings_explain_raise_an_alarm_while_it_goes_on() -> None:
-    played = tournament_of("rock", "paper", "scissors", games_each=20)
-    view = TournamentView(played, Clock())
-    view.add(Update(tuple(cycle_of(played)), workers=1))
-    for width, height in SIZES:
-        line = next(line for line in lines_of(screen_of(view), width, height) if line.startswith("! "))
-        assert re.match(r"! \w+ against \w+ (20-0|0-20), ", line)
-    quiet = TournamentView(played, Clock())
-    quiet.add(Update(tuple(records_of(played)), workers=1))
-    assert quiet.warning == ""
-
-
-def test_everybody_is_rated_once_a_second_and_in_the_end() -> None:
-    clock, played = Clock(), tournament_of("a", "b", games_each=10)
-    view, records = TournamentView(played, clock), records_of(played)
-
-    def rated() -> int:
-        return sum(standing.games for standing in view.league.standings) // 2
-
-    view.add(Update((records[0],), workers=1))
-    assert rated() == 1
-    for record in records[1:5]:
-        clock.now += 0.1
-        view.add(Update((record,), workers=1))
-    assert rated() == 1
-    clock.now += 1
-    view.add(Update())
-    assert rated() == 5
-    view.add(Update(tuple(records[5:]), workers=1))
-    assert rated() == 5
-    view.finish()
-    assert rated() == 10
-
-
-def whole(played: Tournament, closed: list[str]) -> Iterator[Update]:
-    try:
-        yield Update(resumed=True)
-        for record in records_of(played):
-            yield Update((record,), workers=2)
-    finally:
-        closed.append("closed")
-
-
-def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
-    played, closed = tournament_of("a", "b", "c", games_each=10), list[str]()
-    console = console_of(100, 25, terminal=False)
-    table = show(played, whole(played, closed), console, Clock()).tally
-    assert table.games == 30 and closed == ["closed"]
-    text = output_of(console)
-    assert not CONTROL.search(text)
-    lines = text.splitlines()
-    assert lines[0] == "league: round robin of 3 bots, 30 games, 7x7, cgos rules, komi 7"
-    assert len([line for line in lines if re.match(r"\d+ of 30, [abc] ", line)]) == 9
-    assert "league: a is first after 30 games" in lines
-    assert any(re.match(r"1 +a +\+\d+ \(\+\d+ to \+\d+\) +20 +\d\d\.\d %", line) for line in lines)
-    assert any(re.match(r"3 +c +0 +20 +\d+\.\d %", line) for line in lines)
-    assert any(re.search(r"1 +a +\d+(\.5)?/10 +\d+(\.5)?/10", line) for line in lines)
-
-
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height: int) -> None:
-    played, closed = tournament_of("a", "b", "c"), list[str]()
-    console = console_of(width, height)
-    show(played, whole(played, closed), console)
-    text = output_of(console)
-    assert closed == ["closed"]
-    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
-    plain = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", text)
-    assert max(cell_len(line) for line in plain.splitlines()) <= width
-    assert "league: a is first after 12 games" in plain

@@ -24,11 +24,10 @@ from arena.go.record import GameRecord
 from arena.players.registry import Registry
 from arena.report.progress import EloCurve, LookedAt
 from arena.report.style import Console
-from bots.nets import vnni
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.inference import Model, OnnxModel, PackedModel, has_fast_int8, sample_planes
-from bots.nets.packing import pack
+from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
+from bots.nets.int8 import PackedModel, is_supported
 from trainers import zero
 from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
@@ -151,7 +150,7 @@ def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytes
     assert not live.is_int8
 
 
-@pytest.mark.skipif(not vnni.is_supported(), reason="the processor has no AVX-512 VNNI")
+@pytest.mark.skipif(not is_supported(), reason="the processor has no AVX-512 VNNI")
 @pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-3x32", 7), ("arena-2x64", 9)])
 def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, size: int) -> None:
     torch.manual_seed(2)
@@ -162,7 +161,7 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
                 tensor += 0.1 * torch.rand_like(tensor) * (1 if "var" in name else 2)
     planes = sample_planes(ENCODER, size)
     numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
-    model = PackedModel(pack(numbers, ranges_of(network, planes)))
+    model = PackedModel(numbers, ranges_of(network, planes))
     logits, values = model.run(["policy", "value"], planes)
     alone = [model.run(["value", "policy"], planes[row : row + 1])[1][0] for row in range(len(planes))]
     assert (logits == np.stack(alone)).all()

@@ -35,9 +35,9 @@ from arena.go.game import Rules
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
-from bots.nets.inference import DOUBT, RANGES
+from bots.nets.inference import INT8_TOLERANCE, RANGES
+from bots.nets.int8 import LANES
 from bots.nets.network import Network, win_rates
-from bots.nets.vnni import LANES
 
 OPSET = 17
 PARITY = 1e-4
@@ -138,7 +138,7 @@ def _is_in_a_block(node: onnx.NodeProto) -> bool:
 
 
 def ranges_of(network: Net, planes: np.ndarray) -> list[float]:
-    """What ``bots.nets.packing`` asks for: the largest number that each convolution is given for ``planes`` (B, P, n,
+    """What ``bots.nets.int8.pack`` needs: the largest number that each convolution is given for ``planes`` (B, P, n,
     n). Empty for a net that can't be packed: one that isn't residual, or whose channels don't fill registers."""
     if not isinstance(network, Network):
         return []
@@ -236,7 +236,7 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     if "value" in exact:
         rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, answers)]
         measured["int8_win_rate_difference"] = float((rates[0] - rates[1]).abs().mean())
-    if measured["int8_agreement"] < LEAST_AGREEMENT or measured.get("int8_win_rate_difference", 0.0) > DOUBT:
+    if measured["int8_agreement"] < LEAST_AGREEMENT or measured.get("int8_win_rate_difference", 0.0) > INT8_TOLERANCE:
         (folder / MODEL_INT8).unlink()
         words = "%s: saved without int8, which agrees with fp32 on %.1f %% only, or win rates differ; it plays in fp32"
         logging.getLogger(__name__).warning(words, folder.name, 100 * measured["int8_agreement"])

@@ -5,23 +5,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from os.path import expanduser
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from arena import BotFault, ConfigError
+from arena import BotFault
 from arena.contract.bot import Limits
-from arena.contract.code import find_program
 from arena.go.coords import gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, Rules
 from bots import gtp
-from bots.gtp import Engine, katago_rules, quoted
+from bots.gtp import Engine, Launch, katago_rules, quoted
 
 PATIENCE = 600.0
 """Seconds that an engine gets for all the positions that it is asked about at once."""
@@ -35,14 +31,7 @@ class Analyst:
 
     def __init__(self, config: gtp.Config):
         """Raises ConfigError for a command that can't be run."""
-        try:
-            self._arguments = shlex.split(config.analysis)
-        except ValueError as error:
-            raise ConfigError(f"analysis {quoted(config.analysis)} can't be read: {error}") from None
-        program = find_program(expanduser(self._arguments[0]), os.environ.get("PATH")) if self._arguments else None
-        if program is None:
-            raise ConfigError(f"analysis = '{config.analysis}': there is no such program; give its full path")
-        self._arguments[0] = os.path.abspath(program)
+        self._launch = Launch.of(config, "analysis")
         self._config = config
         self._engine: Engine | None = None
         self._asked = 0
@@ -66,17 +55,11 @@ class Analyst:
 
     @property
     def _title(self) -> str:
-        return shlex.join(self._arguments)[:80]
+        return shlex.join(self._launch.arguments)[:80]
 
     def _ready(self) -> Engine:
         if self._engine is None:
-            config = self._config
-            cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
-            log = Path(expanduser(config.log)) if config.log else None
-            try:
-                self._engine = Engine(self._arguments, cwd, {**os.environ, **config.env}, log)
-            except (OSError, ValueError) as error:
-                raise BotFault(f"analysis {quoted(config.analysis)} can't be started: {error}") from None
+            self._engine = self._launch.start()
             self._of_whom = self._perspective(self._engine)
         return self._engine
 

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from arena.go.planes import Encoder
-from bots.nets import vnni
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import has_fast_int8
 from bots.nets.gpu import TorchModel
-from bots.nets.inference import DOUBT, POLICY, VALUE, Model, OnnxModel, PackedModel, errors_of_int8
+from bots.nets.inference import INT8_TOLERANCE, POLICY, VALUE, Model, OnnxModel, errors_of_int8
+from bots.nets.int8 import PackedModel, is_supported
 from bots.nets.network import Answer, Network, win_rates
-from bots.nets.packing import pack
 from trainers.export import array, quantise, ranges_of, write_model
 
 ASKED = (POLICY, VALUE)
@@ -77,7 +76,7 @@ class LiveEvaluator:
         self.encoder = encoder
         self.is_int8 = False
         self.device, self._bf16 = device, bf16
-        self._int8, self._packed = int8, packed and vnni.is_supported()
+        self._int8, self._packed = int8, packed and is_supported()
         self._model: Model | None = None
         self._gpu = threading.Lock()  # while one thread evaluates on it, the others walk their trees
         self._taking = threading.Lock()
@@ -114,7 +113,7 @@ class LiveEvaluator:
                 with torch.no_grad():
                     answer = network(torch.from_numpy(planes), ASKED)
                 exact = answer.policy.numpy(), win_rates(answer.value).numpy()
-                self.is_int8 = max(errors_of_int8(exact, evaluate_with(rough, planes))) <= DOUBT
+                self.is_int8 = max(errors_of_int8(exact, evaluate_with(rough, planes))) <= INT8_TOLERANCE
                 if self.is_int8:
                     return rough
             self.is_int8 = False
@@ -124,7 +123,7 @@ class LiveEvaluator:
     def _in_int8(self, network: Network, planes: np.ndarray, path: Path) -> Model | None:
         if self._packed and (ranges := ranges_of(network, planes)):
             numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
-            return PackedModel(pack(numbers, ranges))
+            return PackedModel(numbers, ranges)
         if not has_fast_int8():
             return None
         write_model(_PlayedHeads(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net

@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import check_keys, read_json, replacing
+from arena.files import convert, read_json, replacing
 from arena.go import collection
 from arena.go.collection import Text
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
@@ -378,8 +378,7 @@ def _read_manifest(folder: Path) -> Manifest:
         raise RecordError(
             f"{path}: has format {content.get('format')!r}, and this version reads {DATASET_FORMAT}; {hint}"
         )
-    check_keys(content, Manifest, path, error=RecordError, hint=hint)
-    return Manifest(**content)
+    return convert(content, Manifest, path, error=RecordError, hint=hint)
 
 
 def _map(path: Path) -> np.ndarray:

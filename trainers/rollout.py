@@ -190,7 +190,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         minutes=round(minutes, 2),
         settings=portable_settings(config),
         metrics=metrics,
-        splits=[asdict(rule) for rule in split.rules],
+        splits=tuple(asdict(rule) for rule in split.rules),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return save_policy(results / "checkpoints" / config.name, manifest, learned).checkpoint.folder

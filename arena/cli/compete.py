@@ -12,7 +12,7 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Json, Results, registry_of, takes
-from arena.players.tables import TermsTable, TournamentTable, first_given
+from arena.players.config import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
     from arena.match.ladder import Ladder
@@ -115,7 +115,7 @@ def match(
         _plan(played, first_given(precision, PLANNED), live)
         return
     events.say_if_used_up(played.terms, games, say)
-    with live.lending(played) as lent, Store.of(results, write=True) as store:
+    with live.lending(played) as lent, Store.of(results, write=True, say=say) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         lent.begin(played, store)
 
@@ -131,7 +131,7 @@ def _plan(played: Match, precision: float, live: events.Live) -> None:
             if tally.games >= FORETELLING:
                 _print_plan(tally, precision, lent)
                 return
-        with Store.of(live.results, write=True) as store:
+        with Store.of(live.results, write=True, say=events.printer(live.console)) as store:
             played = replace(played, run=max(1, _runs(store, played)))
             if played.event not in {event.id for event in store.events()}:  # else its plan is larger
                 events.note_event(store, played)
@@ -148,11 +148,11 @@ def _print_plan(tally: MatchTally, precision: float, live: events.Live) -> None:
     if not live.as_json:
         live.console.print(plan_sheet(tally, precision, live.at_once))
         return
-    from arena.results.lines import line
+    from arena.results.export import json_line
 
     for until, games, seconds in plan_figures(tally, precision, live.at_once):
         shown = {"until": until, "games": round(games), "seconds": round(seconds, 1), "from_games": tally.games}
-        print(line("plan", {"first": tally.first, "second": tally.second, **shown}))
+        print(json_line("plan", {"first": tally.first, "second": tally.second, **shown}))
 
 
 def _runs(store: Store, played: Match) -> int:
@@ -263,10 +263,11 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     played = events.with_openings(played, live.results)
     if not isinstance(played, Ladder):
         events.say_if_used_up(played.terms, played.games_each, events.printer(live.console))
-    with live.lending(played) as lent, Store.of(live.results, write=True) as store:
+    say = events.printer(live.console)
+    with live.lending(played) as lent, Store.of(live.results, write=True, say=say) as store:
         view = lent.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):
-            events.printer(live.console)(_precision(view.tally))
+            say(_precision(view.standings))
 
 
 def _precision(table: Standings) -> str:

@@ -63,13 +63,13 @@ def doctor(
 def _write_example(folder: Path, force: bool) -> None:
     """Write a commented arena.toml. Raises ConfigError where it can't be, and where one is there already
     unless ``force`` is true."""
-    from arena.players.bot_file import ARENA_TOML
+    from arena.players.config import EXAMPLE
 
     path = folder / CONFIG
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(ARENA_TOML)
+            file.write(EXAMPLE.read_text())
     except FileExistsError:
         if folder.is_dir():
             raise ConfigError(f"{path} exists; edit it, or overwrite it with --force") from None

@@ -55,7 +55,7 @@ def bots(
     pool, ratings = rated or (None, {})
     registry = registry_of(config, results)
     if as_json:
-        from arena.results.lines import bot_line
+        from arena.results.export import bot_line
 
         for entry in registry.entries if name is None else [registry.resolve(name)]:
             print(bot_line(entry, entry.bot_kind.summary, ratings.get(entry.identity)))
@@ -252,9 +252,7 @@ def analysis(
     Examples: [bold]arena analysis alphago:visits=400[/bold] ·
     [bold]echo '{"id":"1","moves":[],"rules":"cgos","boardXSize":9,"boardYSize":9}' | arena analysis sl[/bold]
     """
-    import json
-
-    from arena.gtp.analysis_protocol import AnalysisEngine, run
+    from arena.gtp.analysis_engine import AnalysisEngine, run
     from arena.results.analysis import patient
 
     entry = patient(registry_of(config, results).resolve(bot))
@@ -262,8 +260,8 @@ def analysis(
         raise UserError(f"{entry.name}: this bot doesn't analyse; use one such as alphago, mcts or sl")
     with _on_pipes(entry) as (player, lines, output):
 
-        def send(answer: dict[str, object]) -> None:
-            output.write(f"{json.dumps(answer, separators=(',', ':'))}\n")
+        def send(line: str) -> None:
+            output.write(f"{line}\n")
             output.flush()
 
         has_net = "policy" in entry.bot_kind.heads

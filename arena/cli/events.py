@@ -17,7 +17,7 @@ from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import board_colours, read_limits
 from arena.cli.seats import seat_at
 from arena.files import cores
-from arena.players.tables import TermsTable, first_given
+from arena.players.config import TermsTable, first_given
 
 if TYPE_CHECKING:
     from arena.match.crew import Players
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.ratings import Sprt
-    from arena.report.board import Theme
     from arena.report.style import Console
     from arena.results.store import Store
 
@@ -178,7 +177,6 @@ class Live:
     console: Console
     results: Path
     workers: int
-    theme: Theme
     cluster: str | None = None
     hands: int | Players = 0
     as_json: bool = False
@@ -188,7 +186,7 @@ class Live:
         """As the options say, and arena.toml where they don't. Raises UserError."""
         if workers < 0:
             raise UserError(f"--workers {workers}: use 1 or more, or 0 for one per core")
-        return cls(console, results, workers, board_colours(), cluster or registry.cluster.address)
+        return cls(console, results, workers, cluster or registry.cluster.address)
 
     @contextmanager
     def lending(self, event: Match | Tournament | Ladder) -> Iterator[Live]:
@@ -221,25 +219,48 @@ class Live:
         return self.play(event, store)
 
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
-        """Play what is missing of an event and show it meanwhile; returns the view of it.
+        """Play what is missing of an event and show it meanwhile; returns its state.
         Whatever ends it, the ratings are written."""
         from arena.match.runner import Control, play_event
-        from arena.screen.events import show
 
         control = Control()
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self.console, self.theme))
+            updates = play_event(event, store, self.hands, control, seat_at(event, self.console, board_colours()))
             updates = _told(updates, control)
             has_people = any(entry.is_person for entry in event.players.values())
             with nullcontext(_leave) if has_people else _finishing(control) as end:
-                view: Any = None
+                state = None
                 if self.as_json:
                     print_games(event, updates, store)
                 else:
-                    view = show(event, updates, self.console, control=control, theme=self.theme)
+                    state = show(event, updates, control, self.console)
             if control.finishing and store.count(event=event.event) < event.games:
                 end()
-            return view
+            return state
+
+
+def show(event: Match | Tournament | Ladder, updates: Iterator[Update], control: Control, console: Console) -> Any:
+    """Show an event until its updates end, on the full screen where no person plays in it, else as lines; then sum it
+    up. Returns its state. What ends it early comes through after the updates are closed."""
+    from rich.console import Group
+
+    from arena.report.figures import head
+    from arena.report.log import print_lines, state_of
+    from arena.report.style import has_colours, has_screen
+    from arena.report.text import print_summary
+
+    state = state_of(event)
+    if has_screen(console) and not any(entry.is_person for entry in event.players.values()):
+        from arena.tui.event_app import show_event
+
+        try:
+            show_event(state, updates, control, has_colours(console))
+        finally:
+            console.print(Group(*head(state, console.width)))
+    else:
+        print_lines(state, updates, console)
+    print_summary(state.findings(), console)
+    return state
 
 
 def _leave() -> None:
@@ -296,13 +317,13 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
 def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], store: Store) -> None:
     """A line of JSON for each game as it ends, then one for what all games say."""
     from arena.go.record import GameRecord
-    from arena.results.lines import game_line, report_line
+    from arena.results.export import game_line, report_line
     from arena.results.stored import read_report
 
     for update in updates:
         for record in () if update.resumed else update.records:
             if isinstance(record, GameRecord):
-                print(game_line(record), flush=True)
+                print(game_line(record, store.number(record.id)), flush=True)
     print(report_line(read_report(store, event.event, keep=False)), flush=True)
 
 
@@ -310,7 +331,7 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
 def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
     from arena.match.runner import Unstored
-    from arena.results.frames import write_elo_csv
+    from arena.results.export import write_elo_csv
 
     before, ratings = store.count(), results / "elo.csv"
     try:
@@ -343,7 +364,7 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
 
     store.add_players({entry.identity: entry for entry in played.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
+    store.add_event(Event(played.event, created, played.settings, event_to_json(played)))
 
 
 def changes(store: Store, entries: Iterable[Player]) -> Iterator[str]:
@@ -375,7 +396,7 @@ def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:
 
     Raises ConfigError when it was played by other settings, or its name is another kind of event's.
     """
-    stored = next((json.loads(event.settings) for event in store.events() if event.id == played.event), None)
+    stored = next((event.settings for event in store.events() if event.id == played.event), None)
     if stored is None:
         return
     kinds = ("tournament", "ladder")

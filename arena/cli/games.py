@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os.path import expanduser
 from pathlib import Path
@@ -15,7 +13,7 @@ import typer
 
 from arena import ConfigError, RecordError, UserError, plural
 from arena.cli import complete
-from arena.cli.events import Workers, count_workers, printer, size_doubts
+from arena.cli.events import printer, size_doubts
 from arena.cli.options import (
     RESULTS,
     ConfigFile,
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.style import Console
-    from arena.results.store import Store
 
 
 LISTED = 20
@@ -75,35 +72,31 @@ def games(
         typer.Option(
             "-n",
             "--limit",
-            help="Number of games, the newest first (default 20; all with --sgf). With --replay, this many are spread "
-            "over all of them (default all).",
+            help="Number of games, the newest first (default 20; all with --sgf and --csv).",
             min=1,
         ),
     ] = None,
     sgf: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
     ] = None,
-    replay: Annotated[bool, typer.Option("--replay", help="Replay the games and show where they differ.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Write a table of the games to this file.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
-    workers: Workers = 0,
     results: Results = Path(RESULTS),
-    config: ConfigFile = None,
 ) -> None:
-    """List stored games, write them as SGF files, or replay them.
-
-    With --replay the bots play each game again from its seed, with the original settings and nets. The exit code is 0
-    if all games are identical, and 1 if one differs. The database is not changed.
+    """List stored games, or write them as SGF files.
 
     Examples: [bold]arena games[/bold] · [bold]arena games --event league --ending forfeit[/bold] ·
-    [bold]arena games --winner alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
+    [bold]arena games --winner alphago --sgf games[/bold]
     """
+    from rich.progress import track
+
     from arena.report.style import Console
     from arena.report.tables import games_table
+    from arena.results.export import game_line, games_frame, write_csv, write_sgf_files
     from arena.results.store import Store
 
-    forms = {"--sgf": sgf is not None, "--replay": replay, "--csv": csv is not None, "--json": as_json}
+    forms = {"--sgf": sgf is not None, "--csv": csv is not None, "--json": as_json}
     if len(given := [option for option, is_given in forms.items() if is_given]) > 1:
         raise UserError(f"{' and '.join(given)} can't be combined; choose one")
     require_file(quiet, sgf=sgf, csv=csv)
@@ -113,25 +106,23 @@ def games(
         wanted: dict[str, Any] = {"event": event, "player": player, "opponent": opponent, "winner": winner}
         wanted |= {"size": size, "endings": _read_ending(ending)}
         total = store.count(**wanted)
-        if sgf is not None:
+        place = sgf or csv
+        if place is not None:
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
-            _write_sgf(chosen, sgf, total if limit is None else min(limit, total), quiet)
-        elif replay:
-            show_again(list(store.games(**wanted, spread=limit)), store, workers, results, config)
-        elif csv is not None:
-            from arena.results.frames import all_games, write_csv
-
-            write_csv(all_games(store.games(**wanted, limit=limit, newest_first=limit is not None)), csv)
+            written = total if limit is None else min(limit, total)
+            if sgf is not None:
+                write_sgf_files(track(chosen, "Writing", total=written, transient=True, disable=quiet), sgf)
+            else:
+                write_csv(games_frame(chosen), place)
             if not quiet:
-                print(f"{plural(total if limit is None else min(limit, total), 'game')} written to {csv}.")
-        elif as_json:
-            from arena.results.lines import game_line
-
-            for number, record in store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True):
+                print(f"{plural(written, 'game')} written to {place}.")
+            return
+        found = store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True)
+        if as_json:
+            for number, record in found:
                 print(game_line(record, number))
         else:
-            found = list(store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True))
-            Console().print(games_table(found, total))
+            Console().print(games_table(list(found), total))
 
 
 def _read_ending(text: str | None) -> list[str]:
@@ -145,26 +136,6 @@ def _read_ending(text: str | None) -> list[str]:
     if text not in _endings():
         raise ConfigError(f"--ending {text}: use one of {', '.join(_endings())}")
     return [text.replace("-", " ")]
-
-
-def _write_sgf(games: Iterable[GameRecord], folder: Path, total: int, quiet: bool) -> None:
-    from rich.progress import track
-
-    from arena import files
-    from arena.go.sgf import move_notes, write_sgf
-
-    def place(id: str) -> Path:
-        # an id of a database from elsewhere doesn't lead out of the folder
-        return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
-
-    shown = track(games, "Writing", total=total, transient=True, disable=quiet)
-    files.write_many((place(record.id), write_sgf(record, move_notes(record)) + "\n") for record in shown)
-    if not quiet:
-        print(f"{plural(total, 'game')} written to {folder}.")
-
-
-REFUSED = 5
-"""Games that can't be played again, and are named."""
 
 
 def show(
@@ -205,7 +176,6 @@ def show(
     """
     from arena.go.sgf import are_by_players, read_remarks
     from arena.report.style import Console
-    from arena.results.store import Store
     from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
 
@@ -221,8 +191,7 @@ def show(
     at_terminal = has_stage(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
     if replay:
-        with Store.of(results) as store:
-            show_again([record], store, 1, results, config)
+        _replay(record, results, config, console)
         return
     if fault_details or (lost and not at_terminal):
         _print_details(record, results, console)
@@ -254,50 +223,25 @@ def _print_details(record: GameRecord, results: Path, console: Console) -> None:
     show_details(record, players, shlex.join(again), console)
 
 
-def show_again(records: Sequence[GameRecord], store: Store, workers: int, results: Path, config: Path | None) -> None:
-    """Play games of a store again and print where they differ; of a single one, the position too. Exits with 1 unless
-    all are identical. Raises ReplayError for a single game that can't be played again."""
-    from contextlib import closing
+def _replay(record: GameRecord, results: Path, config: Path | None, console: Console) -> None:
+    """Play a stored game again and print where it differs, with the position there. Exits with 1 if it does."""
+    from arena.report.game import print_position
+    from arena.results.replay import doubts, play_again, players_of
+    from arena.results.store import Store
 
-    from arena.report.game import show_replay
-    from arena.report.style import Console
-    from arena.results.replay import Casting, ReplayError, play_again
-
-    if not records:
-        raise UserError("there are no such games to play again; 'arena games' lists all")
-    processes, console = count_workers(workers), Console()
     say = printer(console)
-    casting = Casting(store, registry_of(config, results), results)
-    cast, refused = {}, []
-    for record in records:
-        try:
-            cast[record.id] = casting.cast(record)
-        except ReplayError as error:
-            if len(records) == 1:
-                raise
-            refused.append(f"{record.id} can't be played again: {error}")
-    for note in dict.fromkeys(note for played in cast.values() for note in played.notes):
-        say(f"{note}.")
-    doubts = list(dict.fromkeys(doubt for played in cast.values() for doubt in played.doubts))
-    if doubts:
-        say(f"May differ: {'; '.join(doubts)}.")
-    games = {record.id: record for record in records if record.id in cast}
-    updates = play_again([(record, cast[id]) for id, record in games.items()], processes)
-    with closing(updates):
-        try:
-            compared = show_replay(games, updates, console, show=len(records) == 1)
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
-    for words in refused[:REFUSED]:
-        say(words)
-    same = sum(found.is_identical for found in compared)
-    if len(records) > 1:
-        parts = [f"{same} of {len(records)} games are identical"]
-        different = len(compared) - same
-        parts += [f"{different} differ{'s' if different == 1 else ''}"] * bool(different)
-        parts += [f"{len(refused)} can't be played again"] * bool(refused)
-        say(f"{'; '.join(parts)}.")
-    if same < len(records):
+    with Store.of(results) as store:
+        players, adjudication = players_of(record, store, registry_of(config, results))
+    if found := "; ".join(doubts(record, players)):
+        say(f"May differ: {found}.")
+    try:
+        with console.status("Playing the game again"):
+            comparison = play_again(record, players, adjudication)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    say(f"{record.id}  {comparison}")
+    print_position(comparison.again, comparison.common, console)
+    if not comparison.is_identical:
         raise typer.Exit(1)
 
 

@@ -14,11 +14,11 @@ from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
 from arena.cli.compete import SPRT_GAMES
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, registry_of, takes
-from arena.players.tables import TermsTable
+from arena.players.config import TermsTable
 
 if TYPE_CHECKING:
     from arena.match.schedule import Match
-    from arena.players.bot_file import Change
+    from arena.players.config import Change
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.results.gate import Evidence, Ruling
@@ -122,7 +122,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     found = _find(wanted, say)
     try:
         found = replace(found, match=events.with_openings(_continued(found.match, wanted.results, say), wanted.results))
-        with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
+        with live.lending(found.match) as lent, Store.of(wanted.results, write=True, say=say) as store:
             view = lent.begin(found.match, store)
             evidence = Evidence(found.match, view.standings)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
@@ -175,7 +175,7 @@ class _Found:
 def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     """Who meets whom, by what terms; the checkpoint is copied. Raises UserError, and then has left nothing."""
     from arena.match.schedule import Gate, Match
-    from arena.players.bot_file import require_writable
+    from arena.players.config import require_writable
     from arena.results.gate import checkpoint_of, entry_for, training, with_checkpoint
     from bots.nets.checkpoint import find
 
@@ -265,7 +265,7 @@ def _identity(player: Player, folder: Path) -> str:
 
 def _adopt(found: _Found, wanted: Wanted) -> Change:
     """Have the entry play the candidate. Raises UserError."""
-    from arena.players.bot_file import set_bot
+    from arena.players.config import set_bot
     from bots.nets.checkpoint import find
 
     name = found.entry.name

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arena.contract.settings import read_value
-from arena.players.tables import TermsTable
+from arena.players.config import TermsTable
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.report.board import Theme
+    from arena.screen.board import Theme
 
 RESULTS = "results"
 
@@ -89,7 +89,7 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
 def board_colours() -> Theme:
     """How boards are drawn on this terminal."""
-    from arena.report.board import DARK
+    from arena.screen.board import DARK
 
     return replace(DARK, colours=has_colours())
 

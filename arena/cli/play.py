@@ -266,7 +266,7 @@ def store_games(kifus: list[Kifu], results: Path) -> None:
         store.add_players({player.identity: player for kifu in kifus for player in kifu.players})
         store.append([kifu.record for kifu in kifus])
         if any(not kifu.record.unrated for kifu in kifus):
-            from arena.results.frames import write_elo_csv
+            from arena.results.export import write_elo_csv
 
             write_elo_csv(store, results / "elo.csv")
 

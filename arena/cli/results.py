@@ -31,7 +31,8 @@ def elo(
     """
     from arena.report.style import Console
     from arena.report.tables import elo_table
-    from arena.results.frames import ratings_table, write_elo_csv
+    from arena.results.export import json_line, rating_rows, write_elo_csv
+    from arena.results.league import league
     from arena.results.store import Store
 
     require_file(quiet, csv=csv)
@@ -42,22 +43,17 @@ def elo(
             for pool in store.pools()
             if all(value is None or getattr(pool, key) == value for key, value in wanted.items())
         ]
-        if quiet:
-            pass
-        elif as_json:
-            from arena.results.league import league
-            from arena.results.lines import rating_lines
-
-            for pool in pools:
-                for words in rating_lines(league(store, pool), pool):
-                    print(words)
-        else:
-            for number, pool in enumerate(pools):
+        for number, pool in enumerate([] if quiet else pools):
+            found = league(store, pool)
+            if as_json:
+                for row in rating_rows(found, pool):
+                    print(json_line("rating", row))
+            else:
                 if number:
                     console.print()
-                console.print(elo_table(ratings_table(store, pool), pool))
-            if not pools:
-                console.print(elo_table(None))
+                console.print(elo_table(found, pool))
+        if not pools and not as_json and not quiet:
+            console.print(elo_table(None))
         if csv is not None:
             write_elo_csv(store, csv)
             if not as_json and not quiet:
@@ -92,6 +88,7 @@ def report(
     """
     from arena.report.style import Console
     from arena.report.text import overviews_sheet, print_report
+    from arena.results.export import event_line, report_line, write_event_csv
     from arena.results.store import Store
     from arena.results.stored import last_games, overviews, read_report
 
@@ -102,8 +99,6 @@ def report(
             if event is not None or csv or html:
                 raise UserError("--list can't be combined with an event or an output file")
             if as_json:
-                from arena.results.lines import event_line
-
                 for one in overviews(store):
                     print(event_line(one))
             else:
@@ -113,8 +108,6 @@ def report(
         shown = [] if html is None else last_games(store, found.id)
     written = []
     if csv is not None:
-        from arena.results.frames import write_event_csv
-
         written += write_event_csv(found, csv)
     if html is not None:
         from arena.report.page import draw_svgs, write_page
@@ -124,8 +117,6 @@ def report(
     if quiet:
         return
     if as_json:
-        from arena.results.lines import report_line
-
         print(report_line(found))
         return
     if event is None:

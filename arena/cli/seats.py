@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from arena import ConfigError, plural
 from arena.contract.settings import setting
-from arena.players.tables import first_given
+from arena.players.config import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from arena.people.sitting import Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.board import Theme
     from arena.report.style import Console
+    from arena.screen.board import Theme
     from arena.screen.plain_play import Lines
 
 COLOURS = ("black", "white")

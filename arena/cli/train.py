@@ -17,7 +17,8 @@ import typer
 from arena import ConfigError, UserError
 from arena.cli.events import Cluster
 from arena.cli.options import RESULTS, Results, registry_of
-from arena.contract.settings import plain, suggest
+from arena.contract.settings import plain
+from arena.files import suggest
 from trainers.lent import Lent
 from trainers.settings import (
     DISTILL_PRESETS,

@@ -1,4 +1,4 @@
-"""When the arena ends a game before its last move, by what the bots themselves think of it. No boards, no clocks."""
+"""When the arena ends a game before its last move, by the win rates that the bots themselves report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from random import Random
 
-from arena.contract.settings import read_pairs, setting
+from arena.contract.settings import read_settings, setting, split_pairs
 from arena.go.coords import Colour
 
 
@@ -41,8 +41,8 @@ class Adjudication:
         if text == "off":
             return OFF
         known = {item.name: item for item in fields(cls)}
-        words = text.replace("play-on", "play_on")
-        return cls(**read_pairs(words, known, "--adjudicate", "rule", "agree=0.02, or off")) if text else cls()
+        given = split_pairs(text.replace("play-on", "play_on"), "--adjudicate", "rule")
+        return cls(**read_settings(given, known, "--adjudicate", "rule"))
 
     def verdict(self, win_rates: Sequence[float | None], first: Colour) -> Verdict | None:
         """What these rules say of a game, if anything.

@@ -4,117 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import Field, dataclass, fields, replace
-from math import inf
+from dataclasses import Field, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from arena import ArenaError, ConfigError
-from arena.contract.clock import LAG, Clock, TimeLeft, TimeSettings
-from arena.contract.settings import plain, read_pairs, setting
+from arena import ArenaError
+from arena.contract.limits import Limits
+from arena.contract.settings import setting as setting  # the authors of bots find all of it here
 from arena.go.coords import Move
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np
 
     from arena.go.game import Game
-
-
-LONGEST = 1_000_000
-"""Seconds that any limit may be at most: over eleven days."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds a decision. None leaves it to the bot, or to chance; all times are in seconds.
-
-    ``simulations`` and ``seconds`` ask the bot to stop there, at what comes first. ``main`` and ``byoyomi`` are a clock
-    for each game, kept outside the bot: it is then given the ``seconds`` to think for this move, and in ``left`` what
-    its clock shows. ``allowed`` is enforced from outside.
-    """
-
-    seconds: float | None = setting(None, "seconds per move; only lag and deadline enforce them", 0.001, LONGEST)
-    simulations: int | None = setting(None, "playouts or visits per move, for bots that search", 1, 1_000_000_000)
-    main: float | None = setting(None, "main time: seconds for the whole game", 0, LONGEST)
-    byoyomi: float | None = setting(None, "byo-yomi: seconds of each period after main time", 0.001, LONGEST)
-    stones: int = setting(1, "moves in each byo-yomi period (Canadian byo-yomi)", 1, 1000)
-    lag: float | None = setting(
-        None,
-        "seconds by which a game's moves together may overrun their clock (default 0.2), or each move its seconds",
-        0,
-        LONGEST,
-    )
-    deadline: float | None = setting(
-        None,
-        "seconds after which a move always forfeits (default without a clock: 60 plus twice its seconds)",
-        0.001,
-        LONGEST,
-    )
-    left: TimeLeft | None = None
-    moves: frozenset[Move] | None = None
-
-    @classmethod
-    def read(cls, text: str, where: str) -> Limits:
-        """``seconds=1`` or ``main=60,byoyomi=5``, as text. Raises ConfigError, beginning with ``where``."""
-        given = read_pairs(text, cls.settings(), where, "limit", "seconds=1")
-        timed = "main" in given or "byoyomi" in given
-        if timed and "seconds" in given:
-            raise ConfigError(f"{where}: give seconds for each move, or main and byoyomi for the game, not both")
-        if "stones" in given and "byoyomi" not in given:
-            raise ConfigError(f"{where}: stones needs byoyomi, as in byoyomi=30,stones=5")
-        if "lag" in given and not timed and "seconds" not in given:
-            raise ConfigError(f"{where}: lag needs seconds, main or byoyomi, which it lets a move overrun")
-        if given.get("main") == 0:
-            if "byoyomi" not in given:
-                raise ConfigError(f"{where}: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5")
-            del given["main"]
-        return cls(**given)
-
-    @classmethod
-    def settings(cls) -> dict[str, Field[Any]]:
-        """What can be typed, in the order in which it is shown."""
-        return {field.name: field for field in fields(cls) if field.metadata}
-
-    def __str__(self) -> str:
-        """As it is typed; what is as by default isn't named."""
-        values = {
-            name: getattr(self, name) for name, field in self.settings().items() if getattr(self, name) != field.default
-        }
-        return ",".join(f"{name}={plain(value)}" for name, value in values.items())
-
-    @property
-    def time(self) -> TimeSettings | None:
-        """The clock of a game, if there is one."""
-        if self.main is None and self.byoyomi is None:
-            return None
-        return TimeSettings(self.main or 0.0, self.byoyomi or 0.0, self.stones if self.byoyomi else 0)
-
-    def start_clock(self) -> Clock | None:
-        """The clock of a new game, if there is one."""
-        return None if self.time is None else Clock(self.time, LAG if self.lag is None else self.lag)
-
-    @property
-    def allowed(self) -> float:
-        """Seconds after which a move forfeits, whatever a clock says; infinite when only that decides."""
-        return self.allowed_for(1)
-
-    def allowed_for(self, boards: int) -> float:
-        """Seconds that one call may take when it decides a move on each of these boards.
-
-        Each board has its own ``seconds``, with their ``lag``. What the deadline leaves beyond them is there once, so
-        that a bot that hangs is noticed as soon as on a single board.
-        """
-        if self.time is not None:
-            return inf if self.deadline is None else self.deadline
-        each = self.seconds or 0.0
-        deadline = (60.0 + 2 * each if self.deadline is None else self.deadline) + (boards - 1) * each
-        return deadline if self.seconds is None or self.lag is None else min(deadline, boards * (each + self.lag))
-
-    def at(self, clock: Clock, size: int, played: int, spent: float = 0.0) -> Limits:
-        """These limits for a move by what its clock shows, ``played`` moves being on a board of this size. ``spent``
-        seconds have been thought about the move already."""
-        allowed = max(0.001, min(self.allowed, clock.available + clock.allowance) - spent)
-        left = replace(clock.left, seconds=max(0.0, clock.left.seconds - spent)) if spent else clock.left
-        return replace(self, seconds=min(clock.share(size, played), allowed), deadline=allowed, left=left)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,28 @@
-"""Settings as they are typed or stand in TOML, read as the types they have. What settings there are is not here."""
+"""Settings as they are typed or stand in TOML and JSON, read as the types they have."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field
-from decimal import Decimal
-from difflib import get_close_matches
 from hashlib import sha256
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
-from arena import ConfigError
+import msgspec
 
-WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "text",
-    "Mapping[str, str]": 'a table of strings, as in {NAME = "value"} in arena.toml',
+from arena import ConfigError
+from arena.files import suggest
+
+TYPES: dict[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "true or false"),
+    "str": (str, "text"),
+    "Mapping[str, str]": (dict[str, str], 'a table of strings, as in {NAME = "value"} in arena.toml'),
+    "tuple[str, ...]": (tuple[str, ...], 'a list of names, as in ["sl", "mcts:playouts=500"]'),
 }
 """The types that a setting can have, and what its values are called."""
 
@@ -44,90 +46,66 @@ def setting(
     return field(default=default, default_factory=factory, metadata=metadata)
 
 
+def read_settings(
+    given: Mapping[str, Any], known: Mapping[str, Field[Any]], where: str, what: str = "setting"
+) -> dict[str, Any]:
+    """Values from TOML or from text as the types of their fields. Raises ConfigError for a name that isn't known and a
+    value that the field doesn't take; it begins with ``where``."""
+    for name in given:
+        if name not in known:
+            listed = f"; there are {', '.join(known) or 'none'}"
+            raise ConfigError(f"{where}: unknown {what} '{name}'{suggest(name, known) or listed}")
+    return {name: read_value(value, known[name], where) for name, value in given.items()}
+
+
 def read_value(value: Any, field: Field[Any], where: str) -> Any:
     """A setting's value as its field's type, from TOML or from text. Raises ConfigError, beginning with ``where``."""
     wanted = field.type.__name__ if type(field.type) is type else str(field.type)
     wanted = wanted.removesuffix(" | None").removeprefix("collections.abc.")
-    word = WORDS.get(wanted)
-    if word is None:
-        raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}; it can be {', '.join(WORDS)}")
-    shown = f" = {value!r}" if wanted != "Mapping[str, str]" else ""  # a table may have secrets
-    refusal = ConfigError(f"{where}: {field.name}{shown} is not {word}")
-    result: Any
-    if wanted == "bool":
-        result = {"true": True, "false": False}.get(str(value).lower())
-        if result is None:
-            raise refusal
-    elif wanted == "str":
-        if not isinstance(value, str):
-            raise refusal
-        result = value
-    elif wanted == "Mapping[str, str]":
-        if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-            raise refusal
-        result = dict(sorted(value.items()))  # the order in the file changes nothing
-    else:
-        try:
-            if isinstance(value, bool) or not isinstance(value, int | float | str):
-                raise ValueError
-            if wanted == "int":
-                number = Decimal(value)  # exact, where a float is not
-                if not number.is_finite() or not abs(number) < 2**63 or number != int(number):
-                    raise ValueError
-                result = int(number)
-            elif not isfinite(result := float(value)):
-                raise ValueError
-        except (ValueError, ArithmeticError):
-            raise refusal from None
-        low, high = field.metadata.get("low"), field.metadata.get("high")
-        if not (low is None or result >= low) or not (high is None or result <= high):
-            bounds = [f"from {plain(low)}"] * (low is not None) + [f"to {plain(high)}"] * (high is not None)
-            raise ConfigError(f"{where}: {field.name} = {plain(result)} is out of range; allowed: {' '.join(bounds)}")
+    if wanted not in TYPES:
+        raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}; it can be {', '.join(TYPES)}")
+    kind, word = TYPES[wanted]
+    try:
+        typed = float(value) if kind is float and isinstance(value, str) else value  # which takes .5 and 5.
+        result = msgspec.convert(typed, kind, strict=False)
+        if kind in (int, float) and not (isfinite(result) and abs(result) < (2**63 if kind is int else inf)):
+            raise OverflowError
+    except (ValueError, OverflowError):
+        shown = f" = {value!r}" if wanted != "Mapping[str, str]" else ""  # a table may have secrets
+        raise ConfigError(f"{where}: {field.name}{shown} is not {word}") from None
+    low, high = field.metadata.get("low"), field.metadata.get("high")
+    if (low is not None and result < low) or (high is not None and result > high):
+        bounds = [f"from {plain(low)}"] * (low is not None) + [f"to {plain(high)}"] * (high is not None)
+        raise ConfigError(f"{where}: {field.name} = {plain(result)} is out of range; allowed: {' '.join(bounds)}")
     choices = field.metadata.get("choices")
     if choices and result not in choices:
         raise ConfigError(f"{where}: {field.name} = {result!r} is not one of {', '.join(choices)}")
-    return result
+    return dict(sorted(result.items())) if isinstance(result, dict) else result  # the order in the file changes nothing
 
 
-_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|(?!,\w+=).)+""", re.DOTALL)
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|(?!,\s*\w+=).)+""", re.DOTALL)
 _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
 
 
-def split_settings(text: str) -> list[str]:
-    """The parts of ``key=value,...``. A value may hold commas; where a word and "=" follow one, the value or that part
-    of it stands in quotes."""
-    return _PART.findall(text)
-
-
-def unquoted(value: str) -> str:
-    """A typed value without the quotes around all of it."""
-    return value[1:-1] if _QUOTED.fullmatch(value) else value
+def split_pairs(text: str, where: str, what: str = "setting") -> dict[str, str]:
+    """``key=value,...`` as text. A value may hold commas; where a word and "=" follow one, the value or that part of it
+    stands in quotes, which are taken off a whole value. Raises ConfigError, beginning with ``where``."""
+    given: dict[str, str] = {}
+    for part in _PART.findall(text):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            raise ConfigError(f"{where}: '{part}' is not a {what}=value")
+        if key in given:
+            raise ConfigError(f"{where}: {key} is given twice")
+        given[key] = value[1:-1] if _QUOTED.fullmatch(value) else value
+    return given
 
 
 def quoted(value: str) -> str:
-    """A value as ``split_settings`` and ``unquoted`` read it again."""
-    if len(split_settings(f"={value}")) == 1 and not _QUOTED.fullmatch(value):
+    """A value as ``split_pairs`` reads it again."""
+    if len(_PART.findall(f"={value}")) == 1 and not _QUOTED.fullmatch(value):
         return value
     return f"'{value}'" if '"' in value else f'"{value}"'
-
-
-def read_pairs(text: str, known: Mapping[str, Field[Any]], where: str, what: str, example: str) -> dict[str, Any]:
-    """``key=value,...`` as values of these fields. ``what`` they are and an ``example`` stand in the ConfigError, which
-    begins with ``where``."""
-    given: dict[str, Any] = {}
-    for part in text.split(","):
-        key, equals, value = (word.strip() for word in part.partition("="))
-        if not key:
-            raise ConfigError(f"{where}: a {what} is missing, as in {example}; there are {', '.join(known)}")
-        if key not in known:
-            listed = f"; there are {', '.join(known)}"
-            raise ConfigError(f"{where}: unknown {what} '{key}'{suggest(key, known) or listed}")
-        if not equals:
-            raise ConfigError(f"{where}: '{part}' is not a {what}=value, as in {example}")
-        if key in given:
-            raise ConfigError(f"{where}: {key} is given twice")
-        given[key] = read_value(value, known[key], where)
-    return given
 
 
 def plain(value: Any) -> str:
@@ -165,9 +143,3 @@ def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _digest(text: str) -> str:
     return text if re.fullmatch("sha256:[0-9a-f]{8}", text) else f"sha256:{sha256(text.encode()).hexdigest()[:8]}"
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of an error; empty when nothing is close."""
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""

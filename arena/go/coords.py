@@ -25,7 +25,7 @@ class Colour(IntEnum):
 
     @property
     def opponent(self) -> Colour:
-        return Colour(3 - self)
+        return WHITE if self is BLACK else BLACK
 
     @property
     def letter(self) -> str:

@@ -60,11 +60,15 @@ class Rules:
             "whiteHandicapBonus": "N" if self.handicap_points else "0",
         }
 
+    def agree_with(self, settings: Mapping[str, object]) -> bool:
+        """Whether KataGo's settings are those of these rules. What they don't say is as here."""
+        return all(settings.get(name, value) == value for name, value in self.katago().items())
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """The rules whose ``asdict`` became JSON. Raises ValueError for other data."""
-        if unknown := data.keys() - cls.__dataclass_fields__.keys():
-            raise ValueError(f"rules have no {', '.join(sorted(unknown))}")
+        if wrong := data.keys() ^ cls.__dataclass_fields__.keys():
+            raise ValueError(f"rules with missing or unknown keys: {', '.join(sorted(wrong))}")
         rules = msgspec.convert(data, cls)
         if not (MIN_SIZE <= rules.size <= MAX_SIZE and rules.move_limit > 0 and isfinite(rules.komi)):
             raise ValueError(f"no game is played by {rules}")

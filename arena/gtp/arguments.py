@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from arena import ArenaError
@@ -70,27 +70,28 @@ def whole_of(words: Sequence[str], index: int) -> int:
 def rules_of(text: str, rules: Rules) -> Rules:
     """The preset that ``text`` names, or that has the settings of its JSON; with the size and komi of ``rules``."""
     name = _RULES.get(text.lower())
-    if name is None:
-        try:
-            settings = json.loads(text)
-        except (ValueError, RecursionError):
-            raise Refused("unknown rules") from None
-        name = next((name for name in PRESETS if isinstance(settings, dict) and _agree(settings, name)), None)
-        if name is None:
-            raise Refused("rules not supported")
-    preset = Rules.preset(name, move_limit=rules.move_limit)
-    return replace(preset, size=rules.size, komi=rules.komi)
+    if name is not None:
+        return _preset(name, rules)
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("unknown rules") from None
+    if not isinstance(settings, dict) or not nearest_rules(settings, rules).agree_with(settings):
+        raise Refused("rules not supported")
+    return nearest_rules(settings, rules)
 
 
-def nearest_rules(settings: dict[str, object], rules: Rules) -> Rules:
-    """The preset that comes closest to KataGo's settings; with the size and komi of ``rules``."""
+def nearest_rules(settings: Mapping[str, object], rules: Rules) -> Rules:
+    """The preset that has KataGo's settings or comes closest to them; with the size and komi of ``rules``."""
+    closest = "cgos"
     if settings.get("scoring") == "TERRITORY":
-        return rules_of("japanese", rules)
-    if settings.get("whiteHandicapBonus", "0") != "0":
-        return rules_of("chinese", rules)
-    return rules_of("tromp-taylor" if settings.get("suicide") else "cgos", rules)
+        closest = "japanese"
+    elif settings.get("whiteHandicapBonus", "0") != "0":
+        closest = "chinese"
+    elif settings.get("suicide"):
+        closest = "tromp-taylor"
+    return _preset(next((name for name in PRESETS if Rules.preset(name).agree_with(settings)), closest), rules)
 
 
-def _agree(settings: dict[str, object], name: str) -> bool:
-    """Whether KataGo's settings are those of the preset. What they don't say is as in our presets."""
-    return all(settings.get(key, value) == value for key, value in Rules.preset(name).katago().items())
+def _preset(name: str, rules: Rules) -> Rules:
+    return replace(Rules.preset(name, move_limit=rules.move_limit), size=rules.size, komi=rules.komi)

@@ -1,8 +1,8 @@
-"""A game as GTP and editors have it, and SGF files in and out of it. No commands and no bot."""
+"""A game as GTP and editors have it, and SGF files in and out of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from arena import IllegalMove, RecordError
 from arena.go.coords import BLACK, WHITE, Colour, Move, pass_move, sgf_from_move
 from arena.go.game import Game, Rules
 from arena.go.record import GameRecord, Stones
-from arena.go.sgf import Node, read_nodes, write_sgf
+from arena.go.sgf import Node, read_nodes, read_setup, write_sgf
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +108,16 @@ class Position:
         size = self.rules.size
         first = self._first or Game(self.rules, 0, *self.setup).to_play
         root = GameRecord(self.rules, (), None, setup=self.setup, first=first)
-        nodes = []
-        for step in self.steps:
-            if isinstance(step, Step):
-                nodes.append(f";{step.colour.letter}[{sgf_from_move(step.move, size)}]")
-                continue
-            stones = (("AB", step.black), ("AW", step.white), ("AE", step.empty))
-            put = [
-                name + "".join(f"[{sgf_from_move(move, size)}]" for move in moves) for name, moves in stones if moves
-            ]
-            nodes.append(f";{''.join(put)}{f'PL[{step.to_play.letter}]' if step.to_play else ''}")
+        nodes = [_sgf_of(step, size) for step in self.steps]
         return f"{write_sgf(root)[:-1]}{''.join(nodes)})"
+
+
+def _sgf_of(step: Step | Node, size: int) -> str:
+    if isinstance(step, Step):
+        return f";{step.colour.letter}[{sgf_from_move(step.move, size)}]"
+    stones = {"AB": step.black, "AW": step.white, "AE": step.empty}
+    put = (f"{name}{''.join(f'[{sgf_from_move(move, size)}]' for move in at)}" for name, at in stones.items() if at)
+    return f";{''.join(put)}{f'PL[{step.to_play.letter}]' if step.to_play else ''}"
 
 
 def _begun_anew(game: Game, colour: Colour) -> Game:
@@ -150,38 +149,32 @@ def read_position(data: bytes, rules: Rules, seed: int, number: int | None = Non
     played all the same, and the rules hold from there. Raises RecordError."""
     own, nodes = read_nodes(data)
     rules = replace(rules, size=own.size, komi=own.komi, move_limit=own.move_limit)
-    begin = next((index for index, node in enumerate(nodes) if node.moves), len(nodes))
     try:
         for tried in (rules, own) if own.superko else (rules,):
             with suppress(IllegalMove):
-                return _replayed(nodes, begin, tried, seed, number, strict=True)
-        return _replayed(nodes, begin, rules, seed, number, strict=False)
+                return _replayed(nodes, Position.play, tried, seed, number)
+        return _replayed(nodes, Position.force, rules, seed, number)
     except (IllegalMove, ValueError) as error:
         raise RecordError(f"illegal: {error}") from None
 
 
-def _replayed(nodes: list[Node], begin: int, rules: Rules, seed: int, number: int | None, strict: bool) -> Position:
+def _replayed(
+    nodes: list[Node],
+    play: Callable[[Position, Colour, Move], None],
+    rules: Rules,
+    seed: int,
+    number: int | None,
+) -> Position:
     """Raises IllegalMove, ValueError."""
-    stones: tuple[set[Move], set[Move]] = (set(), set())
-    first = None
-    for node in nodes[: begin + 1]:
-        for own, placed in zip(stones, (node.black, node.white), strict=True):
-            own.difference_update(node.black, node.white, node.empty)
-            own.update(placed)
-        first = node.to_play or first
-    if begin < len(nodes):
-        first = nodes[begin].moves[0][0]
-    position = Position(rules, seed, (tuple(sorted(stones[0])), tuple(sorted(stones[1]))), first)
+    begin, setup, first = read_setup(nodes)
+    position = Position(rules, seed, setup, first)
     left = len(nodes) * 2 if number is None else number - 1
-    for node in nodes[begin:]:
+    for place, node in enumerate(nodes[begin:]):
         if node.moves and left <= 0:
             break
-        if node.is_setup and node is not nodes[begin]:
+        if node.is_setup and place:
             position.put(node)
         for colour, move in node.moves[: max(0, left)]:
             left -= 1
-            if strict:
-                position.play(colour, move)
-            else:
-                position.force(colour, move)
+            play(position, colour, move)
     return position

@@ -1,7 +1,6 @@
-"""The protocol: commands in, answers out, for GoGui, Sabaki, CGOS and other runners of games.
+"""A bot served over GTP: commands in, answers out, for GoGui, Sabaki, CGOS and other runners of games.
 
-It is Farnebäck's draft 2 (2002), with the extensions of KGS, Leela Zero and KataGo that others rely on. No processes
-and no command line are here.
+It is Farnebäck's draft 2 (2002), with the extensions of KGS, Leela Zero and KataGo that others rely on.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from os.path import expanduser
 from pathlib import Path
 from threading import Event, Thread
@@ -20,7 +20,7 @@ from typing import TextIO
 
 from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
-from arena.contract.clock import Clock, TimeSettings
+from arena.contract.limits import Clock, TimeSettings
 from arena.go.coords import (
     BLACK,
     MAX_SIZE,
@@ -84,7 +84,7 @@ class Server:
         self._bot = bot
         self._has_net = has_net
         self._judge = judge
-        self._judged: tuple[tuple[object, ...], tuple[Sequence[Move], Sequence[Move]]] = ((), ((), ()))
+        self._judged: dict[tuple[int, Rules], tuple[Sequence[Move], Sequence[Move]]] = {}
         self._name = name
         self._check = check
         self._rules = rules
@@ -92,13 +92,13 @@ class Server:
         self._limits = limits or Limits()
         self._time = self._limits.time
         self._reset_clocks()
-        self._commands: dict[str, Callable[[list[str]], str | Iterator[str]]] = {
+        self._commands: dict[str, Callable[[list[str]], str | Iterator[str] | None]] = {
             "protocol_version": lambda words: "2",
             "name": lambda words: self._name,
             "version": lambda words: __version__,
             "known_command": lambda words: "true" if words and words[0] in self._commands else "false",
             "list_commands": lambda words: "\n".join(sorted(self._commands)),
-            "quit": lambda words: "",
+            "quit": lambda words: None,
             "boardsize": self._set_size,
             "rectangular_boardsize": self._set_size,
             "clear_board": self._clear,
@@ -109,7 +109,7 @@ class Server:
             "reg_genmove": self._reg_genmove,
             "kgs-genmove_cleanup": self._genmove,  # all stones count as alive, so a bot takes dead ones off anyway
             "undo": self._undo,
-            "fixed_handicap": lambda words: self._place(self._handicap_points(whole_of(words, 0))),
+            "fixed_handicap": lambda words: self._place_handicap([whole_of(words, 0)]),
             "place_free_handicap": self._place_free_handicap,
             "set_free_handicap": self._set_free_handicap,
             "loadsgf": self._load,
@@ -128,7 +128,7 @@ class Server:
             "final_score": lambda words: Outcome.scored(self._position.game.margin(self._fates()[0])).sgf,
             "final_status_list": self._status_list,
             "cputime": lambda words: f"{time.process_time():.3f}",
-            "stop": lambda words: "",
+            "stop": lambda words: None,
         }
         if analyses:
             self._commands |= {
@@ -150,8 +150,8 @@ class Server:
             said = self._commands[command](words[1:])
         except Refused as refusal:
             return Answer(f"?{number or ''} {refusal}\n\n")
-        if isinstance(said, str):
-            return Answer(f"={number or ''} {said}\n\n", is_last=command == "quit")
+        if said is None or isinstance(said, str):
+            return Answer(f"={number or ''} {said or ''}\n\n", is_last=command == "quit")
         return Answer(f"={number or ''}\n", said, is_endless=command in _ENDLESS)
 
     # The game.
@@ -160,13 +160,12 @@ class Server:
         self._position = Position(self._rules, self._position.seed + 1, setup)
         self._reset_clocks()
 
-    def _set_size(self, words: list[str]) -> str:
+    def _set_size(self, words: list[str]) -> None:
         size = whole_of(words, 0)
         if len(words) > 1 and whole_of(words, 1) != size:
             raise Refused("unacceptable size: the board must be square")
         self._rules = self._sized(size)
         self._begin()
-        return ""
 
     def _sized(self, size: int, smallest: int = MIN_SIZE) -> Rules:
         """The rules in force on a board of this size. Raises Refused."""
@@ -178,41 +177,48 @@ class Server:
             raise Refused("unacceptable size") from None
         return replace(self._rules, size=size, move_limit=3 * size * size)
 
-    def _clear(self, words: list[str]) -> str:
+    def _clear(self, words: list[str]) -> None:
         self._begin()
-        return ""
 
-    def _set_komi(self, words: list[str]) -> str:
+    def _set_komi(self, words: list[str]) -> None:
         komi = number_of(words, 0)
         self._rules = replace(self._rules, komi=komi)
         self._position = self._position.again(replace(self._position.rules, komi=komi))
-        return ""
 
-    def _play(self, words: list[str]) -> str:
+    def _play(self, words: list[str]) -> None:
         colour, move = colour_of(words, 0), move_of(words, 1, self._size)
         try:
             self._position.play(colour, move)
         except IllegalMove:
             raise Refused("illegal move") from None
-        return ""
 
     def _genmove(self, words: list[str]) -> str:
-        return self._play_choice(colour_of(words, 0), self._choose)
+        colour, start = colour_of(words, 0), time.monotonic()
+        return self._play_decision(colour, self._choose(colour, self._limits_for(colour)), start)
 
     def _reg_genmove(self, words: list[str]) -> str:
-        return self._named(self._choose(colour_of(words, 0)))
+        colour = colour_of(words, 0)
+        decision = self._choose(colour, self._limits_for(colour))
+        with _faults_refused():
+            if decision.move is not None:
+                self._position.turn(colour).copy().play(decision.move)
+            return self._name_of(decision)
 
-    def _play_choice(self, colour: Colour, choose: Callable[[Colour], Decision]) -> str:
-        """Play the chosen move, charge the clock, and return the move's name."""
-        start = time.monotonic()
-        decision = choose(colour)
+    def _choose(self, colour: Colour, limits: Limits) -> Decision:
+        with _faults_refused():
+            return self._bot.choose(self._position.turn(colour), limits)
+
+    def _play_decision(self, colour: Colour, decision: Decision, start: float) -> str:
+        """Charge the clock for the time since ``start``, play the move, and return its name. Raises Refused with what
+        the bot did instead."""
         if colour in self._clocks:
             self._clocks[colour].spend(time.monotonic() - start)
-        if decision.move is not None:
-            self._position.play(colour, decision.move)
-        return self._named(decision)
+        with _faults_refused():
+            if decision.move is not None:
+                self._position.play(colour, decision.move)
+            return self._name_of(decision)
 
-    def _named(self, decision: Decision) -> str:
+    def _name_of(self, decision: Decision) -> str:
         return "resign" if decision.move is None else gtp_from_move(decision.move, self._size)
 
     def _limits_for(self, colour: Colour) -> Limits:
@@ -221,39 +227,25 @@ class Server:
         stones = int((self._position.game.board.stones > 0).sum())
         return Limits(self._clocks[colour].share(self._size, stones), self._limits.simulations, deadline=PATIENCE)
 
-    def _choose(self, colour: Colour, limits: Limits | None = None) -> Decision:
-        """The bot's decision: a legal one. Raises Refused with what the bot did instead."""
-        game = self._position.turn(colour)
-        with _faults_refused():
-            decision = self._bot.choose(game, limits or self._limits_for(colour))
-            if decision.move is not None:
-                game.copy().play(decision.move)
-            return decision
-
-    def _undo(self, words: list[str]) -> str:
+    def _undo(self, words: list[str]) -> None:
         if not self._position.steps:
             raise Refused("cannot undo")
         self._position = self._position.again(steps=self._position.steps[:-1])
-        return ""
 
     def _place_free_handicap(self, words: list[str]) -> str:
         """The points of fixed handicap, as far as there are any: fewer stones than asked for are allowed."""
         wanted = whole_of(words, 0)
-        if not 2 <= wanted < self._size**2:
-            raise Refused("invalid number of stones")
-        for stones in range(min(wanted, 9), 2, -1):
-            with suppress(Refused):
-                return self._place(self._handicap_points(stones))
-        return self._place(self._handicap_points(2))
+        return self._place_handicap(range(min(wanted, 9), 1, -1) if wanted < self._size**2 else ())
 
-    def _handicap_points(self, stones: int) -> list[Move]:
+    def _place_handicap(self, numbers: Iterable[int]) -> str:
+        """The first number of these that there are points for."""
         self._require_empty()
-        try:
-            return handicap_points(self._size, stones)
-        except ConfigError:
-            raise Refused("invalid number of stones") from None
+        for stones in numbers:
+            with suppress(ConfigError):
+                return self._place(handicap_points(self._size, stones))
+        raise Refused("invalid number of stones")
 
-    def _set_free_handicap(self, words: list[str]) -> str:
+    def _set_free_handicap(self, words: list[str]) -> None:
         self._require_empty()
         try:
             points = [move_from_gtp(word, self._size) for word in words]
@@ -262,7 +254,6 @@ class Server:
             self._place(points)
         except ValueError:
             raise Refused("bad vertex list") from None
-        return ""
 
     def _place(self, points: Sequence[Move]) -> str:
         self._begin((tuple(points), ()))
@@ -272,7 +263,7 @@ class Server:
         if self._position.game.board.stones.any():
             raise Refused("board not empty")
 
-    def _load(self, words: list[str]) -> str:
+    def _load(self, words: list[str]) -> None:
         """The file's size, komi and moves, by the rules in force as far as they go."""
         if not words:
             raise Refused("syntax error")
@@ -288,7 +279,6 @@ class Server:
         self._rules = replace(self._sized(position.rules.size, smallest=2), komi=position.rules.komi)
         self._position = position
         self._reset_clocks()
-        return ""
 
     def _print(self, words: list[str]) -> str:
         if not words or words == ["-"]:
@@ -301,27 +291,24 @@ class Server:
 
     # Rules, time and chance.
 
-    def _set_rules(self, words: list[str]) -> str:
+    def _set_rules(self, words: list[str]) -> None:
         try:
             rules = rules_of(" ".join(words), self._rules)
             self._position = self._position.again(rules)
         except IllegalMove:
             raise Refused("a move of this game breaks these rules") from None
         self._rules = rules
-        return ""
 
-    def _set_seed(self, words: list[str]) -> str:
+    def _set_seed(self, words: list[str]) -> None:
         self._position = self._position.again(seed=whole_of(words, 0))
-        return ""
 
-    def _set_time(self, words: list[str]) -> str:
+    def _set_time(self, words: list[str]) -> None:
         main, period, stones = (number_of(words, index) for index in range(3))
         unlimited = stones < 1 and (period > 0 or main <= 0)
         self._time = None if unlimited else TimeSettings(main, period, int(stones) if period > 0 else 0)
         self._reset_clocks()
-        return ""
 
-    def _set_kgs_time(self, words: list[str]) -> str:
+    def _set_kgs_time(self, words: list[str]) -> None:
         match words:
             case ["none", *_]:
                 self._time = None
@@ -334,7 +321,6 @@ class Server:
             case _:
                 raise Refused("syntax error")
         self._reset_clocks()
-        return ""
 
     def _reset_clocks(self) -> None:
         self._clocks = {} if self._time is None else {colour: Clock(self._time) for colour in Colour}
@@ -392,85 +378,69 @@ class Server:
         """The dead stones and those in seki, judged once for each position."""
         game = self._position.game
         key = (game.board.hash, game.rules)
-        if self._judged[0] != key:
+        if key not in self._judged:
             with _faults_refused():
-                self._judged = key, self._judge(game)
-        return self._judged[1]
+                self._judged = {key: self._judge(game)}
+        return self._judged[key]
 
     # Analysis.
 
-    def _analysis(self, colour: Colour, moves: frozenset[Move] | None = None) -> PositionAnalysis:
-        """Of a copy where only some moves are allowed: that search must not be continued for the others."""
-        game = self._position.turn(colour)
-        return PositionAnalysis(self._bot, game if moves is None else game.copy(), self._has_net)
-
     def _analyze(self, words: list[str], format: Format) -> Iterator[str]:
         """Reports without end, a line each, the first one ready. Empty ones only yield control."""
-        asked = AnalysisRequest.read(words, self._position.game.to_play, self._size)
-        moves = asked.legal_moves(self._position.turn(asked.colour))
-        analysis = self._analysis(asked.colour, moves)
-        limits = Limits(min(SLICE, max(asked.interval, 0.01)), deadline=PATIENCE, moves=moves)
+        asked, analysis = self._asked(words)
+        limits = Limits(min(SLICE, max(asked.interval, 0.01)), deadline=PATIENCE, moves=asked.moves)
 
-        def search() -> list[Candidate]:
-            with _faults_refused():
-                return self._bot.analyse(analysis.game, limits)
-
-        def reports(first: str) -> Iterator[str]:
-            yield first
+        def reports() -> Iterator[str]:
+            found: list[Candidate] = []
+            for _ in range(1 + FIRST_SLICES):
+                found = found or self._bot.analyse(analysis.game, limits)
+            yield format(analysis, found, asked)
             last = time.monotonic()
-            with suppress(Refused):  # it has been logged
-                while True:
-                    started = time.monotonic()
-                    found = search()
-                    is_due = time.monotonic() >= last + asked.interval
-                    if is_due:
-                        last = time.monotonic()
-                    with _faults_refused():
-                        yield format(analysis, found, asked) if is_due else ""
-                    time.sleep(max(0.0, SLICE / 2 - (time.monotonic() - started)))  # some bots return at once
+            while True:
+                started = time.monotonic()
+                found = self._bot.analyse(analysis.game, limits)
+                is_due = time.monotonic() >= last + asked.interval
+                if is_due:
+                    last = time.monotonic()
+                yield format(analysis, found, asked) if is_due else ""
+                time.sleep(max(0.0, SLICE / 2 - (time.monotonic() - started)))  # some bots return at once
 
-        found = search()
-        for _ in range(FIRST_SLICES):
-            found = found or search()
-        with _faults_refused():
-            return reports(format(analysis, found, asked))
+        return _begun(reports())
 
     def _genmove_analyze(self, words: list[str], format: Format) -> Iterator[str]:
         """Reports during the search if it has a time, then one of the final candidates, then the move."""
+        start = time.monotonic()
+        asked, analysis = self._asked(words)
+        limits = replace(self._limits_for(asked.colour), moves=asked.moves)
+
+        def left() -> float:
+            return (limits.seconds or 0.0) - (time.monotonic() - start)
+
+        def reports() -> Iterator[str]:
+            while left() > asked.interval > 0:
+                found = self._bot.analyse(analysis.game, Limits(asked.interval, moves=asked.moves))
+                if found:
+                    yield format(analysis, found, asked)
+            rest = limits if limits.seconds is None else replace(limits, seconds=max(0.001, left()))
+            if asked.moves is None:
+                decision = self._choose(asked.colour, rest)
+                found = self._bot.analyse(analysis.game, Limits(simulations=1))
+            else:
+                found = self._bot.analyse(analysis.game, rest)
+                decision = Decision(found[0].move if found else min(asked.moves))
+            last = format(analysis, found, asked)
+            move = self._play_decision(asked.colour, decision, start)
+            yield from (*filter(None, [last]), f"play {move}")
+
+        return _begun(reports())
+
+    def _asked(self, words: list[str]) -> tuple[AnalysisRequest, PositionAnalysis]:
+        """What an analysis is to report, its moves the legal ones, and of what: a copy where only some moves are
+        allowed, as that search must not be continued for the others."""
         asked = AnalysisRequest.read(words, self._position.game.to_play, self._size)
-        moves = asked.legal_moves(self._position.turn(asked.colour))
-        analysis = self._analysis(asked.colour, moves)
-        limits = replace(self._limits_for(asked.colour), moves=moves)
-        seconds = limits.seconds or 0.0
-        until = time.monotonic() + seconds
-        last: list[str] = []
-
-        def choose(colour: Colour) -> Decision:
-            left = limits if limits.seconds is None else replace(limits, seconds=max(0.001, until - time.monotonic()))
-            with _faults_refused():
-                if moves is None:
-                    decision = self._choose(colour, left)
-                    found = self._bot.analyse(analysis.game, Limits(simulations=1))
-                else:
-                    found = self._bot.analyse(analysis.game, left)
-                    decision = Decision(found[0].move if found else min(moves))
-                last.extend(filter(None, [format(analysis, found, asked)]))
-            return decision
-
-        def steps() -> Iterator[str]:
-            with suppress(Refused):  # it has been logged
-                while until - time.monotonic() > asked.interval:
-                    with _faults_refused():
-                        found = self._bot.analyse(analysis.game, Limits(asked.interval, moves=moves))
-                    if found:
-                        yield format(analysis, found, asked)
-                move = self._play_choice(asked.colour, choose)
-                yield from (*last, f"play {move}")
-
-        if seconds > asked.interval > 0:
-            return steps()
-        move = self._play_choice(asked.colour, choose)
-        return iter((*last, f"play {move}"))
+        game = self._position.turn(asked.colour)
+        asked = replace(asked, moves=asked.legal_moves(game))
+        return asked, PositionAnalysis(self._bot, game if asked.moves is None else game.copy(), self._has_net)
 
 
 Format = Callable[[PositionAnalysis, Sequence[Candidate], AnalysisRequest], str]
@@ -478,45 +448,58 @@ Format = Callable[[PositionAnalysis, Sequence[Candidate], AnalysisRequest], str]
 _ENDLESS = frozenset({"lz-analyze", "kata-analyze"})
 
 
+def _begun(reports: Iterator[str]) -> Iterator[str]:
+    """The reports, the first one ready. A bot's fault is refused until then; later it is logged and ends them."""
+    with _faults_refused():
+        first = next(reports)
+
+    def rest() -> Iterator[str]:
+        with suppress(Refused), _faults_refused():
+            yield from reports
+
+    return chain([first], rest())
+
+
 def serve(server: Server, lines: TextIO, output: TextIO) -> None:
     """Answer ``lines`` on ``output`` until there are no more, or until ``quit``."""
+
+    def write(text: str) -> None:
+        output.write(text)
+        output.flush()
+
     line = lines.readline()
     while line:
         answer = server.answer(line)
         if answer is not None:
-            output.write(answer.text)
-            output.flush()
-        if answer is None or answer.reports is None:
-            line = "" if answer is not None and answer.is_last else lines.readline()
-            continue
-        if answer.is_endless:
-            with _reporting(answer.reports, output):
+            write(answer.text)
+            if answer.is_last:
+                return
+        if answer is not None and answer.is_endless and answer.reports:
+            with _reporting(answer.reports, write):
                 line = lines.readline()
-        else:
+            write("\n")
+            continue
+        if answer is not None and answer.reports:
             for text in answer.reports:
-                output.write(f"{text}\n")
-                output.flush()
-        output.write("\n")
-        output.flush()
-        if not answer.is_endless:
-            line = lines.readline()
+                write(f"{text}\n")
+            write("\n")
+        line = lines.readline()
 
 
 @contextmanager
-def _reporting(reports: Iterator[str], output: TextIO) -> Iterator[None]:
+def _reporting(reports: Iterator[str], write: Callable[[str], None]) -> Iterator[None]:
     """Reports are written by a thread as long as this lasts, so that the next line can be waited for here."""
     enough = Event()
 
-    def write() -> None:
+    def report() -> None:
         with suppress(OSError):  # nobody listens any more: the next answer will find out
             for text in reports:
                 if text:
-                    output.write(f"{text}\n")
-                    output.flush()
+                    write(f"{text}\n")
                 if enough.is_set():
                     return
 
-    writer = Thread(target=write)
+    writer = Thread(target=report)
     writer.start()
     try:
         yield

@@ -19,7 +19,7 @@ import numpy as np
 from arena import BotKilled, BotTimeout, IllegalMove
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Bot, Decision, Limits, fault_words
-from arena.contract.clock import Clock
+from arena.contract.limits import Clock
 from arena.go.coords import BLACK, WHITE, Colour, Move
 from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats

@@ -165,8 +165,8 @@ class Journal:
 
     def __init__(self, shared: Any, boards: int, move_limit: int):
         """``shared`` is a ctypes array of at least ``size(boards, move_limit)`` doubles."""
-        self._shared = memoryview(shared).cast("B")
-        self._boards, self._length = boards, (move_limit + 1) * self._ROW.size
+        self._shared = memoryview(shared).cast("B").cast("d")
+        self._boards, self._length = boards, (move_limit + 1) * 5
 
     @classmethod
     def size(cls, boards: int, move_limit: int) -> int:
@@ -174,28 +174,38 @@ class Journal:
 
     def write(self, board: int, number: int, moves: int = 0, spent: float = 0.0) -> None:
         """Write a header."""
-        self._ROW.pack_into(self._shared, board * self._length, number, moves, spent, 0, 0)
+        start = board * self._length
+        self._shared[start], self._shared[start + 1], self._shared[start + 2] = number, moves, spent
 
     def add(self, board: int, move: Move, fact: MoveStats) -> None:
-        number, moves, *_ = self._ROW.unpack_from(self._shared, board * self._length)
-        values = (nan if value is None else value for value in fact)
-        self._ROW.pack_into(self._shared, board * self._length + int(moves + 1) * self._ROW.size, move, *values)
-        self.write(board, number, moves + 1)
+        start = board * self._length
+        moves = self._shared[start + 1] + 1
+        rate, score, visits, seconds = fact
+        self._ROW.pack_into(
+            self._shared,
+            8 * (start + 5 * int(moves)),
+            move,
+            nan if rate is None else rate,
+            nan if score is None else score,
+            nan if visits is None else visits,
+            nan if seconds is None else seconds,
+        )
+        self._shared[start + 1], self._shared[start + 2] = moves, 0.0
 
     def spend(self, board: int, seconds: float) -> None:
-        number, moves, *_ = self._ROW.unpack_from(self._shared, board * self._length)
-        self.write(board, number, moves, seconds)
+        self._shared[board * self._length + 2] = seconds
 
     def games(self) -> Iterator[tuple[int, int, tuple[tuple[Move, MoveStats], ...], float]]:
         """The board, number, moves and spent seconds of each game."""
         for board in range(self._boards):
-            number, moves, spent, *_ = self._ROW.unpack_from(self._shared, board * self._length)
+            number, moves, spent = self._shared[board * self._length : board * self._length + 3]
             if number:
                 played = tuple(self._played(board, place + 1) for place in range(int(moves)))
                 yield board, int(number), played, spent
 
     def _played(self, board: int, place: int) -> tuple[Move, MoveStats]:
-        row = self._ROW.unpack_from(self._shared, board * self._length + place * self._ROW.size)
+        start = board * self._length + 5 * place
+        row = self._shared[start : start + 5]
         rate, score, visits, seconds = (None if isnan(value) else value for value in row[1:])
         return int(row[0]), MoveStats(rate, score, None if visits is None else int(visits), seconds)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 
 from arena.contract.bot import Limits
-from arena.contract.clock import Clock, TimeLeft
+from arena.contract.limits import Clock, TimeLeft
 from arena.go.coords import Colour
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.coords import WHITE, Colour, Move, pass_move
 from arena.go.game import Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats

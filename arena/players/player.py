@@ -13,7 +13,7 @@ from typing import Any
 from arena import UserError
 from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import code_of, digest_of, load_kind, with_imported
-from arena.contract.settings import conceal, setting
+from arena.contract.settings import conceal
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find
 
 ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
@@ -37,7 +37,7 @@ class Player:
     net: str = ""
     limits: Limits = field(default_factory=Limits)
     code: str = ""
-    gpus: float = setting(0.0, low=0.0, high=1.0)
+    gpus: float = 0.0
 
     @property
     def identity(self) -> str:

@@ -1,4 +1,4 @@
-"""Who can play: kinds of bots, the entries that ship, arena.toml, installed packages, settings typed inline."""
+"""Who can play: kinds of bots, the players that ship, arena.toml, installed packages, settings typed inline."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import os
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, replace
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import bots
 from arena import ConfigError, UserError
-from arena.contract.bot import Limits
 from arena.contract.code import code_of, load_kind
-from arena.contract.settings import conceal, plain, quoted, read_value, split_settings, suggest, unquoted
+from arena.contract.limits import Limits
+from arena.contract.settings import conceal, plain, quoted, read_settings, split_pairs
+from arena.files import suggest
+from arena.players.config import BotTable, Config, TournamentTable, read_config
 from arena.players.player import ARENA, COMMAND_LINE, PACKAGE, Player
-from arena.players.tables import ClusterTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import AUTO, find, precision_here
 
 GROUP = "arena.bots"
@@ -33,7 +35,7 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "level-3": ("policy", {"checkpoint": "sl-9x9", "temperature": 1.7}),
     "level-4": ("policy", {"checkpoint": "sl-9x9", "temperature": 1.0}),
 }
-"""Entries that ship: name -> (kind, settings). Each kind is an entry under its own name besides."""
+"""Players that ship: name -> (kind, settings). Each kind is a player under its own name besides."""
 
 LIMITS = re.compile(rf"@(?=(?:{'|'.join(Limits.settings())})=)")
 """Where limits begin in a name as it is typed; any other '@' belongs to a path or command."""
@@ -44,7 +46,7 @@ class Registry:
     ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
-        """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
+        """Collect kinds and players; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
 
         Raises ConfigError when two sources give one name, and for anything unknown in the file.
         """
@@ -60,21 +62,17 @@ class Registry:
             self._kinds[kind] = (factory, source)
         for kind, (_, source) in self._kinds.items():
             if source == ARENA:
-                self._entries[kind] = self._make(kind, kind, {}, source)
+                self._add(kind, kind, {}, source)
         for name, (kind, settings) in BUILT_IN.items():
-            self._entries[name] = self._make(name, kind, settings, ARENA)
+            self._add(name, kind, settings, ARENA)
         for kind, (_, source) in self._kinds.items():
             if source != ARENA:
                 self._add(kind, kind, {}, source)
-        self._tournaments: dict[str, TournamentTable] = {}
-        self.cluster = ClusterTable()
-        if config is not None:
-            tables = read_config(config)
-            self.cluster = read_table(ClusterTable, tables["cluster"], f"{config}: [cluster]")
-            for name, table in tables["bots"].items():
-                self._add_table(name, table, str(config))
-            for name, table in tables["tournaments"].items():
-                self._tournaments[name] = read_table(TournamentTable, table, f"{config}: [tournaments.{name}]")
+        read = Config() if config is None else read_config(config)
+        self.cluster = read.cluster
+        self.tournaments: Mapping[str, TournamentTable] = read.tournaments
+        for name, table in read.bots.items():
+            self._add_table(name, table, str(config))
 
     @property
     def files(self) -> list[Player]:
@@ -82,20 +80,13 @@ class Registry:
         ``entries`` from then on."""
         return list(self._files.values())
 
-    def of_kind(self, kind: str) -> list[Player]:
-        """The entries of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""
-        for entry in self.files:
-            if entry.kind == kind:
-                self.entry(entry.name)
-        return [entry for entry in self.entries if entry.kind == kind]
-
     @property
     def kinds(self) -> list[str]:
         return sorted(self._kinds)
 
     @property
     def entries(self) -> list[Player]:
-        """Every name, in the order of kinds, built-in entries, packages and arena.toml. One that can't play as it is,
+        """Every name, in the order of kinds, players that ship, packages and arena.toml. One that can't play as it is,
         for want of a setting or of its net, is listed without its net."""
         listed = []
         for entry in self._entries.values():
@@ -107,19 +98,14 @@ class Registry:
 
     def tournament(self, name: str) -> TournamentTable:
         """What arena.toml declares under this name. Raises ConfigError with a suggestion."""
-        if name not in self._tournaments:
-            hint = suggest(name, self._tournaments)
+        if name not in self.tournaments:
+            hint = suggest(name, self.tournaments)
             words = f"no tournament '{name}' is declared in arena.toml{hint}"
             raise ConfigError(f"{words}{'' if hint else ';'} name its bots, as in: arena tournament {name} A B C")
-        return self._tournaments[name]
-
-    @property
-    def tournaments(self) -> dict[str, TournamentTable]:
-        """What arena.toml declares, by name."""
-        return dict(self._tournaments)
+        return self.tournaments[name]
 
     def entry(self, name: str) -> Player:
-        """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
+        """The player of this name as it stands in the list. Raises ConfigError with a suggestion."""
         if name in self._files:
             self._load(self._files[name])
         if name not in self._entries:
@@ -141,8 +127,14 @@ class Registry:
     def resolve(self, spec: str) -> Player:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""
-        self._take_file(re.split("[:@]", spec, maxsplit=1)[0])
+        name = re.split("[:@]", spec, maxsplit=1)[0]
+        if name.endswith(".py") and name not in self._entries and name not in self._files:
+            if not Path(name).is_file():
+                raise ConfigError(f"there is no file {name}")
+            self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
         return self._with_net(self._read(spec))
+
+    # --- Players that a file names ---
 
     def resolve_stored(self, spec: str) -> Player:
         """The player that a saved game, a database or an SGF file names. Raises as ``resolve`` and ``trusted`` do."""
@@ -155,29 +147,38 @@ class Registry:
 
     def with_own_kind(self, stored: Player) -> Player:
         """A player of a stored plan, with what is installed here as its kind. Raises ConfigError."""
-        own = self.of_kind(stored.kind)
+        own = self._of_kind(stored.kind)
         if not own:
             raise ConfigError(f"there is no kind of bot called {stored.kind} any more")
         return replace(stored, factory=own[0].factory)
 
-    def _require_own(self, entry: Player) -> Player:
+    def _of_kind(self, kind: str) -> list[Player]:
+        """The players of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""
+        for entry in self.files:
+            if entry.kind == kind:
+                self._load(entry)
+        return [entry for entry in self.entries if entry.kind == kind]
+
+    def _require_own(self, player: Player) -> Player:
         """The player with all its settings, those that aren't stored from arena.toml. Raises ConfigError for an engine
         that isn't there."""
-        stored = conceal(entry.settings)
-        own = next((one for one in self.of_kind(entry.kind) if conceal(one.settings) == stored), None)
-        if own is not None or entry.bot_kind.code is None:
-            return replace(entry, settings=entry.settings if own is None else own.settings)
-        command = entry.settings.get("command", "")
+        stored = conceal(player.settings)
+        own = next((one for one in self._of_kind(player.kind) if conceal(one.settings) == stored), None)
+        if own is not None or player.bot_kind.code is None:
+            return replace(player, settings=player.settings if own is None else own.settings)
+        command = player.settings.get("command", "")
         raise ConfigError(f"no bot of yours runs '{command}'; put it into arena.toml if you trust that command")
+
+    # --- Reading a name ---
 
     def _read(self, spec: str) -> Player:
         """The player without its net."""
-        player, *limits = LIMITS.split(spec, maxsplit=1)
-        entry = self._read_player(player)
+        typed, *limits = LIMITS.split(spec, maxsplit=1)
+        player = self._read_player(typed)
         if not limits:
-            return entry
-        own = Limits.read(limits[0], player)
-        return entry if own == entry.limits else replace(entry, limits=Limits()).with_limits(own)
+            return player
+        own = Limits.read(limits[0], typed)
+        return player if own == player.limits else replace(player, limits=Limits()).with_limits(own)
 
     def _read_player(self, spec: str) -> Player:
         """The player without limits behind it."""
@@ -189,37 +190,41 @@ class Registry:
             base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
         else:
             base = self.entry(name)
-        if not rest:
-            return base
-        given: dict[str, Any] = {}
-        known, before = {wanted.name for wanted in base.bot_kind.settings}, ""
-        for part in split_settings(rest):
-            key, equals, value = (word.strip() for word in part.partition("="))
-            if not equals:
-                raise ConfigError(f"'{spec}': '{part}' is not a setting=value")
-            if key not in known and " " in given.get(before, ""):
+        given = split_pairs(rest, f"'{spec}'")
+        known = {wanted.name for wanted in base.bot_kind.settings}
+        for (before, value), (key, cut) in pairwise(given.items()):
+            if key not in known and " " in value:
                 raise ConfigError(
                     f"{base.name}: unknown setting '{key}'; if it belongs to the {before}, put that in quotes: "
-                    f'{before}="{given[before]},{part}"'
+                    f'{before}="{value},{key}={cut}"'
                 )
-            if key in given:
-                raise ConfigError(f"{base.name}: {key} is given twice")
-            given[key], before = unquoted(value), key
-        full = self._make(base.name, base.kind, {**base.settings, **given}, COMMAND_LINE)
-        changed = [key for key, value in full.settings.items() if key in given and value != base.settings.get(key)]
-        listed = ",".join(f"{key}={quoted(plain(full.settings[key]))}" for key in changed)
-        separator = "," if name == "checkpoint" else ":"
-        label = f"{base.name}{separator}{listed}" if listed else base.name
-        return replace(base, name=label, settings=full.settings)
+        full = self._make(base.name, base.kind, {**base.settings, **given}, COMMAND_LINE).settings
+        changed = [key for key in full if key in given and full[key] != base.settings.get(key)]
+        listed = ",".join(f"{key}={quoted(plain(full[key]))}" for key in changed)
+        label = f"{base.name}{',' if name == 'checkpoint' else ':'}{listed}" if listed else base.name
+        return replace(base, name=label, settings=full)
 
-    def _take_file(self, name: str) -> None:
-        """Have a Python file that was typed as a bot be one. Raises ConfigError."""
-        if name.endswith(".py") and name not in self._entries and name not in self._files:
-            if not Path(name).is_file():
-                raise ConfigError(f"there is no file {name}")
-            self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
+    def _with_net(self, player: Player) -> Player:
+        """The player as it plays here: with its net and its code, and numbers that suit the processor. Raises
+        ConfigError when a setting that has no default isn't given."""
+        if player.missing:
+            first = player.missing[0]
+            raise ConfigError(f"{player.name} needs the setting '{first}', as in {player.name}:{first}=...")
+        player = replace(player, code=code_of(player.factory, player.config))
+        settings = dict(player.settings)
+        if "checkpoint" not in settings:
+            return player
+        folder = find(settings["checkpoint"], self._results)
+        if settings["checkpoint"] != AUTO:
+            settings["checkpoint"] = str(folder.absolute())
+        if settings.get("precision") == "auto":
+            settings["precision"] = precision_here(folder)
+        return replace(player, settings=settings, net=player.identify(folder))
+
+    # --- Making players ---
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Player:
+        """A player of a kind, with the kind's defaults. Raises ConfigError."""
         where = Player(name, source=source).where
         if kind not in self._kinds:
             hint = suggest(kind, self._kinds) or "; a Python file is written as mybot.py:BOT"
@@ -230,33 +235,9 @@ class Registry:
             if key not in known and key in Limits.settings():
                 there = f'limits = "{key}={value}"' if where != name else f"{name}@{key}={value}"
                 raise ConfigError(f"{where}: '{key}' is a limit, not a setting; write {there}")
-            if key not in known:
-                there = f"; it has {', '.join(known)}" if known else "; it has none"
-                raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or there}")
-        values = {}
-        for key, wanted in known.items():
-            if key in settings:
-                values[key] = read_value(settings[key], wanted, where)
-            elif wanted.default is not MISSING:
-                values[key] = wanted.default
-        return Player(name, kind, factory, values, source)
-
-    def _with_net(self, entry: Player) -> Player:
-        """The entry as it plays here: with its net and its code, and numbers that suit the processor. Raises
-        ConfigError when a setting that has no default isn't given."""
-        settings = dict(entry.settings)
-        if entry.missing:
-            first = entry.missing[0]
-            raise ConfigError(f"{entry.name} needs the setting '{first}', as in {entry.name}:{first}=...")
-        entry = replace(entry, code=code_of(entry.factory, entry.config))
-        if "checkpoint" not in settings:
-            return entry
-        folder = find(settings["checkpoint"], self._results)
-        if settings["checkpoint"] != AUTO:
-            settings["checkpoint"] = str(folder.absolute())
-        if settings.get("precision") == "auto":
-            settings["precision"] = precision_here(folder)
-        return replace(entry, settings=settings, net=entry.identify(folder))
+        given = read_settings(settings, known, where)
+        usual = {key: wanted.default for key, wanted in known.items() if wanted.default is not MISSING}
+        return Player(name, kind, factory, {key: (usual | given)[key] for key in known if key in usual | given}, source)
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:
@@ -268,47 +249,34 @@ class Registry:
         else:
             self._entries[name] = self._make(name, kind, settings, source)
 
-    def _load(self, entry: Player) -> None:
-        """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
-        file = Path(entry.factory.rpartition(":")[0])
-        where = entry.where
-        if not file.is_file():
-            raise ConfigError(f"{where}: kind = {entry.kind!r}: there is no file {file}")
-        for path in [file] if entry.source == COMMAND_LINE else [Path(entry.source), file]:
-            if path.stat().st_uid not in (0, os.getuid()):
-                raise ConfigError(
-                    f"{where}: kind = {entry.kind!r} is refused: {path} belongs to another user; "
-                    "check what it does, then copy it to use it"
-                )
-        self._kinds[entry.kind] = (entry.factory, entry.source)
-        made = self._make(entry.name, entry.kind, entry.settings, entry.source)
-        self._entries[entry.name] = replace(made, limits=entry.limits, gpus=entry.gpus)
-        del self._files[entry.name]
-
-    def _add_table(self, name: str, table: Any, source: str) -> None:
-        """One ``[bots.NAME]``: a new entry by its ``kind``, or other settings for a known one when it names none."""
-        if not isinstance(table, dict):
-            raise ConfigError(f"{source}: bots.{name} is not a table of settings")
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
-            raise ConfigError(f"{source}: '{name}' is not a name for a bot; use letters, digits, '-', '_' and '.'")
-        settings = {key: value for key, value in table.items() if key not in ("kind", "limits", "gpus")}
-        if "kind" in table:
-            self._add(name, str(table["kind"]), settings, source)
+    def _add_table(self, name: str, table: BotTable, source: str) -> None:
+        """One ``[bots.NAME]``: a new player by its ``kind``, or other settings for a known one when it names none."""
+        if table.kind is not None:
+            self._add(name, table.kind, table.settings, source)
         elif name in self._entries:
             known = self._entries[name]
-            self._entries[name] = self._make(name, known.kind, {**known.settings, **settings}, source)
+            self._entries[name] = self._make(name, known.kind, {**known.settings, **table.settings}, source)
         else:
             raise ConfigError(f"{source}: [bots.{name}] needs a kind, one of {', '.join(self.kinds)}")
         listed = self._files if name in self._files else self._entries
-        at = Player(name, source=source).where
-        if "limits" in table:
-            where = f"{at}: limits"
-            if not isinstance(table["limits"], str):
-                raise ConfigError(f'{where} = {table["limits"]!r} is not text, as in "seconds=1"')
-            listed[name] = replace(listed[name], limits=Limits.read(table["limits"], where))
-        if "gpus" in table:
-            wanted = next(wanted for wanted in fields(Player) if wanted.name == "gpus")
-            listed[name] = replace(listed[name], gpus=read_value(table["gpus"], wanted, at))
+        limits = Limits.read(table.limits or "", f"{listed[name].where}: limits")
+        listed[name] = replace(listed[name], limits=limits, gpus=table.gpus)
+
+    def _load(self, player: Player) -> None:
+        """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
+        file = Path(player.factory.rpartition(":")[0])
+        if not file.is_file():
+            raise ConfigError(f"{player.where}: kind = {player.kind!r}: there is no file {file}")
+        for path in [file] if player.source == COMMAND_LINE else [Path(player.source), file]:
+            if path.stat().st_uid not in (0, os.getuid()):
+                raise ConfigError(
+                    f"{player.where}: kind = {player.kind!r} is refused: {path} belongs to another user; "
+                    "check what it does, then copy it to use it"
+                )
+        self._kinds[player.kind] = (player.factory, player.source)
+        made = self._make(player.name, player.kind, player.settings, player.source)
+        self._entries[player.name] = replace(made, limits=player.limits, gpus=player.gpus)
+        del self._files[player.name]
 
 
 def _find_kinds() -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""May a test of two players stop? The generalised sequential probability ratio test. No other stopping rule."""
+"""The generalised sequential probability ratio test (GSPRT) on pentanomial pair counts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.ratings.figure import FloatArray, expected_score
-from arena.ratings.pairs import PairCounts
+from arena.ratings.elo import FloatArray, PairCounts, expected_score
 
 ELO_LIMIT = 2000.0  # the hypotheses lie within; beyond, expected scores are too close to 0 and 1
 _EMPTY_COUNT = 1e-3  # stands for a count of zero in a likelihood ratio

@@ -1,11 +1,8 @@
-"""A position drawn for the terminal, in its colours, and a scene: the board with words around it, fitted to any size.
-
-No game is played here, and no key has a meaning.
-"""
+"""A position drawn with characters: a grid with stones as discs in colours, or signs in plain text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -13,63 +10,25 @@ from itertools import groupby
 import numpy as np
 from rich.text import Text
 
-from arena.go.coords import BLACK, GTP_COLUMNS, Colour, Move, star_points
+from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, star_points
 from arena.go.game import Ending, Outcome
-
-# --- Colours ---
 
 RGB = tuple[int, int, int]
 
+WOOD: RGB = (0x98, 0x6D, 0x3A)
+"""Lies between the stones in luminance, 4.5:1 from both (WCAG 2.1)."""
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours of a board. The wood, and the cursor's, lie between the stones in luminance, 4.5:1 from both (WCAG 2.1),
-    so that they are told apart without hues; ``darkest`` and ``lightest`` are empty points that are all Black's or all
-    White's.
-
-    With ``colours`` both stones are full discs, and points are as large as the terminal allows; without, a white stone
-    is hollow and every point takes two columns of one line.
-    """
-
-    wood: RGB
-    darkest: RGB
-    lightest: RGB
-    point: str
-    cursor: str
-    """What lies under the point where the cursor is."""
-    label: str = "dim"
-    """Of coordinates and of words that only explain."""
-    black: str = "bold #000000"
-    white: str = "bold #ffffff"
-    mark: str = "bold #ffffff"
-    colours: bool = False
-
-    @property
-    def under(self) -> str:
-        """The style of the wood that is nobody's."""
-        return f"on #{_hex(self.wood)}"
-
-
-DARK = Theme((0x98, 0x6D, 0x3A), (0x68, 0x4B, 0x28), (0xC0, 0x8A, 0x4A), "#583c1a", "on #3479bb")
-
-
-@lru_cache(maxsize=1024)
-def shade(theme: Theme, share: int) -> str:
-    """The background of a point by ownership in per cent: positive is Black's, negative White's."""
-    end = theme.darkest if share > 0 else theme.lightest
-    far = min(100, abs(share)) / 100
-    red, green, blue = (round(wood + far * (other - wood)) for wood, other in zip(theme.wood, end, strict=True))
-    return f"on #{_hex((red, green, blue))}"
-
-
-def _hex(colour: RGB) -> str:
-    return "".join(f"{part:02x}" for part in colour)
-
-
-# --- The board ---
+GRID = "#583c1a"
+MARK = "#ff5533"
+CURSOR: RGB = (0x34, 0x79, 0xBB)
+STONES: dict[int, tuple[RGB, RGB]] = {
+    BLACK: ((0x0C, 0x0C, 0x0C), (0x50, 0x50, 0x50)),
+    WHITE: ((0xFA, 0xFA, 0xFA), (0xCC, 0xCC, 0xCC)),
+}
+"""The colours of a stone, inside and at its edge."""
 
 OWNED = 50
-"""Per cent from which an empty point bears the sign of who is to have it."""
+"""Per cent of ownership from which an empty point is marked as somebody's."""
 
 SIGNS = {0: "·", 1: "●", 2: "○"}
 STAR = "+"
@@ -78,34 +37,10 @@ SMALL = {1: "•", 2: "◦"}
 """Stones that aren't there yet, or soon won't be."""
 
 EDGE = 3
-"""Columns to the left of the wood."""
+"""Columns to the left of the board."""
 
-Cell = tuple[int, int]
-"""Columns and lines of a point."""
-
-SMALLEST: Cell = (2, 1)
-
-_LARGE: dict[Cell, dict[str, tuple[str, ...]]] = {
-    (6, 3): {
-        "●": ("▗▟██▙▖", "▐████▌", "▝▜██▛▘"),
-        "•": ("  ▄▄  ", " ▐██▌ ", "  ▀▀  "),
-        "+": ("      ", "  ██  ", "      "),
-        "·": ("      ", "  ▐▌  ", "      "),
-        "▪": ("      ", " ▐██▌ ", "      "),
-    },
-    (4, 2): {
-        "●": ("▟██▙", "▜██▛"),
-        "•": (" ▄▄ ", " ▀▀ "),
-        "+": (" ▄▄ ", " ▀▀ "),
-        "·": (" ▗▖ ", " ▝▘ "),
-        "▪": (" ▗▖ ", " ▝▘ "),
-    },
-}
-"""How the signs look where points are large. Colours tell Black's from White's."""
-
-_SAME = {"○": "●", "◦": "•", "▫": "▪"}
-_DOT = {(6, 3): ("  ", "▐▌", "  "), (4, 2): ("▗▖", "▝▘")}
-"""The mark of the last move, in the middle of its stone."""
+LARGEST = 6
+"""Lines of a point, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,40 +61,31 @@ class Overlay:
 NOTHING = Overlay()
 
 
-def board_width(size: int, cell: Cell = SMALLEST) -> int:
-    """Columns that a drawn board takes."""
-    return EDGE + cell[0] * size + (cell == SMALLEST)
+def board_width(size: int, cell: int = 1) -> int:
+    """Columns of a drawn board whose points are ``cell`` lines high, and twice as many columns wide."""
+    return EDGE + 2 * cell * size + 1
 
 
-def board_height(size: int, cell: Cell = SMALLEST) -> int:
-    """Lines that a drawn board takes."""
-    return cell[1] * size + 1
+def board_height(size: int, cell: int = 1) -> int:
+    """Lines of a drawn board."""
+    return 1 + cell * (size - 1) + 1 + 2 * (cell // 2)
 
 
-def largest_cell(size: int, width: int, height: int, theme: Theme) -> Cell:
-    """The largest points with which a board fits into ``width`` columns and ``height`` lines; else the smallest."""
-    large = _LARGE if theme.colours else ()
-    fits = (cell for cell in large if board_width(size, cell) <= width and board_height(size, cell) <= height)
-    return next(fits, SMALLEST)
+def largest_cell(size: int, width: int, height: int) -> int:
+    """Lines of a point in the largest board that fits; 0 where none does."""
+    cells = range(LARGEST, 0, -1)
+    return next((cell for cell in cells if board_width(size, cell) <= width and board_height(size, cell) <= height), 0)
+
+
+def point_at(size: int, row: int, column: int, cell: int = 1) -> Move | None:
+    """The point that is drawn nearest to this line and column of a board, counted from 0; None beside the board."""
+    across = (column - EDGE) // (2 * cell)
+    down = (row - 1 - cell // 2 + (cell - 1) // 2) // cell
+    return down * size + across if 0 <= down < size and 0 <= across < size else None
 
 
 def stone_sign(colour: Colour) -> str:
     return SIGNS[int(colour)]
-
-
-def point_at(size: int, row: int, column: int, cell: Cell = SMALLEST) -> Move | None:
-    """The point that is drawn in this line and column of a board, counted from 0; None beside the wood."""
-    across, down = (column - EDGE) // cell[0], (row - 1) // cell[1]
-    return down * size + across if 0 <= down < size and 0 <= across < size else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """What is drawn at a point: a sign, in which ink, on which wood."""
-
-    sign: str
-    ink: str
-    wood: str
 
 
 def draw_board(
@@ -168,104 +94,224 @@ def draw_board(
     *,
     ownership: bytes | None = None,
     overlay: Overlay = NOTHING,
-    theme: Theme = DARK,
-    cell: Cell = SMALLEST,
+    cell: int = 1,
+    colours: bool = True,
 ) -> list[Text]:
-    """The lines of a position, (size, size) with 0 empty, 1 black, 2 white; ``last`` stands in brackets, or has a dot.
+    """The lines of a position, (size, size) with 0 empty, 1 black, 2 white; the ``last`` move is marked.
 
-    ``ownership``, where it is known, is size² int8, in per cent and positive for Black: an empty point is darker where
-    it will be Black's and lighter where it will be White's, and one that is more likely so than not bears a small full
-    or hollow sign. A stone whose point is more likely the opponent's is small. Unless the theme has colours, full signs
-    are black and hollow ones white, so the board reads without.
+    ``ownership``, where it is known, is size² int8, in per cent and positive for Black: an empty point that is more
+    likely somebody's than not has a small mark of that colour, and a stone whose point is more likely the opponent's
+    is small. Without ``colours``, signs tell everything, and points are one line high.
     """
     size = len(stones)
-    shares = [0] * (size * size) if ownership is None else np.frombuffer(ownership, np.int8).tolist()
+    shares = np.zeros(size * size, np.int8) if ownership is None else np.frombuffer(ownership, np.int8)
+    if not colours:
+        return _draw_signs(stones, last, shares, overlay)
+    return _Canvas(size, cell).draw(stones, last, shares, overlay)
+
+
+def legend(colours: bool = True) -> Text:
+    """What the marks of ownership mean."""
+    if not colours:
+        return Text(f"{AREAS[1]} Black's area  {AREAS[2]} White's area", "dim", no_wrap=True)
+    words = Text(no_wrap=True).append("▪", f"{_hex(STONES[BLACK][0])} on {_hex(WOOD)}").append(" Black's area  ", "dim")
+    return words.append("▪", f"{_hex(STONES[WHITE][0])} on {_hex(WOOD)}").append(" White's area", "dim")
+
+
+def _is_lost(colour: int, share: int) -> bool:
+    return share < -OWNED if colour == BLACK else share > OWNED
+
+
+# --- Signs ---
+
+
+def _draw_signs(stones: np.ndarray, last: Move | None, shares: np.ndarray, overlay: Overlay) -> list[Text]:
+    size = len(stones)
     stars = set(star_points(size))
-    points = [_point(move, int(stone), shares[move], stars, overlay, theme) for move, stone in enumerate(stones.flat)]
-    head = Text(" " * EDGE, style=theme.label)
-    for name in GTP_COLUMNS[:size]:
-        head.append(f"{' ' * _middle(cell)}{name}".ljust(cell[0]))
-    lines = [head.append(" " * (cell == SMALLEST))]
+    lines = [Text(" " * EDGE + " " + " ".join(GTP_COLUMNS[:size]) + " ")]
     for row in range(size):
-        at = range(row * size, (row + 1) * size)
-        drawn = [_small_row(points, at, last, overlay, theme)] if cell == SMALLEST else []
-        drawn = drawn or _large_rows(points, at, last, overlay, theme, cell)
-        for number, cells in enumerate(drawn):
-            name = f"{size - row:2d} " if number == (cell[1] - 1) // 2 else " " * EDGE
-            line = Text().append(name, theme.label)
-            for style, run in groupby(cells, key=lambda part: part[1]):
-                line.append("".join(sign for sign, _ in run), style)
-            lines.append(line)
+        signs = [" "] * (2 * size + 1)
+        for column in range(size):
+            move = row * size + column
+            signs[2 * column + 1] = _sign(move, int(stones[row, column]), int(shares[move]), stars, overlay)
+        touch = overlay.cursor is not None and last is not None and abs(last - overlay.cursor) == 1
+        for marked, (left_sign, right_sign) in ((None if touch else last, ("(", ")")), (overlay.cursor, ("[", "]"))):
+            if marked is not None and marked // size == row:
+                left = 2 * (marked % size)
+                signs[left], signs[left + 2] = left_sign, right_sign
+        lines.append(Text(f"{size - row:2d} {''.join(signs)}"))
     return lines
 
 
-def _middle(cell: Cell) -> int:
-    """The column of a point in which its sign stands."""
-    return max(1, (cell[0] - 1) // 2)
-
-
-def _point(move: Move, stone: int, share: int, stars: set[Move], overlay: Overlay, theme: Theme) -> _Point:
-    ghost = overlay.ghost if not stone and move == overlay.cursor else None
+def _sign(move: Move, stone: int, share: int, stars: set[Move], overlay: Overlay) -> str:
+    ghost = overlay.ghost if move == overlay.cursor else None
     if stone or ghost is not None:
         colour = stone or int(ghost or 0)
-        is_lost = share < -OWNED if colour == BLACK else share > OWNED
-        signs = SMALL if ghost is not None or move in overlay.taken or is_lost else SIGNS
-        sign = signs[colour]
-        return _Point(
-            _SAME.get(sign, sign) if theme.colours else sign,
-            theme.black if colour == BLACK else theme.white,
-            theme.cursor if move == overlay.cursor else theme.under,
-        )
-    wood = theme.cursor if move == overlay.cursor else shade(theme, share)
+        is_small = not stone or move in overlay.taken or _is_lost(colour, share)
+        return (SMALL if is_small else SIGNS)[colour]
     if move in overlay.letters:
-        first = move == next(iter(overlay.letters))
-        return _Point(overlay.letters[move], theme.white, theme.cursor if first else wood)
+        return overlay.letters[move]
     if abs(share) > OWNED:
-        return _Point(AREAS[1 if share > 0 else 2], theme.black if share > 0 else theme.white, wood)
-    return _Point(STAR if move in stars else SIGNS[0], theme.point, wood)
+        return AREAS[1 if share > 0 else 2]
+    return STAR if move in stars else SIGNS[0]
 
 
-def _small_row(
-    points: Sequence[_Point], at: range, last: Move | None, overlay: Overlay, theme: Theme
-) -> list[tuple[str, str]]:
-    """Signs and styles of a line: left of a point, the point, ..., right of the last. Brackets that would share a cell
-    are the cursor's alone."""
-    signs, inks, woods = [" "] * (2 * len(at) + 1), [""] * (2 * len(at) + 1), [theme.under] * (2 * len(at) + 1)
-    for place, move in enumerate(at):
-        signs[2 * place + 1], inks[2 * place + 1] = points[move].sign, points[move].ink
-        woods[2 * place] = woods[2 * place + 1] = points[move].wood
-    touch = last in at and overlay.cursor in at and abs((last or 0) - (overlay.cursor or 0)) == 1
-    for marked, brackets in ((None if touch else last, "()"), (overlay.cursor, "[]")):
-        if marked is not None and marked in at:
-            left = 2 * (marked - at.start)
-            signs[left], signs[left + 2] = brackets[0], brackets[1]
-            inks[left] = inks[left + 2] = theme.mark
-            if marked == overlay.cursor:
-                woods[left : left + 3] = [theme.cursor] * 3
-    return [(sign, f"{ink} {wood}") for sign, ink, wood in zip(signs, inks, woods, strict=True)]
+# --- Colours ---
 
 
-def _large_rows(
-    points: Sequence[_Point], at: range, last: Move | None, overlay: Overlay, theme: Theme, cell: Cell
-) -> list[list[tuple[str, str]]]:
-    """The same of the lines of a row of large points."""
-    rows: list[list[tuple[str, str]]] = [[] for _ in range(cell[1])]
-    centre, middle = (cell[1] - 1) // 2, _middle(cell)
-    for move in at:
-        point = points[move]
-        sign = _SAME.get(point.sign, point.sign)
-        text = [f"{' ' * middle}{sign}".ljust(cell[0]) if row == centre else " " * cell[0] for row in range(cell[1])]
-        for row, signs in enumerate(_LARGE[cell].get(sign, text)):
-            style = f"{point.ink} {point.wood}"
-            cells = [(one, style) for one in signs]
-            if move == last and sign == SIGNS[1]:
-                black = point.ink == theme.black
-                ink = f"{theme.white if black else theme.black} on {(theme.black if black else theme.white)[-7:]}"
-                cells[middle : middle + 2] = [(one, ink) for one in _DOT[cell][row]]
-            if move == overlay.cursor and row == centre:
-                cells[0], cells[-1] = ("[", f"{theme.mark} {point.wood}"), ("]", f"{theme.mark} {point.wood}")
-            rows[row] += cells
-    return rows
+def _hex(colour: RGB) -> str:
+    return f"#{colour[0]:02x}{colour[1]:02x}{colour[2]:02x}"
+
+
+def _blend(one: RGB, other: RGB, share: float) -> RGB:
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(one, other, strict=True))
+    return red, green, blue
+
+
+@lru_cache(maxsize=16)
+def _disc(cell: int, is_small: bool) -> tuple[np.ndarray, np.ndarray]:
+    """How much of each pixel around a point lies inside a stone, and at its edge: both (2 cell, 2 cell - 1). A pixel is
+    half a line high and a column wide. Discs leave a column free between neighbours."""
+    radius = (cell - 0.5) * (0.6 if is_small else 1.0)
+    fine = (np.arange(8) + 0.5) / 8
+    down = (np.arange(2 * cell)[:, None] + fine).ravel() - cell
+    across = (np.arange(2 * cell - 1)[:, None] + fine).ravel() - cell + 0.5
+    distance = np.hypot(down[:, None], across)
+    rim = radius - min(0.8, 0.22 * cell)
+    inside, edge = distance < rim, (distance < radius) & (distance >= rim)
+    inner, outer = (part.reshape(2 * cell, 8, 2 * cell - 1, 8).mean((1, 3)) for part in (inside, edge))
+    return inner, outer
+
+
+class _Canvas:
+    """The board as pixels, two in each cell of the terminal, and signs that stand in cells without any."""
+
+    def __init__(self, size: int, cell: int):
+        self._size, self._cell = size, cell
+        self._rows, self._columns = board_height(size, cell) - 1, board_width(size, cell) - EDGE
+        self._pixels = np.empty((2 * self._rows, self._columns, 3))
+        self._pixels[:] = WOOD
+        self._is_stone = np.zeros((2 * self._rows, self._columns), bool)
+        self._signs = [[" "] * self._columns for _ in range(self._rows)]
+        self._inks = [[GRID] * self._columns for _ in range(self._rows)]
+
+    def _centre(self, move: Move) -> tuple[int, int]:
+        row, column = divmod(move, self._size)
+        return self._cell * row + self._cell // 2, 2 * self._cell * column + self._cell
+
+    def draw(self, stones: np.ndarray, last: Move | None, shares: np.ndarray, overlay: Overlay) -> list[Text]:
+        self._draw_grid()
+        flat = stones.reshape(-1).tolist()
+        for move, stone in enumerate(flat):
+            share = int(shares[move])
+            ghost = overlay.ghost if move == overlay.cursor and not stone else None
+            if move == overlay.cursor:
+                self._paint(move, CURSOR)
+            if stone or ghost is not None:
+                colour = stone or int(ghost or 0)
+                self._stone(move, colour, not stone or move in overlay.taken or _is_lost(colour, share))
+            elif move in overlay.letters:
+                if move == next(iter(overlay.letters)) and move != overlay.cursor:
+                    self._paint(move, CURSOR)
+                self._put(move, overlay.letters[move], "bold #ffffff")
+            elif abs(share) > OWNED:
+                ink = _blend(WOOD, STONES[BLACK if share > 0 else WHITE][0], 0.4 + 0.35 * abs(share) / 100)
+                self._put(move, AREAS[1], _hex(ink))
+        self._part_neighbours(flat)
+        if last is not None and last < len(flat):
+            self._mark_last(last, flat[last])
+        if overlay.cursor is not None:
+            self._bracket(overlay.cursor, "[]", "bold #ffffff")
+        return self._lines()
+
+    def _draw_grid(self) -> None:
+        size, cell = self._size, self._cell
+        first, end = self._centre(0), self._centre(size * size - 1)
+        for row in range(first[0], end[0] + 1):
+            for column in range(first[1], end[1] + 1):
+                is_line, is_column = (row - first[0]) % cell == 0, (column - first[1]) % (2 * cell) == 0
+                if is_line and is_column:
+                    rank = (row > first[0]) + (row == end[0]), (column > first[1]) + (column == end[1])
+                    self._signs[row][column] = ("┌┬┐", "├┼┤", "└┴┘")[rank[0]][rank[1]]
+                elif is_line or is_column:
+                    self._signs[row][column] = "─" if is_line else "│"
+        for star in star_points(size):
+            self._put(star, "╋", GRID)
+
+    def _put(self, move: Move, sign: str, ink: str) -> None:
+        row, column = self._centre(move)
+        self._signs[row][column], self._inks[row][column] = sign, ink
+
+    def _paint(self, move: Move, colour: RGB) -> None:
+        """Colour the wood around a point."""
+        row, column = self._centre(move)
+        around = (self._cell - 1) // 2
+        self._pixels[2 * (row - around) : 2 * (row + around + 1), column - self._cell + 1 : column + self._cell] = (
+            colour
+        )
+
+    def _stone(self, move: Move, colour: int, is_small: bool) -> None:
+        if self._cell == 1:
+            self._put(move, SMALL[1] if is_small else SIGNS[1], f"bold {_hex(STONES[colour][0])}")
+            return
+        row, column = self._centre(move)
+        inner, outer = _disc(self._cell, is_small)
+        down = slice(2 * row + 1 - self._cell, 2 * row + 1 + self._cell)
+        across = slice(column - self._cell + 1, column + self._cell)
+        first = max(0, -down.start)  # what lies above the board is cut off
+        down = slice(down.start + first, down.stop)
+        inner, outer = inner[first:, :, None], outer[first:, :, None]
+        here = self._pixels[down, across]
+        inner, outer = inner[: len(here)], outer[: len(here)]
+        inside, edge = (np.array(part, float) for part in STONES[colour])
+        self._pixels[down, across] = here * (1 - inner - outer) + inside * inner + edge * outer
+        self._is_stone[down, across] |= (inner + outer)[:, :, 0] > 0.08
+
+    def _part_neighbours(self, stones: list[int]) -> None:
+        """Leave out the line between two stones side by side, so that they can be counted."""
+        if self._cell > 1:
+            return
+        for move, stone in enumerate(stones):
+            if stone and (move + 1) % self._size and stones[move + 1]:
+                row, column = self._centre(move)
+                self._signs[row][column + 1] = " "
+
+    def _mark_last(self, move: Move, stone: int) -> None:
+        if self._cell == 1:
+            self._bracket(move, "()", f"bold {_hex(STONES[WHITE][0])}")
+            return
+        row, column = self._centre(move)
+        self._put(move, "●", f"bold {MARK}")
+        self._is_stone[2 * row : 2 * row + 2, column] = False
+        self._pixels[2 * row : 2 * row + 2, column] = STONES[stone][0] if stone else WOOD
+
+    def _bracket(self, move: Move, brackets: str, ink: str) -> None:
+        row, column = self._centre(move)
+        for at, sign in zip((column - self._cell, column + self._cell), brackets, strict=True):
+            self._signs[row][at], self._inks[row][at] = sign, ink
+
+    def _lines(self) -> list[Text]:
+        size, cell = self._size, self._cell
+        head = Text(" " * EDGE, style="dim")
+        head.append("".join(name.rjust(cell + 1).ljust(2 * cell) for name in GTP_COLUMNS[:size]) + " ")
+        lines = [head]
+        pixels = np.rint(self._pixels).astype(int).tolist()
+        stones = self._is_stone.tolist()
+        for row in range(self._rows):
+            point, rest = divmod(row - cell // 2, cell)
+            name = f"{size - point:2d} " if rest == 0 and 0 <= point < size else " " * EDGE
+            cells = []
+            for column in range(self._columns):
+                upper, lower = pixels[2 * row][column], pixels[2 * row + 1][column]
+                if stones[2 * row][column] or stones[2 * row + 1][column]:
+                    cells.append(("▀", f"{_hex(upper)} on {_hex(lower)}"))
+                else:
+                    cells.append((self._signs[row][column], f"{self._inks[row][column]} on {_hex(lower)}"))
+            line = Text().append(name, "dim")
+            for style, run in groupby(cells, key=lambda cell: cell[1]):
+                line.append("".join(sign for sign, _ in run), style)
+            lines.append(line)
+        return lines
 
 
 # --- Words about a position ---
@@ -290,7 +336,7 @@ def result_words(outcome: Outcome) -> str:
 
 def captures(black: int, white: int) -> str:
     """How many stones of each colour were taken."""
-    return f"taken: {stone_sign(Colour.BLACK)} {black} · {stone_sign(Colour.WHITE)} {white}"
+    return f"taken: {stone_sign(BLACK)} {black} · {stone_sign(WHITE)} {white}"
 
 
 def lead(margin: float) -> str:
@@ -298,121 +344,3 @@ def lead(margin: float) -> str:
     if abs(margin) < 0.05:
         return "nobody leads"
     return f"{'Black' if margin > 0 else 'White'} leads by {abs(margin):.1f}"
-
-
-# --- The scene ---
-
-GAP = 3
-"""Columns between the board and what stands beside it."""
-
-BESIDE = 28
-"""Columns that are wanted beside a board, at least; and at most."""
-WIDEST = 62
-
-AROUND = 6
-"""Lines above and below a board with large points."""
-
-Block = Callable[[int, int], list[Text]]
-"""Lines for a width and a height, both in cells; none where that isn't enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What is to be seen. The board comes first; then the status line and what is being typed; then the facts, then the
-    blocks in their order, each where it has the room it wants. They stand beside the board where that is wide enough,
-    else below it.
-
-    ``title``, ``facts``, ``status`` and ``hint`` are given a width, and have as many lines as
-    they want at that; ``prompt`` is one line, or none."""
-
-    size: int
-    board: Callable[[Cell], list[Text]]
-    title: Callable[[int], list[Text]]
-    facts: Callable[[int], list[Text]]
-    blocks: Sequence[Block]
-    status: Callable[[int], list[Text]]
-    prompt: Callable[[int], list[Text]]
-    hint: Callable[[int], list[Text]]
-    theme: Theme = DARK
-
-    def fit(self, width: int, height: int) -> Picture:
-        """The scene in exactly this many cells, cut if they are too few."""
-        cell = largest_cell(self.size, width - GAP - BESIDE, height - AROUND, self.theme)
-        columns, rows = board_width(self.size, cell), board_height(self.size, cell)
-        beside = min(WIDEST, width - columns - GAP)
-        if width < columns or height < rows + 1:
-            picture = self._without_board(width, height)
-        elif beside >= BESIDE:
-            picture = self._beside(width, height, beside, cell)
-        else:
-            picture = self._below(width, height)
-        for line in picture.lines:
-            line.truncate(width, overflow="crop")
-        return picture
-
-    def _beside(self, width: int, height: int, beside: int, cell: Cell) -> Picture:
-        rows = board_height(self.size, cell)
-        foot = _within(height - rows, self.prompt(width), self.status(width), self.hint(width), order=(1, 0, 2))
-        title = _within(height - rows - len(foot), self.title(width))
-        room = height - len(title) - len(foot)
-        gap = 1 if title and room > rows else 0
-        side = self._column(beside, room - gap)
-        board = self.board(cell)
-        for line, words in zip(board, side, strict=False):
-            line.append_text(Text(" " * GAP)).append_text(words)
-        below = [Text(" " * (board_width(self.size, cell) + GAP)).append_text(words) for words in side[rows:]]
-        body = [*title, *[Text()] * gap, *board, *below]
-        space = height - len(foot) - len(body)
-        return Picture([*body, *[Text()] * space, *foot], self.size, len(title) + gap, cell)
-
-    def _below(self, width: int, height: int) -> Picture:
-        rows = board_height(self.size)
-        foot = _within(height - rows, self.prompt(width), self.status(width), order=(1, 0))
-        title = _within(height - rows - len(foot), self.title(width))
-        room = height - rows - len(title) - len(foot)
-        hint = _within(room - len(self.facts(width)), self.hint(width))
-        below = self._column(width, room - len(hint))
-        space = room - len(hint) - len(below)
-        lines = [*title, *self.board(SMALLEST), *below, *[Text()] * space, *foot, *hint]
-        return Picture(lines, self.size, len(title))
-
-    def _without_board(self, width: int, height: int) -> Picture:
-        needed = f"The board needs {board_width(self.size)}x{board_height(self.size) + 1}, this is {width}x{height}."
-        words = [Text(needed[at : at + width]) for at in range(0, len(needed), max(1, width))]
-        foot = _within(height, self.prompt(width), self.status(width), words, order=(2, 1, 0))
-        rest = height - len(foot)
-        above = _within(rest, self.title(width), self.facts(width), order=(0, 1))
-        return Picture([*above, *[Text()] * (rest - len(above)), *foot], self.size, None)
-
-    def _column(self, width: int, height: int) -> list[Text]:
-        """The facts and as many of the blocks as fit, with an empty line before each where there is one."""
-        lines = self.facts(width)[: max(0, height)]
-        for block in self.blocks:
-            room = height - len(lines)
-            gap = 1 if lines and room > 1 else 0
-            found = block(width, room - gap) if room > gap else []
-            if found:
-                lines += [*[Text()] * gap, *found[: room - gap]]
-        return lines
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The lines of a terminal, and in which of them the board begins, at the left; None where it has no room."""
-
-    lines: list[Text]
-    size: int
-    top: int | None
-    cell: Cell = SMALLEST
-
-    def point_at(self, row: int, column: int) -> Move | None:
-        """The point in this cell of the terminal, if there is one."""
-        return None if self.top is None else point_at(self.size, row - self.top, column, self.cell)
-
-
-def _within(height: int, *parts: list[Text], order: Sequence[int] = (0,)) -> list[Text]:
-    """The parts one below the other in ``height`` lines; ``order`` says which of them are given room first."""
-    kept: dict[int, list[Text]] = {}
-    for index in order:
-        kept[index] = parts[index][: max(0, height - sum(map(len, kept.values())))]
-    return [line for index in range(len(parts)) for line in kept.get(index, [])]

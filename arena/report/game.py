@@ -1,4 +1,4 @@
-"""One stored game, printed: its faults, its replay, its analysis."""
+"""One stored game, printed: its faults, its analysis."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from arena.contract.settings import describe
 from arena.go.coords import BLACK, Colour, gtp_from_move
 from arena.go.record import GameRecord
 from arena.go.sgf import move_notes, write_sgf
-from arena.match.crew import Progress
 from arena.players.player import Player
 from arena.report import style
 from arena.report.board import draw_board, stone_sign
-from arena.report.progress import show_bar
 from arena.report.style import some
 from arena.report.tables import print_facts
 from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
-from arena.results.replay import Comparison
 
 
 def show_details(record: GameRecord, players: Mapping[str, Player], command: str, console: Console) -> None:
@@ -93,35 +90,6 @@ def _player(record: GameRecord, colour: Colour, players: Mapping[str, Player]) -
     listed = ", ".join(f"{key}={describe(key, value)}" for key, value in settings.items())
     net = f", net {player.net[:8]}" if player.net else ""
     return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
-
-
-# --- Played again ---
-
-
-def show_replay(
-    stored: Mapping[str, GameRecord], updates: Iterator[Progress], console: Console, show: bool = False
-) -> list[Comparison]:
-    """Show games by their ids as they are played again, with ``show`` the position where each ends or differs. With
-    several, a line for each that differs."""
-    compared = []
-    total = sum(len(record.moves) for record in stored.values())
-    with show_bar("", total, console) as (bar, task):
-        far: dict[str, int] = {}
-        for update in updates:
-            for snapshot in update.snapshots:
-                far[snapshot.pairing.id] = min(len(snapshot.moves), len(stored[snapshot.pairing.id].moves))
-            for again in update.records:
-                assert isinstance(again, GameRecord)  # nothing was played before
-                found = Comparison.of(stored[again.id], again)
-                far[again.id] = len(found.stored.moves)
-                compared.append(found)
-                if len(stored) == 1 or not found.is_identical:
-                    style.say(f"{again.id}  {found}", bar.console)
-                if show:
-                    print_position(found.again, found.common, bar.console)
-            words = f"{len(compared)} of {len(stored)} games" if len(stored) > 1 else "move"
-            bar.update(task, completed=sum(far.values()), description=words)
-    return compared
 
 
 WITH_SCORE, WITH_LINE = 46, 72

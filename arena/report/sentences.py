@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arena.contract.settings import suggest
+from arena.files import suggest
 from arena.go.coords import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Ending
 from arena.go.sgf import write_sgf

@@ -5,6 +5,7 @@ Colours never carry a fact alone. They are blue and orange, which colour-blind p
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -95,6 +96,18 @@ class Console(rich.console.Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         segments = map(_harmless, super().render(renderable, options))
         return map(_in_ascii, segments) if self.options.ascii_only else segments
+
+
+def has_screen(console: rich.console.Console) -> bool:
+    """Whether a full screen can open: a person sits at a terminal, or ``arena serve`` shows it in a browser."""
+    if "TEXTUAL_DRIVER" in os.environ:
+        return True
+    is_usable = console.is_terminal and not console.is_dumb_terminal and not console.options.ascii_only
+    return is_usable and os.isatty(0) and os.isatty(2)
+
+
+def has_colours(console: rich.console.Console) -> bool:
+    return not console.no_color and (console.color_system is not None or "TEXTUAL_DRIVER" in os.environ)
 
 
 ENDLESS = 1_000_000

@@ -21,13 +21,11 @@ from rich.text import Text
 from arena.contract.settings import describe, plain
 from arena.report import style
 
-# Listing the bots stays quick: neither pandas nor the compiler is imported for it.
+# Listing the bots stays quick: the compiler is not imported for it.
 if TYPE_CHECKING:
-    import pandas as pd
-
     from arena.go.collection import Statistics
     from arena.go.record import GameRecord
-    from arena.match.standings import MatchTally
+    from arena.match.standings import League, MatchTally
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
@@ -108,21 +106,25 @@ def _text(words: str, text_style: str = "") -> Text:
     return Text(style.spell(words), text_style)
 
 
-def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
-    """A headline, then labels and texts; where there is no terminal, a line each, however long."""
-    lines = [(label, style.spell(text)) for label, text in facts]
-    title = Text(style.spell(headline), "bold")
-    if not console.is_terminal:
-        console.print(title, soft_wrap=True)
-        for label, text in lines:
-            console.print(f"  {label:{LABELS}}{text}", soft_wrap=True, markup=False, highlight=False)
-        return
+def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
+    """Labels and texts; long texts wrap."""
     grid = Table.grid(padding=0)
     grid.add_column(width=LABELS)
     grid.add_column(overflow="fold")
-    for label, text in lines:
-        grid.add_row(Text(label, style.WARNING if label in WARNINGS else style.LABEL), Text(text))
-    console.print(Text(), title, grid, sep="\n")
+    for label, text in facts:
+        grid.add_row(_text(label, style.WARNING if label in WARNINGS else style.LABEL), _text(text))
+    return grid
+
+
+def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
+    """A headline, then labels and texts; where there is no terminal, a line each, however long."""
+    if not console.is_terminal:
+        console.print(_text(headline, "bold"), soft_wrap=True)
+        for label, text in facts:
+            words = f"  {label:{LABELS}}{style.spell(text)}"
+            console.print(words, soft_wrap=True, markup=False, highlight=False)
+        return
+    console.print(Text(), _text(headline, "bold"), facts_table(facts), sep="\n")
 
 
 def print_title(words: str, console: Console) -> None:
@@ -216,14 +218,14 @@ def _plain(value: Any, name: str = "") -> str:
     return f"{value:g}" if isinstance(value, float) else describe(name, value)
 
 
-def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
-    """The frame of ``report.ratings_table`` for a pool."""
-    if ratings is None or ratings.empty:
+def elo_table(found: League | None, pool: Pool | None = None) -> Sheet:
+    """The ratings in a pool."""
+    if found is None:
         return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
-    places = [(str(row.player), row.estimate, row.games, row.score) for row in ratings.itertuples()]
-    black = ratings.attrs["black_advantage"]
+    places = [(one.name, one.elo, one.games, one.score) for one in found.standings]
+    black = found.ratings.black_advantage
     worth = "" if black is None else f"; advantage of playing Black {black}"
-    sheet = standings_sheet(places, ratings.attrs["anchor"], ratings.attrs["prior"], worth)
+    sheet = standings_sheet(places, found.anchor, found.ratings.prior, worth)
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 

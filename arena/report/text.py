@@ -11,15 +11,16 @@ from itertools import pairwise
 from math import comb
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from arena.go.coords import Colour
 from arena.match.standings import Forfeit, League, MatchTally, SequentialTest, Standings
-from arena.players.bot_file import Change
+from arena.players.config import Change
 from arena.ratings import Sprt, Verdict
 from arena.report import style
 from arena.report.style import some
-from arena.report.tables import Sheet, print_facts, print_title, square_sheet, standings_sheet
+from arena.report.tables import Sheet, facts_table, print_facts, print_title, square_sheet, standings_sheet
 from arena.results.event import EndingCount, Findings, Kind, Report
 from arena.results.gate import Evidence, Ruling
 from arena.results.planning import usual_games
@@ -357,6 +358,15 @@ def print_summary(report: Findings, console: Console) -> None:
     """The first sections, for the end of an event."""
     print_facts(title(report), (), console)
     _print(first_sections(report), console)
+
+
+def render_summary(report: Findings) -> Group:
+    """The same for a screen."""
+    parts: list[RenderableType] = [Text(style.spell(title(report)), "bold")]
+    for section in first_sections(report):
+        parts += [Text(), Text(section.title, "bold")]
+        parts.append(section.body if isinstance(section.body, Sheet) else facts_table(section.body))
+    return Group(*parts)
 
 
 def _print(sections: Iterable[Section], console: Console) -> None:

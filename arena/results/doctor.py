@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -17,7 +19,7 @@ from arena import UserError, __version__
 from arena.contract.bot import fault_words
 from arena.contract.code import find_program
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.players.bot_file import engine_command, engine_table
+from arena.players.config import EXAMPLE
 
 NEEDED = ("numpy", "numba", "onnxruntime", "pandas", "scipy", "rich", "safetensors", "sgfmill", "tomlkit", "msgspec")
 FOR_TRAINING = ("torch", "onnx")
@@ -38,6 +40,17 @@ MAX_INT8_DIFFERENCE = 0.05
 
 TIMEOUT = 60.0
 """Seconds that another program may take to answer."""
+
+
+def engine_table(name: str) -> str:
+    """The lines of the example of arena.toml that make this engine a bot, without the signs that comment them out."""
+    blocks = EXAMPLE.read_text().split("\n\n")
+    return next(re.sub("(?m)^# ", "", block.strip()) for block in blocks if block.startswith(f"# [bots.{name}]"))
+
+
+def engine_command(name: str) -> str:
+    """The command in that table."""
+    return str(tomllib.loads(engine_table(name))["bots"][name]["command"])
 
 
 @dataclass(frozen=True, slots=True)

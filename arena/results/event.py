@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,7 +187,7 @@ class Report(Findings):
         """``participants`` are by what tells one from the others of the event. Of ``total`` games, those without an
         outcome are left out."""
         self.created = event.created
-        self.settings: dict[str, Any] = json.loads(event.settings)
+        self.settings = event.settings
         self.kind = Kind.of(self.settings)
         is_match = self.kind is Kind.MATCH
         table = Standings({key: one.name for key, one in participants.items()}, by_name=is_match, tests=tests)

@@ -157,7 +157,7 @@ def entry_for(registry: Registry, folder: Path) -> str:
 def continued(store: Store, match: Match) -> tuple[Match, int]:
     """The stored gate of the same players by the same rules, with the number of games and the test of ``match``, and
     how many games it has. ``match`` itself and 0 where there is none."""
-    settings = json.dumps(match.settings, sort_keys=True)
+    settings = json.loads(json.dumps(match.settings))
     for event in store.events():
         if event.settings == settings:
             with suppress(ConfigError):

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from arena.ratings import Z95, PairCounts, Sprt, compare, elo, expected_score
+from arena.ratings import Z95, PairCounts, Sprt, compare, expected_score
+from arena.ratings.elo import elo
 
 SURE = 0.95
 """The chance with which a true difference is to be shown."""

@@ -10,13 +10,14 @@ import json
 import os
 import sqlite3
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from time import sleep
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from zlib import compress, decompress
 from zlib import error as ZlibError
 
@@ -32,10 +33,13 @@ if TYPE_CHECKING:  # players and results are read without games: these pull in t
     from arena.go.game import Rules
     from arena.go.record import GameRecord, MoveStats
 
+T = TypeVar("T")
+
 SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
+_RETRY = 0.2  # seconds between two tries to become the writer
 
 AT_ONCE = 1_000
 """Games that ``game_summaries`` reads at a time, at most."""
@@ -73,7 +77,7 @@ _CREATE = (
         date          TEXT NOT NULL,
         unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
         arena         TEXT NOT NULL DEFAULT '',  -- the version of arena that stored it
-        facts         BLOB               -- what is known of each move, see _PACKED; NULL where that is nothing
+        stats         BLOB               -- of each move, see _pack; NULL where nothing is known of any
     ) STRICT
     """,
     "CREATE INDEX games_of_event ON games (event)",  # and in it, in the order of arrival
@@ -81,7 +85,7 @@ _CREATE = (
     CREATE TABLE events (
         id       TEXT PRIMARY KEY,
         created  TEXT NOT NULL,
-        settings TEXT NOT NULL,
+        settings TEXT NOT NULL,  -- JSON
         plan     TEXT NOT NULL DEFAULT ''
     ) STRICT
     """,
@@ -95,10 +99,9 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
-_SCORED = (
-    *("seq", "id", "date", "black", "white", "black_player", "white_player", "length(moves) / 2", "opening"),
-    *("black_seconds", "white_seconds", "reason", "unrated", "canonical", "first", "adjudged"),
-    *("winner", "ending", "margin"),
+_SUMMARY = (
+    "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
+    "white_seconds, reason, unrated, canonical, first, adjudged, winner, ending, margin"
 )
 _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
 """The condition for games that may count for ratings."""
@@ -111,40 +114,36 @@ _NUMBERS = ("opening", "black_seconds", "white_seconds")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A match or tournament: when it was made, and in whatever text the maker chose, its settings, which never change,
-    and its plan, which may grow: who plays how many games."""
+    """A match, tournament or ladder: when it was made, its settings, which never change, and its plan, which may grow,
+    as ``event_to_json`` wrote it."""
 
     id: str
     created: str
-    settings: str
+    settings: dict[str, Any]
     plan: str = ""
+
+
+class _Terms(msgspec.Struct):
+    """Those of the rules by which games are rated together, as they are stored."""
+
+    size: int
+    komi: float
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Games that may be rated together: of one size, rules, komi and handicap; ``rules`` and ``setup`` as stored."""
+    """Games that may be rated together: of one size, rules, komi and handicap; ``rules`` and ``setup`` as stored.
 
+    ``handicap`` is the number of stones that Black has on the board before the first move."""
+
+    games: int
     rules: str
     setup: str | None
-    games: int
-
-    @property
-    def size(self) -> int:
-        return int(json.loads(self.rules)["size"])
-
-    @property
-    def komi(self) -> float:
-        return float(json.loads(self.rules)["komi"])
-
-    @property
-    def name(self) -> str:
-        """Of the rules."""
-        return str(json.loads(self.rules)["name"])
-
-    @property
-    def handicap(self) -> int:
-        """Stones that Black has on the board before the first move."""
-        return len(json.loads(self.setup)[0]) if self.setup else 0
+    size: int
+    komi: float
+    name: str  # of the rules
+    handicap: int
 
     def __str__(self) -> str:
         stones = f", {self.handicap} handicap stones" if self.handicap else ""
@@ -168,15 +167,15 @@ class Store:
         self._written = self._last = 0  # bytes of the log and the last game, as they were stored by this
 
     @classmethod
-    def of(cls, results: Path, *, write: bool = False) -> Store:
+    def of(cls, results: Path, *, write: bool = False, say: Callable[[str], None] | None = None) -> Store:
         """The database in a folder of results, as ``open`` opens it."""
-        return cls.open(database(results), write=write)
+        return cls.open(database(results), write=write, say=say)
 
     @classmethod
-    def open(cls, path: str | Path, *, write: bool = False) -> Store:
+    def open(cls, path: str | Path, *, write: bool = False, say: Callable[[str], None] | None = None) -> Store:
         """The results at ``path``. To write makes the file and its folder where missing, and shuts out other writers
-        until closed. Raises StoreError when they aren't there to be read, another arena writes them, they are damaged,
-        or another version of arena wrote them."""
+        until closed; with ``say``, which is told so, it waits until another one has ended. Raises StoreError when they
+        aren't there to be read, another arena writes them, they are damaged, or another version of arena wrote them."""
         path = Path(path)
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             wanted = ".".join(map(str, _OLDEST_SQLITE))
@@ -185,7 +184,7 @@ class Store:
             raise StoreError(f"{path} is a folder; results are kept in a file")
         if not write and not os.path.exists(path):
             raise StoreError(f"there are no results at {path}; play some games with 'arena match'")
-        lock = _take_lock(path) if write else None
+        lock = _take_lock(path, say) if write else None
         try:
             return cls(path, _connect(path, write), lock)
         except BaseException:
@@ -251,9 +250,9 @@ class Store:
         self.check_place()
         with self._transaction(patience):
             for row in rows:
-                names = ", ".join(row)
+                values = ", ".join(f":{name}" for name in row)
                 added = self._connection.execute(
-                    f"INSERT INTO games ({names}) VALUES (:{names.replace(' ', ' :')}) ON CONFLICT (id) DO NOTHING", row
+                    f"INSERT INTO games ({', '.join(row)}) VALUES ({values}) ON CONFLICT (id) DO NOTHING", row
                 )
                 if not added.rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
@@ -276,30 +275,29 @@ class Store:
         """The game whose row has the number ``text``, as ``numbered_games`` gives it; else the game whose id is
         ``text``, or the only one whose id begins or ends so: ``league/7`` ends with the game's number in its event.
         Raises StoreError when there is none, or more than one."""
-        event, _, number = text.rpartition("/")
         if text.isdecimal():
-            for _, record in self._numbered("seq = :seq", {"seq": min(int(number), 2**63 - 1)}):
+            for _, record in self._numbered("seq = :seq", {"seq": min(int(text), 2**63 - 1)}):
                 return record
             return self.game(text)
-        tail = f"/{number:0>5}" if number.isdecimal() else text
-        fits = {
-            "tail": tail,
-            "head": event if number.isdecimal() else "",
-            "whole": event + tail if number.isdecimal() else text,
-            "text": text,
-        }
+        event, _, number = text.rpartition("/")
+        event, end = (event, f"/{number:0>5}") if number.isdecimal() else ("", text)
         query = """
-            SELECT id FROM games WHERE id = :text OR substr(id, 1, length(:text)) = :text
-            OR (substr(id, -length(:tail)) = :tail
-                AND (substr(id, 1, length(:head)) = :head OR substr(id, -length(:whole)) = :whole))
+            SELECT id FROM games WHERE substr(id, 1, length(:text)) = :text
+            OR (substr(id, -length(:end)) = :end
+                AND (substr(id, 1, length(:event)) = :event OR substr(id, -length(:event || :end)) = :event || :end))
             ORDER BY id <> :text, seq DESC
         """
         with _in_one_line(self.path):
-            found = [row["id"] for row in self._connection.execute(query, fits)]
+            rows = self._connection.execute(query, {"text": text, "event": event, "end": end})
+            found = [row["id"] for row in rows]
         if len(found) > 1 and found[0] != text:
-            listed = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
-            raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {listed}; give more of the id")
+            raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {_some(found)}; give more of the id")
         return self.game(found[0] if found else text)
+
+    def number(self, id: str) -> int:
+        """The number of the row of this game."""
+        with _in_one_line(self.path):
+            return int(self._connection.execute("SELECT seq FROM games WHERE id = ?", (id,)).fetchone()["seq"])
 
     def latest_ids(self, beginning: str, most: int) -> list[str]:
         """At most ``most`` ids with this beginning, the latest game first."""
@@ -316,22 +314,11 @@ class Store:
         *,
         limit: int | None = None,
         newest_first: bool = False,
-        spread: int | None = None,
         **wanted: Any,
     ) -> Iterator[tuple[int, GameRecord]]:
         """Games in the order of their arrival, or the other way round, read as they are asked for, each with the number
-        of its row, which no other game of the file has. ``wanted`` are the filters of ``count``.
-
-        ``limit`` keeps the first N in that order, and ``spread`` keeps N at equal distances.
-        """
+        of its row, which no other game of the file has; at most ``limit``. ``wanted`` are the filters of ``count``."""
         condition, values = _condition(**wanted)
-        total = 0 if spread is None else self._number(condition, values)
-        if spread is not None and spread < total:
-            values |= {"spread": spread, "total": total}
-            condition = f"""seq IN (
-                SELECT seq FROM (SELECT seq, row_number() OVER (ORDER BY seq) - 1 AS place FROM games WHERE {condition})
-                WHERE (place * :spread + :total - 1) / :total * :total / :spread = place
-            )"""
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
         return self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values)
@@ -346,7 +333,7 @@ class Store:
         with _in_one_line(self.path):
             cursor = self._connection.cursor()
             cursor.row_factory = None
-            cursor.execute(f"SELECT {', '.join(_SCORED)} FROM games WHERE {condition} ORDER BY seq", values)
+            cursor.execute(f"SELECT {_SUMMARY} FROM games WHERE {condition} ORDER BY seq", values)
             while rows := cursor.fetchmany(AT_ONCE):
                 yield [self._game_summary(row) for row in rows]
 
@@ -383,14 +370,16 @@ class Store:
             GROUP BY rules, setup ORDER BY games DESC, rules, setup
         """
         with _in_one_line(self.path):
-            pools = [Pool(*row) for row in self._connection.execute(query)]
-        for pool in pools:
-            try:
-                str(pool)
-            except FOREIGN as error:
-                raise StoreError(
-                    f"a game's rules or handicap in {self.path} are damaged; restore it from a copy"
-                ) from error
+            rows = list(self._connection.execute(query))
+        pools = []
+        try:
+            for rules, setup, games in rows:
+                terms = msgspec.json.decode(rules, type=_Terms)
+                handicap = len(msgspec.json.decode(setup)[0]) if setup else 0
+                pools.append(Pool(games, rules, setup, terms.size, terms.komi, terms.name, handicap))
+        except (msgspec.MsgspecError, *FOREIGN) as error:
+            damage = f"a game's rules or handicap in {self.path} are damaged; restore it from a copy"
+            raise StoreError(damage) from error
         return pools
 
     def damage(self) -> str:
@@ -405,10 +394,12 @@ class Store:
         """Store an event. One that is there with the same settings takes the new plan, so that it can be resumed;
         raises StoreError when its settings are others."""
         with self._transaction():
-            known = self._connection.execute("SELECT settings FROM events WHERE id = ?", (event.id,)).fetchone()
+            known = next((one for one in self.events() if one.id == event.id), None)
+            settings = msgspec.json.encode(event.settings, order="sorted").decode()
             if known is None:
-                self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", astuple(event))
-            elif known["settings"] == event.settings:
+                values = event.id, event.created, settings, event.plan
+                self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", values)
+            elif known.settings == msgspec.json.decode(settings):
                 self._connection.execute("UPDATE events SET plan = ? WHERE id = ?", (event.plan, event.id))
             else:
                 raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name for it")
@@ -417,17 +408,14 @@ class Store:
         """The event of this id, or the only one whose id begins so. Raises StoreError when there is none, or more, with
         the nearest names."""
         known = {event.id: event for event in self.events()}
-        fits = [one for one in known if id and one.startswith(id)]
-        if id not in known and len(fits) == 1:
-            return known[fits[0]]
-        if id not in known and fits:
-            listed = ", ".join(fits[:4]) + (", ..." if len(fits) > 4 else "")
-            raise StoreError(f"'{id}' fits {len(fits)} events in {self.path}: {listed}; give more of the id")
-        if id not in known:
+        fits = [id] if id in known else [one for one in known if id and one.startswith(id)]
+        if len(fits) > 1:
+            raise StoreError(f"'{id}' fits {len(fits)} events in {self.path}: {_some(fits)}; give more of the id")
+        if not fits:
             close = get_close_matches(id, known, n=3, cutoff=0.4) or list(known)[-3:]
             listed = f"; there are {', '.join(close)}" if close else ""
             raise StoreError(f"there is no event '{id}' in {self.path}{listed}")
-        return known[id]
+        return known[fits[0]]
 
     def latest_event(self) -> str:
         """The event of the game that arrived last; empty without games."""
@@ -438,42 +426,33 @@ class Store:
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
         with _in_one_line(self.path):
-            rows = self._connection.execute("SELECT id, created, settings, plan FROM events ORDER BY rowid")
-            events = [Event(*row) for row in rows]
-        for event in events:
-            self._check_object(f"event '{event.id}'", event.settings)
-        return events
+            rows = self._connection.execute("SELECT id, created, settings, plan FROM events ORDER BY rowid").fetchall()
+        return [
+            Event(id, created, self._decode(f"event '{id}'", settings, dict[str, Any]), plan)
+            for id, created, settings, plan in rows
+        ]
 
     def add_players(self, players: Mapping[str, Player]) -> None:
         """Store players by identity in one transaction; one whose identity is known takes the new name."""
         rows = [(identity, msgspec.json.encode(player.stored).decode()) for identity, player in players.items()]
+        insert = "INSERT INTO players VALUES (?, ?) ON CONFLICT (identity) DO UPDATE SET player = excluded.player"
         with self._transaction():
-            self._connection.executemany(
-                "INSERT INTO players VALUES (?, ?) ON CONFLICT (identity) DO UPDATE SET player = excluded.player",
-                rows,
-            )
+            self._connection.executemany(insert, rows)
 
     def players(self) -> dict[str, Player]:
         """All players by identity, in the order they were first added."""
         with _in_one_line(self.path):
             rows = self._connection.execute("SELECT identity, player FROM players ORDER BY rowid").fetchall()
-        players = {}
-        for identity, text in rows:
-            try:
-                players[identity] = msgspec.json.decode(text, type=Player).stored  # the text names no code
-            except (*FOREIGN, msgspec.MsgspecError) as error:
-                detail = f"player '{identity}' in {self.path} is damaged ({error})"
-                raise StoreError(f"{detail}; restore it from a copy") from error
-        return players
+        players = {identity: self._decode(f"player '{identity}'", text, Player) for identity, text in rows}
+        return {identity: player.stored for identity, player in players.items()}  # the text names no code
 
-    def _check_object(self, what: str, text: str) -> None:
-        """Raises StoreError for a text that isn't an object of JSON: no arena wrote it."""
+    def _decode(self, what: str, text: str, type: type[T]) -> T:
+        """Raises StoreError for a text that no arena wrote."""
         try:
-            is_object = isinstance(json.loads(text), dict)
-        except FOREIGN:
-            is_object = False
-        if not is_object:
-            raise StoreError(f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy")
+            return msgspec.json.decode(text, type=type)
+        except (*FOREIGN, msgspec.MsgspecError) as error:
+            damage = f"{what} in {self.path} is damaged ({error}); restore it from a copy"
+            raise StoreError(_one_line(damage)) from error
 
     # --- Inside ---
 
@@ -520,21 +499,29 @@ class Store:
 # --- Opening ---
 
 
-def _take_lock(path: Path) -> IO[bytes]:
+def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
     """The open lock file, which names this process; closing it, or dying, gives it back. Raises StoreError."""
-    try:
-        return files.lock(Path(f"{path}.lock"))
-    except files.Held as error:
-        process = f" (process {error.process})" if error.process else ""
-        raise StoreError(f"{path} is being written by another arena{process}; wait until it ends or stop it") from error
-    except OSError as error:
-        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
+    is_told = False
+    while True:
+        try:
+            return files.lock(Path(f"{path}.lock"))
+        except files.Held as error:
+            process = f" (process {error.process})" if error.process else ""
+            held = f"{path} is being written by another arena{process}"
+            if say is None:
+                raise StoreError(f"{held}; wait until it ends or stop it") from error
+            if not is_told:
+                say(f"{held}; waiting until it ends.")
+            is_told = True
+            sleep(_RETRY)
+        except OSError as error:
+            raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
 
 
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'ro'}"
     with _in_one_line(path):
-        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             connection.row_factory = sqlite3.Row
             empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
@@ -565,33 +552,19 @@ def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by another version of arena (schema {version}, this one has {SCHEMA}); "
             "use that version, or move the file away"
         )
-    found, wanted = _columns(connection), _own_columns()
-    for table, columns in wanted.items():
-        if changed := sorted(columns ^ found.get(table, set())):
+    with closing(sqlite3.connect(":memory:")) as new:
+        for statement in _CREATE:
+            new.execute(statement)
+        if changed := ", ".join(sorted(_columns(new) ^ _columns(connection))):
             raise StoreError(
-                f"the table '{table}' in {path} was changed (column {', '.join(changed)}); restore the file from a copy"
+                f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
+                "use that version, or move the file away"
             )
 
 
-def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    """The names of the columns of each table."""
-    found: dict[str, set[str]] = {}
-    query = "SELECT t.name, c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'table'"
-    for table, column in connection.execute(query):
-        found.setdefault(table, set()).add(column)
-    return found
-
-
-@cache
-def _own_columns() -> dict[str, set[str]]:
-    """The same of a new database."""
-    connection = sqlite3.connect(":memory:")
-    for statement in _CREATE:
-        connection.execute(statement)
-    found = _columns(connection)
-    connection.close()
-    del found["sqlite_sequence"]
-    return found
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    query = "SELECT t.name || '.' || c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c"
+    return {name for (name,) in connection.execute(query)}
 
 
 @contextmanager
@@ -624,28 +597,27 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _condition(
-    *,
-    event: str | None = None,
-    player: str | None = None,
-    opponent: str | None = None,
-    winner: str | None = None,
-    size: int | None = None,
-    endings: Sequence[str] = (),
-) -> tuple[str, dict[str, Any]]:
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:4]) + (", ..." if len(ids) > 4 else "")
+
+
+_FILTERS = {
+    "event": "event = :event",
+    "player": ":player IN (black, white, black_player, white_player)",
+    "opponent": ":opponent IN (black, white, black_player, white_player)",
+    "winner": "CASE winner WHEN 1 THEN :winner IN (black, black_player) "
+    "WHEN 2 THEN :winner IN (white, white_player) END",
+    "size": "size = :size",
+    "endings": "ending IN (SELECT value FROM json_each(:endings))",
+}
+
+
+def _condition(*, endings: Sequence[str] = (), **wanted: Any) -> tuple[str, dict[str, Any]]:
     """An SQL condition and the values it names."""
-    won = "CASE winner WHEN 1 THEN :winner IN (black, black_player) WHEN 2 THEN :winner IN (white, white_player) END"
-    given = {
-        "event = :event": event,
-        ":player IN (black, white, black_player, white_player)": player,
-        ":opponent IN (black, white, black_player, white_player)": opponent,
-        won: winner,
-        "size = :size": size,
-        "ending IN (SELECT value FROM json_each(:endings))": endings or None,
-    }
-    condition = " AND ".join(["TRUE", *(text for text, value in given.items() if value is not None)])
-    values = {"event": event, "player": player, "opponent": opponent, "winner": winner, "size": size}
-    return condition, values | {"endings": json.dumps([str(ending) for ending in endings])}
+    values = {name: value for name, value in wanted.items() if value is not None}
+    if endings:
+        values["endings"] = json.dumps([str(ending) for ending in endings])
+    return " AND ".join(["TRUE", *(_FILTERS[name] for name in values)]), values
 
 
 # --- Rows and records ---
@@ -678,49 +650,37 @@ def _row_from_record(record: GameRecord) -> dict[str, Any]:
     for name in _NUMBERS:
         row[name] = getattr(record, name)
     row["arena"] = __version__
-    row["facts"] = _packed(record.facts)
+    row["stats"] = _pack(record.facts)
     return row
 
 
-_PACKED = (("<u2", 1e4), ("<i2", 10), ("<u4", 1), ("<u4", 1e3))
-"""How the facts of all moves are packed: a byte for the form, 1, then with zlib a column for each field of
-``MoveStats``, of this type and in these parts of its unit; the last value of the type that there is stands for an
-unknown one."""
+_PARTS = (10_000, 10, 1, 1_000)
+"""The parts of its unit in which each field of ``MoveStats`` is stored, as a whole number."""
 
 
-def _packed(facts: Sequence[MoveStats]) -> bytes | None:
-    """As they are stored; None where nothing is known of any move."""
-    import numpy as np
-
-    if not any(value is not None for fact in facts for value in fact):
+def _pack(stats: Sequence[MoveStats]) -> bytes | None:
+    """A list for each field, as MessagePack and with zlib; None where nothing is known of any move."""
+    if not any(value is not None for move in stats for value in move):
         return None
-    columns = []
-    for (form, parts), column in zip(_PACKED, zip(*facts, strict=True), strict=True):
-        unknown = np.iinfo(form).max
-        columns.append(np.array([unknown if one is None else round(one * parts) for one in column], form).tobytes())
-    return b"\1" + compress(b"".join(columns), 9)
+    columns = zip(_PARTS, zip(*stats, strict=True), strict=True)
+    whole = [[None if value is None else round(value * parts) for value in column] for parts, column in columns]
+    return compress(msgspec.msgpack.encode(whole), 9)
 
 
-def _unpacked(packed: bytes | None) -> tuple[MoveStats, ...]:
+def _unpack(packed: bytes | None) -> tuple[MoveStats, ...]:
     """Raises ValueError for what isn't packed so."""
-    import numpy as np
-
     from arena.go.record import MoveStats
 
     if packed is None:
         return ()
     try:
-        data = decompress(packed[1:])
-    except ZlibError as error:
+        whole = msgspec.msgpack.decode(decompress(packed), type=list[list[int | None]])
+    except (ZlibError, msgspec.MsgspecError) as error:
         raise ValueError(str(error)) from None
-    if packed[:1] != b"\1" or len(data) % sum(np.dtype(form).itemsize for form, _ in _PACKED):
-        raise ValueError("its facts are in another form")
-    moves, begin, columns = len(data) // sum(np.dtype(form).itemsize for form, _ in _PACKED), 0, []
-    for form, parts in _PACKED:
-        values = np.frombuffer(data, form, moves, begin).tolist()
-        begin += moves * np.dtype(form).itemsize
-        unknown = np.iinfo(form).max
-        columns.append([None if one == unknown else one if parts == 1 else one / parts for one in values])
+    columns = [
+        [value if value is None or parts == 1 else value / parts for value in column]
+        for parts, column in zip(_PARTS, whole, strict=True)
+    ]
     return tuple(map(MoveStats, *columns))
 
 
@@ -748,7 +708,7 @@ def _record_from_row(row: sqlite3.Row) -> GameRecord:
         first=Colour(row["first"]),
         seed=int(row["seed"]),
         adjudged=_colour(row["adjudged"]),
-        facts=_unpacked(row["facts"]),
+        facts=_unpack(row["stats"]),
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -69,7 +68,7 @@ def overviews(store: Store) -> list[Overview]:
         with readable(store, event):
             participants, planned = _participants(store, event)
             names = tuple(one.name for one in participants.values())
-            kind = Kind.of(json.loads(event.settings))
+            kind = Kind.of(event.settings)
             found.append(Overview(event.id, kind, names, store.count(event=event.id), planned, event.created))
     return found
 
@@ -87,7 +86,7 @@ def _latest(store: Store) -> str:
 def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int | None]:
     """Who is in the plan, then who else has played, by identity, in a match by name; and how many games
     are planned, where the plan can be read."""
-    settings = json.loads(event.settings)
+    settings = event.settings
     found: dict[str, Player] = {}
     planned = None
     is_match = Kind.of(settings) is Kind.MATCH

@@ -20,10 +20,10 @@ from arena.people.counting import estimated
 from arena.people.kifu import Phase, Preview
 from arena.people.sitting import Refused, Sitting
 from arena.report import style
-from arena.report.board import DARK, Picture, Theme
 from arena.report.progress import show_start
 from arena.report.sentences import COUNTING, PLAYING, UNRATED, Commands, Left, Manner, listed, result_words
 from arena.report.style import folded
+from arena.screen.board import DARK, Picture, Theme
 from arena.screen.plain_play import Lines, show_plainly
 from arena.screen.play_frame import PlayFrame
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed, has_stage

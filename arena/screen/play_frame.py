@@ -11,14 +11,14 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.people.kifu import Phase, Preview, Snapshot
 from arena.report import style
-from arena.report.board import DARK, Block, Cell, Overlay, Scene, Theme, draw_board, result_words, stone_sign
 from arena.report.sentences import count_words, estimate_words, points_words
 from arena.report.style import folded
+from arena.screen.board import DARK, Block, Cell, Overlay, Scene, Theme, draw_board, result_words, stone_sign
 
 LETTERS = "ABCDE"
 """How the candidates of a hint are called on the board, the best first."""

@@ -24,14 +24,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arena import IllegalMove, UserError
-from arena.contract.clock import TimeLeft
+from arena.contract.limits import TimeLeft
 from arena.go.coords import gtp_from_move
 from arena.people.kifu import Snapshot
 from arena.people.sitting import Refused, Sitting
-from arena.report.board import result_words
 from arena.report.page import draw_svgs, html_page, page
 from arena.results.store import Store, database
 from arena.results.stored import Overview, last_games, overviews, read_report, trained_players
+from arena.screen.board import result_words
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 """Hosts under which a browser on this machine asks."""

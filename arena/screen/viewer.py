@@ -18,7 +18,18 @@ from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.go.record import GameRecord
 from arena.go.sgf import Remark
 from arena.report import style
-from arena.report.board import (
+from arena.report.chart import draw_curve
+from arena.results.analysis import (
+    MISTAKE,
+    Evaluation,
+    PlayedMove,
+    evaluation_count,
+    judge,
+    mistakes,
+    positions,
+    spelled,
+)
+from arena.screen.board import (
     DARK,
     SMALLEST,
     Block,
@@ -32,17 +43,6 @@ from arena.report.board import (
     lead,
     result_words,
     stone_sign,
-)
-from arena.report.chart import draw_curve
-from arena.results.analysis import (
-    MISTAKE,
-    Evaluation,
-    PlayedMove,
-    evaluation_count,
-    judge,
-    mistakes,
-    positions,
-    spelled,
 )
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed
 

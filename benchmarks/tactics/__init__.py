@@ -1,1 +1,227 @@
-"""Positions with known answers: ``python -m benchmarks tactics``."""
+"""Tactical positions with known answers, read from text diagrams, and how many of them a bot solves.
+
+A file holds one category. Lines that begin with ``#`` are for the reader. A position is a block of lines between blank
+ones: ``field: value`` lines, then the diagram, where ``X`` is Black, ``O`` White, ``*`` a right move and ``!`` a wrong
+one that looks right; ``right`` and ``wrong`` name those that can't be marked, such as a pass. Every other move is wrong
+too: the right ones are all that win.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from arena import BotFault, IllegalMove, UserError
+from arena.cli.options import registry_of
+from arena.contract.bot import Bot, Limits
+from arena.contract.code import find_program
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
+from arena.go.game import Game, Rules
+from arena.players.registry import Player
+
+FOLDER = Path(__file__).parent
+BOTS = (
+    "mcts:playouts=500",
+    "mcts:playouts=2000",
+    "mcts:playouts=8000",
+    "sl",
+    "alphago:visits=100",
+    "alphago:visits=400",
+)
+GNUGO = "gtp:command=gnugo --mode gtp --level 10 --max-level 10 --chinese-rules --positional-superko --capture-all-dead"
+EXPLANATION = """Ask bots for the move in positions with known answers, and count the right ones.
+
+The positions are in benchmarks/tactics/*.txt, a category a file, each with a diagram, the right moves, a sentence, and
+who confirmed the answer. A right move wins the game by the rules of CGOS, and every other one loses it.
+
+A bot is named as in a match: mcts:playouts=4000, checkpoint:mine, alphago@seconds=1, gnugo (an engine of arena.toml).
+One that can't play on 13x13 isn't asked there."""
+
+
+class PositionError(UserError):
+    """A file of positions that can't be read, or a position that can't be."""
+
+
+class Fields(msgspec.Struct, forbid_unknown_fields=True):
+    """What is said of a position beside its diagram."""
+
+    name: str
+    play: Literal["black", "white"]
+    why: str
+    checked: str  # who confirmed the answer
+    right: str = ""
+    wrong: str = ""
+    after: str = ""  # moves that are played from the diagram before the question
+    reading: str = ""  # a command of GNU Go's whose answer is a right move
+    level: Literal["easy", "hard"] = "hard"
+    komi: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One problem. ``after`` was played from the diagram before ``to_play`` is asked."""
+
+    category: str
+    name: str
+    why: str
+    rules: Rules
+    stones: tuple[tuple[Move, ...], tuple[Move, ...]]  # Black's, White's
+    to_play: Colour
+    after: tuple[Move, ...]
+    right: frozenset[Move]
+    tempting: frozenset[Move]
+    is_easy: bool
+
+    def game(self, seed: int = 0) -> Game:
+        """The game in which the question is asked. Raises PositionError when the position can't be."""
+        first = self.to_play if len(self.after) % 2 == 0 else self.to_play.opponent
+        try:
+            game = Game(self.rules, seed, *self.stones, to_play=first)
+            for move in self.after:
+                game.play(move)
+        except (ValueError, IllegalMove) as error:
+            raise PositionError(f"{self.category}, '{self.name}': {error}") from error
+        return game
+
+    @property
+    def answer(self) -> str:
+        """The right moves as GTP names them."""
+        return " ".join(gtp_from_move(move, self.rules.size) for move in sorted(self.right))
+
+
+def read_positions(path: Path) -> list[Position]:
+    """The positions of one file. Raises PositionError, which names the file, the line and what is wrong there."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PositionError(f"{path}: can't be read ({error})") from error
+    text = re.sub(r"^#.*", "#", text, flags=re.MULTILINE)
+    found = []
+    for block in re.finditer(r"(?:^[^\n#].*\n?)+", text, re.MULTILINE):
+        where = f"{path.name}, line {text[: block.start()].count(chr(10)) + 1}"
+        try:
+            found.append(_position(path.stem, [line.strip() for line in block[0].splitlines()]))
+        except (ValueError, UserError, msgspec.ValidationError) as error:
+            raise PositionError(f"{where}: {error}") from error
+    if not found:
+        raise PositionError(f"{path.name}: there is no position in it")
+    return found
+
+
+def all_positions(folder: Path = FOLDER) -> list[Position]:
+    """Every position of a folder's text files, category by category. Raises PositionError."""
+    paths = sorted(folder.glob("*.txt"))
+    if not paths:
+        raise PositionError(f"{folder}: there are no positions (*.txt) in it")
+    return [position for path in paths for position in read_positions(path)]
+
+
+def _position(category: str, lines: Sequence[str]) -> Position:
+    """Raises ValueError, UserError or msgspec's ValidationError for what can't be read."""
+    said = [line.partition(":") for line in lines if ":" in line]
+    fields = msgspec.convert({key: value.strip() for key, _, value in said}, Fields, strict=False)
+    rows = [line.split() for line in lines if ":" not in line]
+    size = len(rows)
+    if any(len(row) != size or not set(row) <= set(".*!XO") for row in rows):
+        raise ValueError("the diagram isn't a square of . * ! X O")
+    signs = [sign for row in rows for sign in row]
+    marked = {sign: [move for move, found in enumerate(signs) if found == sign] for sign in "*!XO"}
+    after, right, wrong = (
+        [move_from_gtp(word, size) for word in words.split()] for words in (fields.after, fields.right, fields.wrong)
+    )
+    position = Position(
+        category=category,
+        name=fields.name,
+        why=fields.why,
+        rules=Rules.preset("cgos", size, fields.komi),
+        stones=(tuple(marked["X"]), tuple(marked["O"])),
+        to_play=BLACK if fields.play == "black" else WHITE,
+        after=tuple(after),
+        right=frozenset({*marked["*"], *right}),
+        tempting=frozenset({*marked["!"], *wrong}),
+        is_easy=fields.level == "easy",
+    )
+    if not position.right:
+        raise ValueError("there is no right move; mark it with * or add 'right: pass'")
+    legal = position.game().legal_moves()
+    for move in sorted(position.right | position.tempting):
+        if not legal[move]:
+            raise ValueError(f"{gtp_from_move(move, size)} can't be played")
+    return position
+
+
+def solved(bot: Bot, positions: Iterable[Position], limits: Limits, seed: int = 1) -> dict[Position, Move | None]:
+    """What the bot plays in each position, None where it resigns; a game of its own each. Raises BotFault."""
+    return {position: bot.choose(position.game(seed), limits).move for position in positions}
+
+
+def playable(player: Player, positions: Iterable[Position]) -> list[Position]:
+    """Those on a board of a size that the player can play on."""
+
+    def fits(position: Position) -> bool:
+        try:
+            player.checked(position.rules.size)
+        except UserError:
+            return False
+        return True
+
+    return [position for position in positions if fits(position)]
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks tactics",
+        description=EXPLANATION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("bot", nargs="*", help=f"bots to test (default: {', '.join(BOTS)}, and GNU Go if installed)")
+    parser.add_argument("--only", metavar="CATEGORY", action="append", help="positions of these categories only")
+    parser.add_argument("--missed", action="store_true", help="show each position that a bot gets wrong")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the positions are")
+    parser.add_argument("--config", type=Path, help="file of bots (default: arena.toml in the current folder)")
+    arguments = parser.parse_args(words)
+    positions = all_positions(arguments.folder)
+    known = sorted({position.category for position in positions})
+    for category in arguments.only or ():
+        if category not in known:
+            raise UserError(f"there is no category '{category}'; there are {', '.join(known)}")
+    positions = [position for position in positions if position.category in (arguments.only or known)]
+    categories = list(dict.fromkeys(position.category for position in positions))
+    specs = arguments.bot or [*BOTS, *([GNUGO] if find_program("gnugo") else [])]
+    registry = registry_of(arguments.config, Path("results"))
+    players = [registry.resolve(spec) for spec in specs]  # a wrong name fails before any bot thinks
+    print(f"| {' | '.join(['bot', *categories, 'all'])} |\n|{'---|' * (len(categories) + 2)}")
+    for spec, player in zip(specs, players, strict=True):
+        name = "GNU Go 3.8, level 10" if spec == GNUGO else spec
+        try:
+            bot = player.build()
+            moves = solved(bot, playable(player, positions), player.limits)
+            bot.close()
+        except BotFault as error:
+            print(f"{name}: left out: {error}", flush=True)
+            continue
+        cells = [name]
+        for category in categories:
+            asked = [position for position in moves if position.category == category]
+            cells.append(f"{sum(moves[position] in position.right for position in asked)}/{len(asked)}")
+        right = sum(move in position.right for position, move in moves.items())
+        print(f"| {' | '.join(cells)} | {right}/{len(moves)}, {100 * right / max(1, len(moves)):.0f} % |", flush=True)
+        for position, move in moves.items():
+            if arguments.missed and move not in position.right:
+                print(_explain(position, move), flush=True)
+    return 0
+
+
+def _explain(position: Position, move: Move | None) -> str:
+    played = "resigns" if move is None else f"plays {gtp_from_move(move, position.rules.size)}"
+    colour = position.to_play.name.capitalize()
+    return (
+        f"\n{position.category}, {position.name}: {colour} {played}, right is {position.answer}. {position.why}\n"
+        f"{position.game().board}\n"
+    )

@@ -17,7 +17,7 @@ from bots.nets.classics import FAMILIES, Classic, ClassicConfig
 from bots.nets.network import Network, NetworkConfig
 
 Net = Network | Classic
-"""Planes (B, P, n, n) -> ``Answer``; its ``config`` is what ``network_from`` builds it from again."""
+"""Planes (B, P, n, n) -> ``Outputs``; its ``config`` is what ``network_from`` builds it from again."""
 
 ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8"}
 """What each family of nets is fed with unless a trainer is told otherwise."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from os.path import expanduser, isfile
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError
-from arena.files import check_keys, pieces, read_json, replacing
+from arena.files import convert, pieces, read_json, replacing
 from arena.files import write as replace_file
 
 FORMAT = 1
@@ -37,9 +37,6 @@ HEADS = {
     ROLLOUT: ("rollout",),
 }
 """What players can use of a checkpoint, by its family; the arena's own nets have none."""
-
-OPTIONAL_ENTRIES = ("gates", "splits")
-"""A manifest may lack these."""
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"
 """Where the nets lie that come with the package."""
@@ -79,15 +76,15 @@ class Manifest:
     """What was measured when it was saved."""
     parent: str = ""
     """The identity of the checkpoint it was trained on from."""
-    splits: Sequence[Mapping[str, Any]] = ()
+    splits: tuple[Mapping[str, Any], ...] = ()
     """By what the games were split that it, and those it was trained on from, learned from: the fields of
     ``trainers.data.SplitRule``."""
     created: str = ""
     """UTC, ISO 8601."""
     files: Mapping[str, str] = field(default_factory=dict)
     """File name to sha256; filled in by ``save``."""
-    gates: Sequence[Mapping[str, Any]] = ()
-    """What matches said of it, the latest last; see ``add_gate``. Without any, the file has no such entry."""
+    gates: tuple[Mapping[str, Any], ...] = ()
+    """What matches said of it, the latest last; see ``add_gate``."""
     format: int = FORMAT
 
     @property
@@ -220,13 +217,17 @@ products on Arm. On AVX2 without VNNI, 6 blocks of 56 channels were 1.35 times a
 as fast in batches of 32."""
 
 
-def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor has instructions that make int8 pay, by its own description; False where there is none."""
+def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+    """The words of the processor's own description, its flags among them; none where there is no such file."""
     try:
-        words = cpuinfo.read_text(encoding="utf-8", errors="replace").split()
+        return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     except OSError:
-        return False
-    return not INT8_FLAGS.isdisjoint(words)
+        return frozenset()
+
+
+def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the processor has instructions that make int8 pay."""
+    return not INT8_FLAGS.isdisjoint(cpu_flags(cpuinfo))
 
 
 def precision_here(folder: Path) -> str:
@@ -251,7 +252,7 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
         present = [name for name in FILES if (new / name).is_file()]
         files = {name: _sha256(new / name) for name in present}
         manifest = replace(manifest, metrics=metrics, files=files, gates=())  # no match has tested these weights
-        (new / MANIFEST).write_text(to_json(asdict(manifest)), encoding="utf-8")
+        (new / MANIFEST).write_text(_to_json(asdict(manifest)), encoding="utf-8")
         for path in new.iterdir():
             path.chmod(0o644)  # some writers make files that only their owner may read
     return Checkpoint(folder, manifest)
@@ -263,7 +264,7 @@ def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
     path = folder / MANIFEST
     content = read_json(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
     content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
-    replace_file(path, to_json(content), error=CheckpointError)
+    replace_file(path, _to_json(content), error=CheckpointError)
 
 
 def keep(folder: Path, kept: Path) -> None:
@@ -273,11 +274,8 @@ def keep(folder: Path, kept: Path) -> None:
         shutil.copytree(folder, new)
 
 
-def to_json(content: dict[str, Any]) -> str:
-    """A manifest as its file has it; optional entries are left out while they are empty, so that older
-    versions can read it."""
-    shown = {key: value for key, value in content.items() if key not in OPTIONAL_ENTRIES or value}
-    return json.dumps(shown, indent=2) + "\n"
+def _to_json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2) + "\n"
 
 
 def _sha256(path: Path) -> str:
@@ -298,15 +296,10 @@ def _read_manifest(path: Path) -> Manifest:
         raise CheckpointError(
             f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; train it again"
         )
-    _check(path, content)
-    manifest = Manifest(**content)
+    manifest = convert(content, Manifest, path, error=CheckpointError, hint="train it again")
     if WEIGHTS not in manifest.files:
         raise CheckpointError(f"{path}: doesn't list {WEIGHTS}; train it again")
-    return manifest
-
-
-def _check(path: Path, content: dict[str, Any]) -> None:
-    check_keys(content, Manifest, path, error=CheckpointError, hint="train it again", optional=OPTIONAL_ENTRIES)
-    for name, digest in content["files"].items():
-        if name not in FILES or not isinstance(digest, str):
+    for name in manifest.files:
+        if name not in FILES:
             raise CheckpointError(f"{path}: lists a file '{name}' that no checkpoint has; train it again")
+    return manifest

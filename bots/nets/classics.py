@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from bots.nets.network import UNTRAINED_PASS, Answer
+from bots.nets.network import UNTRAINED_PASS, Outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ClassicConfig:
 
 
 class Classic(nn.Module):
-    """Planes (B, P, n, n) -> ``Answer``: ``stack``, each layer with a ReLU, then what the family ends with."""
+    """Planes (B, P, n, n) -> ``Outputs``: ``stack``, each layer with a ReLU, then what the family ends with."""
 
     def __init__(self, config: ClassicConfig, layers: Iterable[tuple[int, int]]):
         """``layers`` are the channels and the width of each convolution."""
@@ -69,9 +69,9 @@ class Trencseni(Classic):
         self.dropout = nn.Dropout(0.5)
         self.moves = nn.Conv2d(points, points + 1, 1)
 
-    def forward(self, planes: Tensor) -> Answer:
+    def forward(self, planes: Tensor) -> Outputs:
         y = self.dropout(self.hidden(self.features(planes)).relu())  # (B, n², 1, 1)
-        return Answer(policy=self.moves(y).flatten(1))  # (B, n² + 1)
+        return Outputs(policy=self.moves(y).flatten(1))  # (B, n² + 1)
 
 
 class AlphaGo(Classic):
@@ -85,11 +85,11 @@ class AlphaGo(Classic):
         nn.init.zeros_(self.passing.weight)
         nn.init.constant_(self.passing.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
 
-    def forward(self, planes: Tensor) -> Answer:
+    def forward(self, planes: Tensor) -> Outputs:
         x = self.features(planes)
         points = self.points(x) + self.biases  # (B, 1, n, n)
         passing = self.passing(x.mean((2, 3), keepdim=True))  # (B, 1, 1, 1)
-        return Answer(policy=torch.cat([points.flatten(1), passing.flatten(1)], 1))
+        return Outputs(policy=torch.cat([points.flatten(1), passing.flatten(1)], 1))
 
 
 class GoCNN(Classic):
@@ -102,8 +102,8 @@ class GoCNN(Classic):
         )
         self.points = nn.Conv2d(self.outputs, 1, 5, padding=2)
 
-    def forward(self, planes: Tensor) -> Answer:
-        return Answer(ownership=self.points(self.features(planes)).flatten(1))
+    def forward(self, planes: Tensor) -> Outputs:
+        return Outputs(ownership=self.points(self.features(planes)).flatten(1))
 
 
 FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {"trencseni": Trencseni, "alphago": AlphaGo, "gocnn": GoCNN}

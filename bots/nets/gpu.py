@@ -1,7 +1,4 @@
-"""Asking a net with torch: on a GPU, about many positions at once, by bots and by trainers whose nets still learn.
-
-Where there is no GPU it works, slowly.
-"""
+"""Evaluating many positions at once with torch on a GPU, also by nets that still learn; slowly where there is none."""
 
 from __future__ import annotations
 
@@ -28,16 +25,15 @@ class _Captured(NamedTuple):
     graph: torch.cuda.CUDAGraph
     pinned: Tensor  # (batch, P, n, n) float32, on the host
     given: Tensor  # the same on the device
-    told: list[Tensor]  # (batch, ...) float32, on the device
+    outputs: list[Tensor]  # (batch, ...) float32, on the device
 
 
 class TorchModel:
-    """A net on a device, ready to be asked: its batch norms are folded into the convolutions before them, and on a GPU
-    each size of batch is captured as a CUDA graph when it is first asked for. The last bits of what it says of a
-    position may depend on what else it is asked. To be asked by one thread at a time."""
+    """A net on a device: its batch norms are folded, and on a GPU each size of batch is captured as a CUDA graph when
+    it first comes. The last bits of the outputs for a position may depend on the rest of the batch. Not thread-safe."""
 
     outputs: set[str]
-    """What it can be asked for, of the parts of ``Answer``."""
+    """The heads that it has, of those of ``Outputs``."""
     stream: torch.cuda.Stream | None
     """Where captured graphs replay; None on a processor."""
 
@@ -68,18 +64,18 @@ class TorchModel:
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream(self._device))
 
-    def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        """What is asked for about ``planes`` (B, P, n, n) float32, each of it (B, ...) float32."""
-        heads = tuple(asked)
+    def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+        """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""
+        heads = tuple(heads)
         with torch.inference_mode():
             if self.stream is None:
-                return [part.cpu().numpy() for part in self._answer(heads, torch.from_numpy(planes))]
+                return [part.cpu().numpy() for part in self._evaluate(heads, torch.from_numpy(planes))]
             starts = range(0, max(1, len(planes)), LARGEST)
             parts = [self._run_captured(heads, torch.from_numpy(planes[first : first + LARGEST])) for first in starts]
             return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     def _folded(self) -> Net:
-        """The network as it is now, ready to be asked."""
+        """The network as it is now, for the device."""
         net = folded(self._network)
         net.to(self._device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
         for layer in net.modules():
@@ -89,10 +85,10 @@ class TorchModel:
                 parameter.data = parameter.to(self._type)
         return net
 
-    def _answer(self, heads: tuple[str, ...], planes: Tensor) -> list[Tensor]:
+    def _evaluate(self, heads: tuple[str, ...], planes: Tensor) -> list[Tensor]:
         given = planes.to(self._device).to(self._type, memory_format=torch.channels_last)
-        answer = self._net(given, heads) if isinstance(self._net, Network) else self._net(given)
-        return [getattr(answer, head).float() for head in heads]
+        outputs = self._net(given, heads) if isinstance(self._net, Network) else self._net(given)
+        return [getattr(outputs, head).float() for head in heads]
 
     def _run_captured(self, heads: tuple[str, ...], planes: Tensor) -> list[np.ndarray]:
         count = len(planes)
@@ -105,7 +101,7 @@ class TorchModel:
         with torch.cuda.stream(self.stream):
             captured.given.copy_(captured.pinned, non_blocking=True)
             captured.graph.replay()
-            return [part[:count].cpu().numpy() for part in captured.told]
+            return [part[:count].cpu().numpy() for part in captured.outputs]
 
     def _capture(self, heads: tuple[str, ...], shape: torch.Size) -> _Captured:
         """After three runs, in which cuDNN chooses its algorithms (https://docs.pytorch.org/docs/stable/notes/cuda.html,
@@ -114,9 +110,9 @@ class TorchModel:
         pinned, given = torch.zeros(shape).pin_memory(), torch.zeros(shape, device=self._device)
         with torch.cuda.stream(self.stream):
             for _ in range(3):
-                self._answer(heads, given)
+                self._evaluate(heads, given)
         torch.cuda.synchronize(self._device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
-            told = self._answer(heads, given)
-        return _Captured(graph, pinned, given, told)
+            outputs = self._evaluate(heads, given)
+        return _Captured(graph, pinned, given, outputs)

@@ -1,4 +1,4 @@
-"""Asking a net for policies and win rates, with ONNX Runtime or on a GPU. No search, no caching of answers."""
+"""Evaluating positions with a net, in ONNX Runtime, in our int8 kernel or in torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Protocol
 
 import numpy as np
 import onnxruntime
-from safetensors.numpy import load_file
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import RawNN
@@ -23,9 +22,8 @@ from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
-from bots.nets import vnni
+from bots.nets import int8
 from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8
-from bots.nets.packing import pack
 
 
 class Precision(StrEnum):
@@ -38,31 +36,31 @@ class Precision(StrEnum):
 
 
 POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"
-"""What is asked of a net; it may have more to say."""
+"""The heads that are evaluated; a net may have others."""
 
-ASKED = 8
+SAMPLES = 8
 """Positions on which int8 is compared with fp32 when a net is loaded."""
 
 RANGES = "ranges"
-"""Names what a model in int8 tells of the same net packed: how large the numbers in it become."""
+"""The metadata of a model in int8 that has the largest inputs of its convolutions, for ``int8.pack``."""
 
-DOUBT = 0.05
+INT8_TOLERANCE = 0.05
 """How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of
 the logits. Of sl-9x9 they are 0.004 and 0.001."""
 
 
 def errors_of_int8(exact: tuple[np.ndarray, np.ndarray], rough: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
-    """How far int8 is from fp32, for ``DOUBT``; both are what ``Evaluator.evaluate`` returns of the same positions."""
+    """How far int8 is from fp32, for ``INT8_TOLERANCE``; both are what ``Evaluator.evaluate`` returned."""
     noise = (rough[0] - exact[0]).var(1).mean() / exact[0].var(1).mean()
     return float(noise), 0.0 if np.isnan(exact[1]).all() else float(np.abs(rough[1] - exact[1]).mean())
 
 
 def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
-    """(ASKED, planes, size, size): always the same positions, of random games at different lengths."""
+    """(SAMPLES, planes, size, size): always the same positions, of random games at different lengths."""
     planes = []
-    for number in range(ASKED):
+    for number in range(SAMPLES):
         game = Game(Rules.preset("cgos", size), seed=number)
-        while len(game.moves) < number * size * size // (ASKED + 1) and not game.is_over:
+        while len(game.moves) < number * size * size // (SAMPLES + 1) and not game.is_over:
             hashes, colour = game.hashes, int(game.to_play)
             game.play(random_move(game.board.array, 0, colour, hashes, len(hashes), True, game.move_seed()))
         planes.append(encode_game(encoder, game))
@@ -70,19 +68,19 @@ def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
 
 
 class Model(Protocol):
-    """What computes a net's answers."""
+    """What computes a net's outputs."""
 
     outputs: set[str]
-    """What it can be asked for: "policy", "value", "ownership"."""
+    """The heads that it has: "policy", "value", "ownership"."""
 
-    def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        """What is asked for about ``planes`` (B, P, n, n) float32, each of it (B, ...) float32."""
+    def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+        """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""
         ...
 
 
 class OnnxModel:
-    """A net in ONNX Runtime on the processor. What it says of a position is the same bit for bit whatever else it is
-    asked in the same call."""
+    """A net in ONNX Runtime on the processor. Its outputs for a position are the same bit for bit whatever else is in
+    the batch."""
 
     outputs: set[str]
 
@@ -99,10 +97,10 @@ class OnnxModel:
             self.outputs = {output.name for output in self._session.get_outputs()}
             self.ranges: list[float] = json.loads(self._session.get_modelmeta().custom_metadata_map.get(RANGES, "[]"))
 
-    def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+    def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         with self._in_one_line("run"):
-            answers: list[np.ndarray] = self._session.run(list(asked), {"planes": planes})
-        return answers
+            outputs: list[np.ndarray] = self._session.run(list(heads), {"planes": planes})
+        return outputs
 
     @contextmanager
     def _in_one_line(self, does: str) -> Iterator[None]:
@@ -114,39 +112,11 @@ class OnnxModel:
             raise CheckpointError(words) from error
 
 
-class PackedModel:
-    """A net in int8 on a processor with AVX-512 VNNI. Other heads than policy and value are those of ``rest``."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray], rest: Model | None = None):
-        self.outputs = {POLICY, VALUE} | (rest.outputs if rest else set())
-        self._arrays, self._rest = arrays, rest
-        self._nets: dict[int, vnni.Packed] = {}  # by size
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, rest: OnnxModel) -> PackedModel:
-        """Raises CheckpointError for weights that can't be packed."""
-        try:
-            return cls(pack(load_file(checkpoint.weights), rest.ranges), rest)
-        except Exception as error:
-            words = f"{checkpoint.weights}: can't be packed ({reason(error)}); export the net again"
-            raise CheckpointError(words) from error
-
-    def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        if self._rest is not None and not {POLICY, VALUE}.issuperset(asked):
-            return self._rest.run(asked, planes)
-        size = planes.shape[-1]
-        if size not in self._nets:
-            self._nets[size] = vnni.lay_out(self._arrays, size)
-        found = dict(zip((POLICY, VALUE), vnni.evaluate(self._nets[size], planes), strict=True))
-        return [found[name] for name in asked]
-
-
 class Evaluator:
-    """A net ready to play, on one thread unless more are asked for.
+    """A net ready to play.
 
-    The answer about a position is the same bit for bit whatever other positions are asked about in the same call, so a
-    game doesn't depend on how many are played beside it; not so in bfloat16. It may differ between processors and
-    between precisions.
+    The outputs for a position are the same bit for bit whatever else is in the batch, so a game doesn't depend on how
+    many are played beside it; not so in bfloat16. They may differ between processors and between precisions.
     """
 
     def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO, threads: int = 1):
@@ -168,29 +138,29 @@ class Evaluator:
         checkpoint.require(POLICY)
         self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
         if self.precision is Precision.INT8:
-            self._doubt(may_change=precision == Precision.AUTO)
+            self._check_int8(may_change=precision == Precision.AUTO)
         else:
             self.evaluate(sample_planes(self.encoder, checkpoint.manifest.size))
 
     def _load(self, precision: Precision) -> Model:
         if precision is Precision.INT8 or (precision is Precision.FP32 and self.checkpoint.has_model):
             model = OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
-            packs = bool(model.ranges) and vnni.is_supported() and self._threads == 1
-            return PackedModel.of(self.checkpoint, model) if packs else model
+            packs = bool(model.ranges) and int8.is_supported() and self._threads == 1
+            return int8.PackedModel.of(self.checkpoint, model) if packs else model
         self.checkpoint.require_precision(precision)
         from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
 
         return TorchModel.of(self.checkpoint, bf16=precision is Precision.BF16)
 
-    def _doubt(self, may_change: bool) -> None:
+    def _check_int8(self, may_change: bool) -> None:
         """Go back to fp32 where int8 answers something else: a processor may saturate where others don't. Raises
         CheckpointError where it may not."""
         planes = sample_planes(self.encoder, self.checkpoint.manifest.size)
-        rough, int8 = self.evaluate(planes), self._model
+        rough, model = self.evaluate(planes), self._model
         self.precision, self._model = Precision.FP32, self._load(Precision.FP32)
         noise, apart = errors_of_int8(self.evaluate(planes), rough)
-        if noise <= DOUBT and apart <= DOUBT:
-            self.precision, self._model = Precision.INT8, int8
+        if max(noise, apart) <= INT8_TOLERANCE:
+            self.precision, self._model = Precision.INT8, model
             return
         words = (
             f"{self.checkpoint.manifest.name}: int8 differs from fp32 on this processor "
@@ -207,38 +177,20 @@ class Evaluator:
         rates of a net without a value are NaN.
         Raises CheckpointError for a size that the net can't play.
         """
-        given = self._checked(planes)
-        moves = given.shape[-1] ** 2 + 1
         if not self.has_value:
-            (policy,) = self._model.run([POLICY], given)
-            self._require_numbers(policy, given, POLICY, moves)
+            (policy,) = self._run(planes, {POLICY: planes.shape[-1] ** 2 + 1})
             return policy, np.full(len(policy), np.nan, np.float32)
-        policy, value = self._model.run([POLICY, VALUE], given)
-        self._require_numbers(policy, given, POLICY, moves)
-        self._require_numbers(value, given, VALUE, 3)
+        policy, value = self._run(planes, {POLICY: planes.shape[-1] ** 2 + 1, VALUE: 3})
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)
 
-    def _require_numbers(self, answer: np.ndarray, given: np.ndarray, what: str, columns: int) -> None:
-        """Raise CheckpointError for an answer of another shape, or one that isn't of finite numbers: a sum tells."""
-        if (
-            getattr(answer, "dtype", None) != np.float32
-            or answer.shape != (len(given), columns)
-            or not isfinite(answer.sum(dtype=np.float64))
-        ):
-            raise CheckpointError(
-                f"{self.checkpoint.manifest.name}: its {what} must be {columns} finite numbers a position"
-            )
-
     def ownership(self, planes: np.ndarray) -> np.ndarray:
-        """Whose each point will be: (B, n²) float32 in [-1, 1], positive for the side to move.
+        """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move.
 
-        ``planes`` are those of ``evaluate``, which raises the same. Only a net that ``has_ownership`` can be asked.
+        ``planes`` are those of ``evaluate``, which raises the same. Only for a net that ``has_ownership``.
         """
-        given = self._checked(planes)
-        (logits,) = self._model.run([OWNERSHIP], given)
-        self._require_numbers(logits, given, OWNERSHIP, given.shape[-1] ** 2)
+        (logits,) = self._run(planes, {OWNERSHIP: planes.shape[-1] ** 2})
         return np.tanh(logits / 2)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
@@ -254,13 +206,18 @@ class Evaluator:
             found.append(RawNN(odds / odds.sum(), float(win_rate), points))
         return found
 
-    def _checked(self, planes: np.ndarray) -> np.ndarray:
-        """The planes as a model takes them. Raises CheckpointError for planes that the net can't take."""
-        manifest = self.checkpoint.manifest
-        size = planes.shape[-1]
+    def _run(self, planes: np.ndarray, columns: Mapping[str, int]) -> list[np.ndarray]:
+        """The outputs of some heads, each with so many columns. Raises CheckpointError for planes that the net can't
+        take, and for outputs of another shape or not of finite numbers: a sum tells."""
+        manifest, size = self.checkpoint.manifest, planes.shape[-1]
         if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
             raise CheckpointError(
                 f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
             )
         self.checkpoint.require_size(size)
-        return np.ascontiguousarray(planes, np.float32)
+        outputs = self._model.run(list(columns), np.ascontiguousarray(planes, np.float32))
+        for (head, width), output in zip(columns.items(), outputs, strict=True):
+            known = getattr(output, "dtype", None) == np.float32 and output.shape == (len(planes), width)
+            if not known or not isfinite(output.sum(dtype=np.float64)):
+                raise CheckpointError(f"{manifest.name}: its {head} must be {width} finite numbers a position")
+        return outputs

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from arena import ConfigError
+from bots.nets.norms import fold_norms
 
 SCORE_UNIT = 10.0
 """Points in a unit of the score head, so that its numbers are about as large as logits."""
@@ -28,17 +29,20 @@ UNTRAINED_PASS = -4.0
 Module = TypeVar("Module", bound=nn.Module)
 
 
-class Answer(NamedTuple):
-    """What a net says of positions, all for the side to move; None for what it has no head for."""
+class Outputs(NamedTuple):
+    """A net's outputs for a batch of positions, all for the side to move; None where it has no such head."""
 
     policy: Tensor | None = None  # (B, n² + 1) logits
     value: Tensor | None = None  # (B, 3) logits of win, draw, loss
     ownership: Tensor | None = None  # (B, n²) logits
     score: Tensor | None = None  # (B,) in units of SCORE_UNIT points
 
-    def to(self, where: torch.device | torch.dtype) -> Answer:
+    def to(self, where: torch.device | torch.dtype) -> Outputs:
         """The same on another device, or in other numbers."""
-        return Answer(*(None if part is None else part.to(where) for part in self))
+        return Outputs(*(None if part is None else part.to(where) for part in self))
+
+
+Answer = Outputs
 
 
 def expected_result(value: Tensor) -> Tensor:
@@ -93,30 +97,21 @@ def pooled(x: Tensor) -> Tensor:
 
 
 def folded(network: Module) -> Module:
-    """A copy in evaluation mode whose norms are folded into the convolutions before them, where the ``FOLDS`` of a
-    module name a norm and the convolutions whose sum it takes. It doesn't learn."""
+    """A copy in evaluation mode with the norms that follow convolutions folded into these. It doesn't learn."""
     copy = deepcopy(network).eval().requires_grad_(False)
-    for module in copy.modules():
-        for norm, convolutions in getattr(module, "FOLDS", {}).items():
-            _fold(getattr(module, norm), *(getattr(module, name) for name in convolutions))
-            setattr(module, norm, nn.Identity())
+    state = fold_norms(copy.state_dict())
+    for name, module in list(copy.named_modules()):
+        parent, _, last = name.rpartition(".")
+        if isinstance(module, nn.BatchNorm2d) and f"{name}.weight" not in state:
+            setattr(copy.get_submodule(parent), last, nn.Identity())
+        elif isinstance(module, nn.Conv2d) and module.bias is None and f"{name}.bias" in state:
+            module.bias = nn.Parameter(torch.empty(module.out_channels), False)
+    copy.load_state_dict(state)
     return copy
-
-
-def _fold(norm: nn.BatchNorm2d, first: nn.Conv2d, *others: nn.Conv2d) -> None:
-    assert norm.running_mean is not None and norm.running_var is not None  # it keeps them
-    scale = norm.weight / (norm.running_var + norm.eps).sqrt()
-    for conv in (first, *others):
-        conv.weight *= scale[:, None, None, None]
-        conv.bias = nn.Parameter(torch.zeros_like(scale) if conv.bias is None else conv.bias * scale, False)
-    assert first.bias is not None  # by now
-    first.bias += norm.bias - norm.running_mean * scale
 
 
 class Block(nn.Module):
     """BN, ReLU, 3x3, BN, ReLU, 3x3, added to what came in."""
-
-    FOLDS: ClassVar = {"norm2": ("conv1",)}
 
     def __init__(self, channels: int):
         super().__init__()
@@ -130,8 +125,6 @@ class Block(nn.Module):
 
 class PoolingBlock(nn.Module):
     """A block whose first half also makes channels that are pooled over the board and bias the others."""
-
-    FOLDS: ClassVar = {"norm_pool": ("pool",), "norm2": ("conv1", "spread")}
 
     def __init__(self, channels: int, pooled_channels: int):
         super().__init__()
@@ -150,7 +143,6 @@ class PoolingBlock(nn.Module):
 class PolicyHead(nn.Module):
     """Logits of the points and, from pooled features alone, of the pass."""
 
-    FOLDS: ClassVar = {"norm_pool": ("pool",), "norm": ("conv", "spread")}
     ENDS: ClassVar = ("points", "passing")
 
     def __init__(self, config: NetworkConfig):
@@ -170,62 +162,41 @@ class PolicyHead(nn.Module):
         return torch.cat([self.points(y).flatten(1), self.passing(g).flatten(1)], 1)  # (B, n² + 1)
 
 
-class ValueHead(nn.Module):
-    """Logits of win, draw and loss for the side to move."""
+class PooledHead(nn.Module):
+    """A dense layer on pooled features: logits of win, draw and loss (B, 3) for the side to move, or with one output
+    (B,) by how much it will win, komi counted, in units of ``SCORE_UNIT`` points."""
 
-    FOLDS: ClassVar = {"norm": ("conv",)}
     ENDS: ClassVar = ("result",)
 
-    def __init__(self, config: NetworkConfig):
+    def __init__(self, channels: int, hidden: int, outputs: int):
         super().__init__()
-        h = config.head_channels
-        self.conv, self.norm = convolution(config.channels, h, 1), nn.BatchNorm2d(h)
-        self.hidden = convolution(2 * h, 2 * h, 1, bias=True)
-        self.result = convolution(2 * h, 3, 1, bias=True)
+        self.conv, self.norm = convolution(channels, hidden, 1), nn.BatchNorm2d(hidden)
+        self.hidden = convolution(2 * hidden, 2 * hidden, 1, bias=True)
+        self.result = convolution(2 * hidden, outputs, 1, bias=True)
+        self._outputs = outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        g = pooled(self.norm(self.conv(x)).relu())  # (B, 2h, 1, 1)
-        return self.result(self.hidden(g).relu()).flatten(1)  # (B, 3)
+        g = pooled(self.norm(self.conv(x)).relu())  # (B, 2 hidden, 1, 1)
+        return self.result(self.hidden(g).relu()).flatten(int(self._outputs > 1))
 
 
 class OwnershipHead(nn.Module):
     """Of each point the logit that it will be the side to move's when the game is scored."""
 
-    FOLDS: ClassVar = {"norm": ("conv",)}
     ENDS: ClassVar = ("points",)
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
-        self.conv, self.norm = (
-            convolution(config.channels, config.pooled_channels, 1),
-            nn.BatchNorm2d(config.pooled_channels),
-        )
-        self.points = convolution(config.pooled_channels, 1, 3, bias=True)
+        c, g = config.channels, config.pooled_channels
+        self.conv, self.norm = convolution(c, g, 1), nn.BatchNorm2d(g)
+        self.points = convolution(g, 1, 3, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.points(self.norm(self.conv(x)).relu()).flatten(1)  # (B, n²)
 
 
-class ScoreHead(nn.Module):
-    """By how much the side to move will win, komi counted, in units of ``SCORE_UNIT`` points."""
-
-    FOLDS: ClassVar = {"norm": ("conv",)}
-    ENDS: ClassVar = ("result",)
-
-    def __init__(self, config: NetworkConfig):
-        super().__init__()
-        h = config.pooled_channels
-        self.conv, self.norm = convolution(config.channels, h, 1), nn.BatchNorm2d(h)
-        self.hidden = convolution(2 * h, 2 * h, 1, bias=True)
-        self.result = convolution(2 * h, 1, 1, bias=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        g = pooled(self.norm(self.conv(x)).relu())  # (B, 2h, 1, 1)
-        return self.result(self.hidden(g).relu()).flatten()  # (B,)
-
-
 class Network(nn.Module):
-    """Planes (B, P, n, n) -> ``Answer``."""
+    """Planes (B, P, n, n) -> ``Outputs``."""
 
     ENDS: ClassVar = ("stem",)
     """Layers that read the planes or write an answer; each part of a net names its own."""
@@ -240,23 +211,16 @@ class Network(nn.Module):
         )
         self.norm = nn.BatchNorm2d(config.channels)
         self.policy = PolicyHead(config)
-        self.value = ValueHead(config)
+        self.value = PooledHead(config.channels, config.head_channels, 3)
         self.ownership = OwnershipHead(config) if config.area else None
-        self.score = ScoreHead(config) if config.area else None
+        self.score = PooledHead(config.channels, config.pooled_channels, 1) if config.area else None
 
-    def forward(self, planes: Tensor, asked: Collection[str] = Answer._fields) -> Answer:
-        """Of the parts of the answer only those that are ``asked`` for are computed."""
+    def forward(self, planes: Tensor, heads: Collection[str] = Outputs._fields) -> Outputs:
+        """Only the outputs of these ``heads`` are computed."""
         x = self.stem(planes)  # (B, C, n, n)
         for block in self.tower:
             x = block(x)
         x = self.norm(x).relu()
 
-        def told(name: str, head: nn.Module | None) -> Tensor | None:
-            return head(x) if head is not None and name in asked else None
-
-        return Answer(
-            policy=told("policy", self.policy),
-            value=told("value", self.value),
-            ownership=told("ownership", self.ownership),
-            score=told("score", self.score),
-        )
+        parts = {name: getattr(self, name) for name in Outputs._fields if name in heads}
+        return Outputs(**{name: head(x) for name, head in parts.items() if head is not None})

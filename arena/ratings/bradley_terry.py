@@ -1,4 +1,4 @@
-"""How strong is everybody: a joint Bradley-Terry fit of a league's results. No order of time, no tables."""
+"""Bradley-Terry ratings of a pool of players, fitted to all their results at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.ratings.figure import (
+from arena.ratings.elo import (
     VIRTUAL_GAMES,
     Z95,
     ZERO,
@@ -17,12 +17,11 @@ from arena.ratings.figure import (
     FloatArray,
     Interval,
     K,
-    beta_tail,
-    normal_tail,
+    score_estimate,
+    superiority,
 )
-from arena.ratings.pairs import score_estimate, superiority
 
-_LEAST_PRIOR = 0.01  # virtual games; with fewer the covariance drowns in rounding
+_LEAST_PRIOR = 0.01  # virtual games; with fewer, errors of ratings drown in rounding
 
 NEAR, NEAR_ENOUGH = 1e-18, 1e-9
 """The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""
@@ -110,13 +109,8 @@ class Ratings:
         """The same ratings measured from another player. ValueError for a player who isn't among them."""
         i = self._index(anchor)
         from_anchor = self.covariance - self.covariance[i]
-        covariance = from_anchor - from_anchor[:, [i]]
-        return replace(
-            self,
-            elo=_frozen(self.elo - self.elo[i]),
-            covariance=_frozen((covariance + covariance.T) / 2),
-            anchor=anchor,
-        )
+        covariance = _frozen(_symmetric(from_anchor - from_anchor[:, [i]]))
+        return replace(self, elo=_frozen(self.elo - self.elo[i]), covariance=covariance, anchor=anchor)
 
     def standard_error(self, a: str, b: str) -> float:
         """Of the difference of two players, in Elo, from the full covariance; across components the prior's."""
@@ -131,7 +125,7 @@ class Ratings:
             return 0.5
         if self._is_one_sweep:
             return superiority(self._sweep(i, j))
-        return normal_tail(self.likelihood.signed_root(self._contrast(i, j), 0.0))
+        return math.erfc(-self.likelihood.signed_root(self._contrast(i, j), 0.0) / math.sqrt(2)) / 2
 
     def surprise(self) -> FloatArray:
         """(n, n) in [0, 1]: the chance at the fit, at most, that the score of any pair is as unlikely as this one; 1
@@ -141,9 +135,11 @@ class Ratings:
         binomial, with both colours at their mean expectation, so it errs to the large side; it is taken twice for both
         sides, and as often as there are pairs that met (C. Bonferroni, 1936).
         """
+        from scipy.special import betainc
+
         games = np.where(self.games > 0, self.games, 1.0)
         # P(binomial >= points), for halves too; no points are always reached
-        least = beta_tail(np.maximum(self.points, 1e-9), games - self.points + 1, self.expected / games)
+        least = betainc(np.maximum(self.points, 1e-9), games - self.points + 1, self.expected / games)
         pairs = np.count_nonzero(self.games) / 2
         return np.where(self.games > 0, np.minimum(2 * pairs * np.minimum(least, least.T), 1.0), 1.0)
 
@@ -193,11 +189,8 @@ def rate(
     beaten = _closure(points)
     if prior == 0 and not beaten.all():
         raise ValueError("ratings are unbounded: some players never lost to some others; give a prior above 0")
-    with_black = black_advantage and _tells_colour_from_strength(black_games)
-    likelihood = Likelihood(black_points, black_games, prior, with_black)
+    likelihood = Likelihood(black_points, black_games, prior, black_advantage and _is_identifiable(black_games))
     fit = likelihood.mode
-    covariance = K**2 * likelihood.inverse
-
     strength = K * fit[:n]
     labels = np.argmax(beaten & beaten.T, axis=1)  # the first player of each one's component
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
@@ -205,13 +198,12 @@ def rate(
     zero = np.zeros(n)
     zero[[players.index(anchor)] if anchor is not None else max(groups, key=len)] = 1
     shift = np.eye(n) - zero / zero.sum()
-    relative, spread = shift @ strength, shift @ covariance[:n, :n] @ shift.T
-
+    relative = shift @ strength
     black_expected = black_games * _sigma(fit[:n, None] - fit[:n] + fit[n])
     return Ratings(
         players=players,
         elo=_frozen(relative),
-        covariance=_frozen((spread + spread.T) / 2),  # so that a difference has one error, from either side
+        covariance=_frozen(_symmetric(shift @ (K**2 * likelihood.inverse)[:n, :n] @ shift.T)),
         prior=prior,
         anchor=anchor,
         components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
@@ -247,8 +239,13 @@ def _closure(points: FloatArray) -> NDArray[np.bool_]:
         reach = further
 
 
-def _tells_colour_from_strength(games: FloatArray) -> bool:
-    """Whether no choice of strengths does the same as a black advantage in all the games; (n, n), Black's row."""
+def _is_identifiable(games: FloatArray) -> bool:
+    """Whether the games, (n, n) with Black's row, separate a black advantage from strength.
+
+    They don't if strengths exist that change every pairing's log odds as the advantage does, such as in a league where
+    the higher-ranked player always had Black. The part of the advantage that strengths explain is found by weighted
+    least squares.
+    """
     both = games + games.T
     laplacian = np.diag(both.sum(1)) - both
     balance = games.sum(1) - games.sum(0)
@@ -256,19 +253,19 @@ def _tells_colour_from_strength(games: FloatArray) -> bool:
     return bool(games.sum() - explained > 1e-9 * games.sum())
 
 
-def _bounds_black(points: FloatArray, games: FloatArray, side: int) -> bool:
+def _is_black_bounded(points: FloatArray, games: FloatArray, side: int) -> bool:
     """Whether the games bound the black advantage from below (side -1) or above (1); Black's points and games (n, n).
 
-    They don't if strengths can follow the advantage to that side without end and no result grows less likely. This asks
-    for differences of strengths that keep bounds, and there are none just if the bounds add up to less than 0 around
-    some cycle of players (R. Floyd, "Algorithm 97", 1962).
+    The advantage is unbounded if it can grow without end, strengths growing with it, while no result becomes less
+    likely. Each result then limits by how much White's strength may outgrow Black's. Such limits on differences can be
+    kept unless they add up to less than 0 around a cycle of players (R. Floyd, "Algorithm 97", 1962).
     """
-    above = np.where(points > 0, float(side), np.inf)  # how much stronger White may get than Black
-    above = np.minimum(above, np.where(games > points, -float(side), np.inf).T)
-    np.fill_diagonal(above, 0.0)
-    for middle in range(len(above)):
-        above = np.minimum(above, above[:, middle, None] + above[middle])
-        if above.diagonal().min() < 0:
+    limit = np.where(points > 0, float(side), np.inf)  # by how much White's strength may outgrow Black's
+    limit = np.minimum(limit, np.where(games > points, -float(side), np.inf).T)
+    np.fill_diagonal(limit, 0.0)
+    for middle in range(len(limit)):
+        limit = np.minimum(limit, limit[:, middle, None] + limit[middle])
+        if limit.diagonal().min() < 0:
             return True
     return False
 
@@ -277,7 +274,7 @@ class Likelihood:
     """The log-likelihood of a league's results, its mode, and intervals by its profile.
 
     Parameters (n + 1,) are strengths in log odds, then the black advantage, which stays 0 if it is left out. A contrast
-    (n + 1,) weighs them to what is asked for: 1 and -1 for the difference of two players.
+    (n + 1,) has the weights of a linear combination of them: 1 and -1 for the difference of two players.
     """
 
     def __init__(self, points: FloatArray, games: FloatArray, prior: float, with_black: bool):
@@ -291,17 +288,16 @@ class Likelihood:
         self._top = self._log_likelihood(self.mode)
 
     def estimate(self, contrast: FloatArray, has_low: bool = True, has_high: bool = True) -> Estimate:
-        """What a contrast is, in Elo, with the ends of its 95 % interval that the games give."""
+        """The value of a contrast, in Elo, with the ends of its 95 % interval that the games give."""
         value = float(contrast @ self.mode)
-        low, high = (
-            self._end(contrast, value, side) if has_end else None for side, has_end in ((-1, has_low), (1, has_high))
-        )
+        low = self._end(contrast, value, -1) if has_low else None
+        high = self._end(contrast, value, 1) if has_high else None
         return Estimate(K * value, Interval(low, high))
 
     def black_advantage(self) -> Estimate | None:
         """None where it is left out, or not bounded on both sides."""
         if self._free == len(self._games) or not all(
-            _bounds_black(self._points, self._games, side) for side in (-1, 1)
+            _is_black_bounded(self._points, self._games, side) for side in (-1, 1)
         ):
             return None
         return self.estimate(_unit(-1, len(self.mode)))
@@ -424,6 +420,11 @@ def _sigma(x: FloatArray) -> FloatArray:
 def _ranked(strength: FloatArray) -> list[int]:
     """Strongest first; differences in the last digits don't break the order of names."""
     return [int(i) for i in np.argsort(-np.round(strength, 6), kind="stable")]
+
+
+def _symmetric(matrix: FloatArray) -> FloatArray:
+    """Freed of rounding, so that a difference has one error from either side."""
+    return (matrix + matrix.T) / 2
 
 
 def _frozen(array: NDArray) -> NDArray:

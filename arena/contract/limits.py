@@ -1,0 +1,209 @@
+"""Limits on a bot's decisions, and the clock of a game: main time and byo-yomi, shared out over its moves."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, fields, replace
+from math import inf
+from typing import Any
+
+from arena import ConfigError
+from arena.contract.settings import plain, read_settings, setting, split_pairs
+from arena.go.coords import Move
+
+LAG = 0.2
+"""Seconds of each move's time that are left unused, for what lies between the bot and the clock. By default, a bot's
+moves may also overrun its clock by this much in a whole game."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSettings:
+    """Seconds of main time, then byo-yomi periods of ``stones`` moves; without stones main time only.
+
+    With ``japanese`` byo-yomi a controller counts periods, not stones, and each is good for one move.
+    """
+
+    main: float
+    period: float = 0.0
+    stones: int = 0
+    japanese: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The state of a clock: seconds left and moves left in the period; 0 stones mean main time."""
+
+    seconds: float
+    stones: int
+
+
+class Clock:
+    """What one side has left. It is as good as the last word on it and the measuring of who charges it."""
+
+    def __init__(self, settings: TimeSettings, allowance: float = LAG):
+        """``allowance`` is how many seconds all moves of the game together may overrun the clock by."""
+        self._settings = settings
+        self.allowance = allowance
+        self._left = settings.main
+        self._stones = 0
+        if self._left <= 0:
+            self._begin_period()
+
+    @property
+    def left(self) -> TimeLeft:
+        return TimeLeft(self._left, self._stones)
+
+    @property
+    def available(self) -> float:
+        """Seconds that the next move may take before time is over."""
+        return max(self._left, 0.0) + (0.0 if self._stones else self._settings.period)
+
+    def set(self, seconds: float, stones: int) -> None:
+        """Take a controller's word on what is left."""
+        self._left = seconds
+        self._stones = min(stones, 1) if self._settings.japanese else stones
+
+    def spend(self, seconds: float) -> None:
+        """Charge a move. The one in which main time runs out is the first of a period; after its last comes another.
+
+        Whether time is over isn't judged here: what a move takes beyond ``available`` is taken off the allowance.
+        """
+        self.allowance = max(0.0, self.allowance - max(0.0, seconds - self.available))
+        in_period = self._stones > 0
+        self._left -= seconds
+        if not in_period and self._left <= 0 and self._settings.stones:
+            in_period = self._left < 0
+            beyond = -self._left
+            self._begin_period()
+            self._left -= beyond
+        if in_period:
+            self._stones -= 1
+            if self._stones == 0:
+                self._begin_period()
+        self._left = max(self._left, 0.0)
+
+    def overrun(self, seconds: float) -> str:
+        """The words for a move that took ``seconds``, more than ``available``: the end of a sentence."""
+        settings = self._settings
+        if self._stones:
+            stones = f"{self._stones} move{'s' if self._stones > 1 else ''}"
+            return f"{seconds:.2f} s for a move, with {self._left:.2f} s left for {stones} in byo-yomi"
+        if settings.stones:
+            left = f"{self._left:.2f} s of main time and {settings.period:g} s of byo-yomi"
+            return f"{seconds:.2f} s for a move, with {left} left"
+        return f"{settings.main - self._left + seconds:.2f} s used of {settings.main:g} s main time"
+
+    def _begin_period(self) -> None:
+        if self._settings.stones:
+            self._left, self._stones = self._settings.period, self._settings.stones
+
+    def share(self, size: int, played: int) -> float:
+        """Seconds for the next move, over 0, where ``played`` moves are on a board of this size already.
+
+        Main time is spread evenly over half of 0.8 size² moves, and never over less than a row of the board.
+        """
+        if self._stones:
+            seconds = self._left / self._stones
+        else:
+            moves = max((0.8 * size * size - played) / 2, size)
+            seconds = self._left / moves
+            if self._settings.stones:
+                seconds += self._settings.period / self._settings.stones
+        return max(seconds - LAG, seconds / 2, 0.001)
+
+
+LONGEST = 1_000_000
+"""Seconds that any limit may be at most: over eleven days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a decision. None leaves it to the bot, or to chance; all times are in seconds.
+
+    ``simulations`` and ``seconds`` ask the bot to stop there, at what comes first. ``main`` and ``byoyomi`` are a clock
+    for each game, kept outside the bot: it is then given the ``seconds`` to think for this move, and in ``left`` what
+    its clock shows. ``allowed`` is enforced from outside.
+    """
+
+    seconds: float | None = setting(None, "seconds per move; only lag and deadline enforce them", 0.001, LONGEST)
+    simulations: int | None = setting(None, "playouts or visits per move, for bots that search", 1, 1_000_000_000)
+    main: float | None = setting(None, "main time: seconds for the whole game", 0, LONGEST)
+    byoyomi: float | None = setting(None, "byo-yomi: seconds of each period after main time", 0.001, LONGEST)
+    stones: int = setting(1, "moves in each byo-yomi period (Canadian byo-yomi)", 1, 1000)
+    lag: float | None = setting(
+        None,
+        "seconds by which a game's moves together may overrun their clock (default 0.2), or each move its seconds",
+        0,
+        LONGEST,
+    )
+    deadline: float | None = setting(
+        None,
+        "seconds after which a move always forfeits (default without a clock: 60 plus twice its seconds)",
+        0.001,
+        LONGEST,
+    )
+    left: TimeLeft | None = None
+    moves: frozenset[Move] | None = None
+
+    @classmethod
+    def read(cls, text: str, where: str) -> Limits:
+        """``seconds=1`` or ``main=60,byoyomi=5``, as text. Raises ConfigError, beginning with ``where``."""
+        given = read_settings(split_pairs(text, where, "limit"), cls.settings(), where, "limit")
+        timed = "main" in given or "byoyomi" in given
+        if timed and "seconds" in given:
+            raise ConfigError(f"{where}: give seconds for each move, or main and byoyomi for the game, not both")
+        if "stones" in given and "byoyomi" not in given:
+            raise ConfigError(f"{where}: stones needs byoyomi, as in byoyomi=30,stones=5")
+        if "lag" in given and not timed and "seconds" not in given:
+            raise ConfigError(f"{where}: lag needs seconds, main or byoyomi, which it lets a move overrun")
+        if given.get("main") == 0:
+            if "byoyomi" not in given:
+                raise ConfigError(f"{where}: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5")
+            del given["main"]
+        return cls(**given)
+
+    @classmethod
+    def settings(cls) -> dict[str, Field[Any]]:
+        """What can be typed, in the order in which it is shown."""
+        return {field.name: field for field in fields(cls) if field.metadata}
+
+    def __str__(self) -> str:
+        """As it is typed; what is as by default isn't named."""
+        values = {
+            name: getattr(self, name) for name, field in self.settings().items() if getattr(self, name) != field.default
+        }
+        return ",".join(f"{name}={plain(value)}" for name, value in values.items())
+
+    @property
+    def time(self) -> TimeSettings | None:
+        """The clock of a game, if there is one."""
+        if self.main is None and self.byoyomi is None:
+            return None
+        return TimeSettings(self.main or 0.0, self.byoyomi or 0.0, self.stones if self.byoyomi else 0)
+
+    def start_clock(self) -> Clock | None:
+        """The clock of a new game, if there is one."""
+        return None if self.time is None else Clock(self.time, LAG if self.lag is None else self.lag)
+
+    @property
+    def allowed(self) -> float:
+        """Seconds after which a move forfeits, whatever a clock says; infinite when only that decides."""
+        return self.allowed_for(1)
+
+    def allowed_for(self, boards: int) -> float:
+        """Seconds that one call may take when it decides a move on each of these boards.
+
+        Each board has its own ``seconds``, with their ``lag``. What the deadline leaves beyond them is there once, so
+        that a bot that hangs is noticed as soon as on a single board.
+        """
+        if self.time is not None:
+            return inf if self.deadline is None else self.deadline
+        each = self.seconds or 0.0
+        deadline = (60.0 + 2 * each if self.deadline is None else self.deadline) + (boards - 1) * each
+        return deadline if self.seconds is None or self.lag is None else min(deadline, boards * (each + self.lag))
+
+    def at(self, clock: Clock, size: int, played: int, spent: float = 0.0) -> Limits:
+        """These limits for a move by what its clock shows, ``played`` moves being on a board of this size. ``spent``
+        seconds have been thought about the move already."""
+        allowed = max(0.001, min(self.allowed, clock.available + clock.allowance) - spent)
+        left = replace(clock.left, seconds=max(0.0, clock.left.seconds - spent)) if spent else clock.left
+        return replace(self, seconds=min(clock.share(size, played), allowed), deadline=allowed, left=left)

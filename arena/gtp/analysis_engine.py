@@ -1,0 +1,244 @@
+"""Answers queries in KataGo's analysis protocol with one bot, the most urgent positions first."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TextIO
+
+import msgspec
+
+from arena import __version__
+from arena.contract.bot import Bot, Candidate, Limits, fault_words
+from arena.go.coords import Move
+from arena.gtp.analysis_commands import PositionAnalysis
+from arena.gtp.analysis_protocol import (
+    Answer,
+    Query,
+    QueryError,
+    allowed_moves,
+    games_of,
+    read_query,
+    result_of,
+    rules_for,
+)
+
+SLICE = 0.2
+"""Seconds of a search before the next query is read."""
+
+FAIR_SLICES = 25
+"""Slices after which a position yields to all that have had fewer, whatever the priorities."""
+
+BATCH = 8
+"""Positions that a bot with a net searches together."""
+
+MAX_LINE = 1 << 22
+
+ACTIONS = ("query_version", "query_models", "clear_cache", "terminate", "terminate_all")
+
+
+@dataclass(eq=False)
+class Task:
+    """One turn of a query: a position that waits for its analysis or is being searched. ``number`` is the order of
+    arrival, ``moves`` are those that the search may begin with, None for all."""
+
+    query: Query
+    turn: int
+    number: int
+    priority: int
+    moves: frozenset[Move] | None
+    analysis: PositionAnalysis
+    candidates: Sequence[Candidate] = ()
+    visits: int = 0
+    slices: int = 0
+    started: float = 0.0
+    reported: float = 0.0
+
+    @property
+    def bounds(self) -> tuple[int | None, float | None]:
+        """The most visits and seconds that the query allows."""
+        settings = self.query.override_settings
+        return settings.max_visits or self.query.max_visits, settings.max_time
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The smallest is searched first."""
+        return self.slices // FAIR_SLICES, -self.priority, self.number
+
+    def result(self) -> Answer:
+        return result_of(self.query, self.turn, self.visits, self.analysis, self.candidates)
+
+    def can_join(self, other: Task) -> bool:
+        """Whether both can be searched in one call of the bot."""
+        mine, others = ((task.bounds, task.analysis.game.rules.size) for task in (self, other))
+        return self is other or (mine == others and self.moves is None is other.moves)
+
+
+class AnalysisEngine:
+    """Searches the positions of queries with one bot and passes every answer, a line of JSON, to ``send``.
+
+    ``limits`` hold where a query has no maxVisits. ``check`` raises a UserError for a board size that the bot can't
+    play. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        bot: Bot,
+        send: Callable[[str], object],
+        name: str = "arena",
+        check: Callable[[int], object] = lambda size: None,
+        limits: Limits | None = None,
+        has_net: bool = False,
+    ):
+        self._bot, self._name, self._check, self._has_net = bot, name, check, has_net
+        self._send: Callable[[Any], object] = lambda answer: send(
+            json.dumps(msgspec.to_builtins(answer), separators=(",", ":"))
+        )
+        self._limits = limits or Limits()
+        self._tasks: list[Task] = []
+        self._arrived = 0
+        self._visits_per_slice = 32  # adapted to the time that they take
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._tasks)
+
+    def read_line(self, line: str) -> None:
+        """Read a query; what is wrong with it is sent as an error."""
+        if not line.strip():
+            return
+        try:
+            fields = msgspec.json.decode(line)
+        except (ValueError, RecursionError) as error:
+            self._send(Answer(error=f"not JSON: {' '.join(str(error).split())[:200]}"))
+            return
+        if not isinstance(fields, dict) or not isinstance(fields.get("id"), str):
+            self._send(Answer(error="a query is an object with an id, which is a string", field="id"))
+            return
+        try:
+            if "action" in fields:
+                self._act(fields)
+            else:
+                self._tasks += self._tasks_of(fields)
+        except QueryError as error:
+            self._send(Answer(error=str(error), field=error.field, id=fields["id"]))
+
+    def _act(self, fields: dict[str, Any]) -> None:
+        action, turns = fields["action"], fields.get("turnNumbers")
+        if action not in ACTIONS:
+            raise QueryError(f"unknown action; there are {', '.join(ACTIONS)}", "action")
+        if action == "terminate" and not isinstance(fields.get("terminateId"), str):
+            raise QueryError("expected a string", "terminateId")
+        model = {"name": self._name, "internalName": self._name, "maxBatchSize": BATCH, "version": 1}
+        told: dict[str, dict[str, Any]] = {
+            "query_version": {"version": __version__, "git_hash": "<omitted>"},
+            "query_models": {"models": [{**model, "usesHumanSLProfile": False, "usingFP16": False}]},
+        }
+        self._send({**fields, **told.get(action, {})})
+        if action.startswith("terminate"):
+            for task in [*self._tasks]:
+                is_meant = action == "terminate_all" or task.query.id == fields["terminateId"]
+                if is_meant and (not isinstance(turns, list) or task.turn in turns):
+                    self._finish(task)
+
+    def _tasks_of(self, fields: dict[str, Any]) -> list[Task]:
+        """The positions of a query, after warnings about what is ignored. Raises QueryError."""
+        query, warnings = read_query(fields)
+        rules = rules_for(query, self._check)
+        if isinstance(query.rules, dict) and not rules.agree_with(query.rules):
+            warnings["rules"] = f"the nearest rules are used: {rules.name}"
+        turns = [len(query.moves)] if query.analyze_turns is None else query.analyze_turns
+        if not all(0 <= turn <= len(query.moves) for turn in turns):
+            raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")
+        priorities = [query.priority] * len(turns) if query.priorities is None else query.priorities
+        if len(priorities) != len(turns):
+            raise QueryError("as many as there are analyzeTurns", "priorities")
+        if query.include_policy and not self._has_net:
+            warnings["includePolicy"] = "this bot has no policy net"
+        games = games_of(query, rules, turns)
+        tasks = []
+        for turn, priority in zip(turns, priorities, strict=True):
+            self._arrived += 1
+            game = games[turn].copy()
+            analysis = PositionAnalysis(self._bot, game, self._has_net)
+            tasks.append(Task(query, turn, self._arrived, priority, allowed_moves(query, game), analysis))
+        for name, warning in warnings.items():
+            self._send(Answer(warning=warning, field=name, id=query.id))
+        return tasks
+
+    def search_slice(self) -> None:
+        """Search the most urgent position, and those that can join it, for a slice; send the results that are ready."""
+        started = time.monotonic()
+        first = min(self._tasks, key=lambda task: task.order)
+        tasks = sorted((task for task in self._tasks if task.can_join(first)), key=lambda task: task.order)
+        tasks = tasks[: BATCH if self._has_net else 1]
+        for task in tasks:
+            if not task.slices:
+                task.started = task.reported = started
+        try:
+            self._search(tasks)
+        except Exception as error:  # a bot may raise anything; the other queries are still answered
+            logging.getLogger(__name__).error("the bot failed", exc_info=error)
+            for task in tasks:
+                self._tasks.remove(task)
+                words = f"the bot failed: {fault_words(error)}"
+                self._send(Answer(error=words, id=task.query.id, turn_number=task.turn))
+            return
+        seconds = time.monotonic() - started
+        if seconds < SLICE / 2 and first.bounds[0] is not None:
+            self._visits_per_slice *= 2
+        elif seconds > 2 * SLICE:
+            self._visits_per_slice = max(8, self._visits_per_slice // 2)
+
+    def _search(self, tasks: list[Task]) -> None:
+        (max_visits, max_time), moves = tasks[0].bounds, tasks[0].moves
+        limits = replace(self._limits, deadline=86400.0, lag=None, moves=moves)
+        if max_visits is not None or max_time is not None:
+            visits = min(task.visits for task in tasks) + self._visits_per_slice
+            limits = Limits(simulations=min(visits, max_visits or visits), deadline=86400.0, moves=moves)
+        found = self._bot.analyse_all([task.analysis.game for task in tasks], limits)
+        now = time.monotonic()
+        for task, candidates in zip(tasks, found, strict=True):
+            before, task.candidates = task.visits, candidates
+            whole = self._bot.overview(task.analysis.game)
+            task.visits = max(before, (whole.visits if whole else None) or 0)
+            task.slices += 1
+            wanted = max_visits or (0 if max_time is None else task.visits + 1)
+            is_late = max_time is not None and now >= task.started + max_time
+            every = task.query.report_during_search_every
+            if task.visits >= wanted or task.visits == before or is_late:
+                self._finish(task)
+            elif every is not None and candidates and now >= task.reported + every:
+                task.reported = now
+                self._send(msgspec.structs.replace(task.result(), is_during_search=True))
+
+    def _finish(self, task: Task) -> None:
+        self._tasks.remove(task)
+        nothing = Answer(id=task.query.id, is_during_search=False, turn_number=task.turn, no_results=True)
+        self._send(task.result() if task.candidates else nothing)
+
+
+def run(engine: AnalysisEngine, lines: TextIO) -> None:
+    """Read queries while positions are searched, until there are no more of either."""
+    inbox: SimpleQueue[str] = SimpleQueue()
+
+    def listen() -> None:
+        while line := lines.readline(MAX_LINE):
+            inbox.put(line)
+        inbox.put("")
+
+    Thread(target=listen, daemon=True).start()
+    is_open = True
+    while is_open or engine.is_busy:
+        with suppress(Empty):
+            while line := inbox.get(block=is_open and not engine.is_busy):
+                engine.read_line(line)
+            is_open = False
+        if engine.is_busy:
+            engine.search_slice()

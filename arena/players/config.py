@@ -1,0 +1,207 @@
+"""An arena.toml: the tables that it may have, and the change of one setting of a bot in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from arena import ConfigError, files
+from arena.contract.settings import read_settings, setting
+
+T = TypeVar("T")
+
+EXAMPLE = Path(__file__).parent / "example.toml"
+"""A commented arena.toml, in which every table is commented out."""
+
+STYLES = ("round-robin", "gauntlet", "ladder")
+"""Who meets whom in a tournament."""
+
+
+# --- Tables ---
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTable:
+    """The ``[cluster]`` of an arena.toml; None is what it doesn't say."""
+
+    address: str | None = setting(None, "Ray cluster on which events are played: HOST:PORT, auto or local")
+
+
+@dataclass(frozen=True, slots=True)
+class BotTable:
+    """One ``[bots.NAME]`` of an arena.toml; all other keys are ``settings`` of the bot's kind."""
+
+    kind: str | None = setting(None, "Kind of bot, or mybot.py:BOT; a table without one changes a bot that exists.")
+    limits: str | None = setting(None, "Limits of the bot: seconds=1, or main=60,byoyomi=5.")
+    gpus: float = setting(0.0, "Part of a GPU that each worker on a cluster takes for the bot.", low=0, high=1)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TermsTable:
+    """The terms of an event as options of a command or keys of a table; None is what isn't given."""
+
+    size: int | None = setting(None, "Board size, 5 to 19 (default 9).")
+    komi: float | None = setting(None, "Komi (default 7 on 9x9, 7.5 on larger boards).")
+    rules: str | None = setting(None, "Rules: cgos, tromp-taylor, chinese or japanese (default cgos).")
+    openings: int | None = setting(None, "Number of distinct openings to cycle through (default 0: never repeat one).")
+    plies: int | None = setting(
+        None,
+        "Moves of random openings (default: a balanced book on 9x9 and 13x13, otherwise 4). With --book: moves used of "
+        "each game.",
+    )
+    book: str | None = setting(None, "Openings from games: an SGF file, a folder or an archive.")
+    seed: int | None = setting(None, "Random seed (default 1).")
+    limits: str | None = setting(None, "Limits for bots that have none of their own: seconds=1, or main=60,byoyomi=5.")
+    adjudicate: str | None = setting(
+        None,
+        "When to end a game early, or off (default agree=0.02,turns=3,play-on=0.05). agree, resign: the loser's "
+        "win rate, by both bots or itself; play-on: share checked.",
+    )
+
+    def over(self, table: Self) -> Self:
+        """These terms, with what they lack from ``table``."""
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
+        return replace(table, **{name: value for name, value in own.items() if value not in (None, ())})
+
+
+@dataclass(frozen=True, slots=True)
+class TournamentTable(TermsTable):
+    """One ``[tournaments.NAME]`` of an arena.toml, or the same as options; None is what isn't given. ``bots`` are named
+    as when typed."""
+
+    bots: tuple[str, ...] = setting((), "The bots, as they are typed.")
+    style: str | None = setting(
+        None, "Who meets whom: round-robin, gauntlet or ladder (default round-robin).", choices=STYLES
+    )
+    games: int | None = setting(
+        None,
+        "Games of each pair of bots (default 20). In a ladder, the maximum for all together (default 100 for each bot; "
+        "5000 with --precision).",
+    )
+    precision: float | None = setting(
+        None,
+        "Ladder only: stop when the Elo difference of all neighbours is known to within this, with 95 % confidence.",
+        low=1,
+        high=1000,
+    )
+    block: int | None = setting(
+        None, "Ladder only: games of a pair in a round, an even number (default 8). More keep more workers busy."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of an arena.toml as they stand there."""
+
+    bots: Mapping[str, Any] = field(default_factory=dict)
+    tournaments: Mapping[str, Any] = field(default_factory=dict)
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """An arena.toml."""
+
+    bots: Mapping[str, BotTable] = field(default_factory=dict)
+    tournaments: Mapping[str, TournamentTable] = field(default_factory=dict)
+    cluster: ClusterTable = field(default_factory=ClusterTable)
+
+
+def read_config(path: Path) -> Config:
+    """The bots, tournaments and the cluster of an arena.toml. Raises ConfigError, which names the file, the table and
+    the key. What its bots are set to isn't checked here: that depends on their kinds."""
+    hint = "correct it, or name another file with --config"
+    content = files.read_toml(path, error=ConfigError, hint=hint)
+    tables = files.convert(content, Tables, path, error=ConfigError, hint="a table is written as [bots.NAME]")
+    bots = {}
+    for name, table in tables.bots.items():
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
+            raise ConfigError(f"{path}: '{name}' is not a name for a bot; use letters, digits, '-', '_' and '.'")
+        _require_table(table, f"{path}: [bots.{name}]")
+        own = {key: table[key] for key in ("kind", "limits", "gpus") if key in table}
+        settings = {key: value for key, value in table.items() if key not in own}
+        bots[name] = replace(_read(BotTable, own, f"{path}: [bots.{name}]"), settings=settings)
+    tournaments = {
+        name: _read(TournamentTable, table, f"{path}: [tournaments.{name}]")
+        for name, table in tables.tournaments.items()
+    }
+    return Config(bots, tournaments, _read(ClusterTable, tables.cluster, f"{path}: [cluster]"))
+
+
+def _require_table(table: Any, where: str) -> None:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} is not a table of settings")
+
+
+def _read(kind: type[T], table: Any, where: str) -> T:
+    _require_table(table, where)
+    known = {declared.name: declared for declared in fields(kind)}  # type: ignore[arg-type]
+    return kind(**read_settings(table, known, where))
+
+
+def first_given(*values: Any) -> Any:
+    """The first that isn't None; the last is the default."""
+    return next((value for value in values if value is not None), None)
+
+
+# --- Changing the file ---
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting of a bot that was changed in a file: its value now, and before, where it had one there.
+    ``is_new_table`` and ``is_new_file`` say what was made for it."""
+
+    path: Path
+    bot: str
+    setting: str
+    value: str
+    before: str | None
+    is_new_table: bool
+    is_new_file: bool
+
+
+def require_writable(path: Path) -> None:
+    """Raise ConfigError when the file, or one in its place, can't be written. What it holds isn't looked at."""
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        raise ConfigError(f"{path} is not a file; name another with --config")
+    if not os.access(place if place.exists() else place.parent, os.W_OK) or not os.access(place.parent, os.W_OK):
+        raise ConfigError(f"{path} can't be written; make it and its folder writable, or name another with --config")
+
+
+def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
+    """Give a bot another value of a setting, in its table or a new one; a file that isn't there is made. Comments, and
+    all that isn't changed, stay as they are.
+
+    The new file is written aside and renamed. Raises ConfigError, and then has changed nothing.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    require_writable(path)
+    is_new_file = not path.exists()
+    before = {} if is_new_file else read_config(path).bots
+    text = "" if is_new_file else path.read_bytes().decode()
+    try:
+        if name in before:
+            document: Any = tomlkit.parse(text)
+            document["bots"][name][setting] = value
+            new = tomlkit.dumps(document)
+        else:
+            table = tomlkit.dumps({"bots": {name: {setting: value}}})
+            new = "\n\n".join(filter(None, (text.rstrip("\n"), table)))
+        is_right = tomllib.loads(new)["bots"][name][setting] == value
+    except (TOMLKitError, tomllib.TOMLDecodeError):
+        is_right = False  # a way to write tables that isn't foreseen here
+    if not is_right:
+        raise ConfigError(f'{path} can\'t be changed automatically; set {setting} = "{value}" for {name} there')
+    files.write(path, new, error=ConfigError, hint="the file is unchanged")
+    old = before[name].settings.get(setting) if name in before else None
+    return Change(path, name, setting, value, old, name not in before, is_new_file)

@@ -1,0 +1,283 @@
+"""Ratings, reports and games for other programs: JSON Lines, pandas frames, CSV files, and SGF files in a folder.
+
+The keys of JSON are listed in ``docs/json.md``: they are added, never changed, as long as ``FORMAT`` stays. A file is
+written aside and renamed, so that a reader sees the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from arena import files
+from arena.contract.settings import COMMANDS, describe
+from arena.go.coords import gtp_from_move
+from arena.ratings import Estimate
+from arena.results.league import league
+
+if TYPE_CHECKING:  # these pull in the compiler
+    import pandas as pd
+
+    from arena.go.game import Rules
+    from arena.go.record import GameRecord, Played
+    from arena.match.standings import League
+    from arena.players.player import Player
+    from arena.results.event import Findings, Report
+    from arena.results.store import Pool, Store
+    from arena.results.stored import Overview
+
+FORMAT = 1
+"""Grows when a key changes its meaning or goes."""
+
+Row = dict[str, Any]
+
+
+def json_line(type: str, values: Mapping[str, Any]) -> str:
+    """One object, in a line."""
+    return msgspec.json.encode({"type": type, "format": FORMAT, **values}).decode()
+
+
+def _elo(elo: Estimate | None) -> Row:
+    """An estimate, each part None where it isn't known, and as text."""
+    if elo is None:
+        return dict.fromkeys(("elo", "low", "high", "estimate"))
+    parts = {"elo": elo.value, "low": elo.interval.low, "high": elo.interval.high}
+    known = {key: None if part is None or not isfinite(part) else round(part, 1) for key, part in parts.items()}
+    return {**known, "estimate": str(elo)}
+
+
+# --- Ratings ---
+
+
+def rating_rows(found: League | None, pool: Pool) -> list[Row]:
+    """A row for each player of a pool, the strongest first."""
+    terms = {"size": pool.size, "rules": pool.name, "komi": pool.komi, "handicap": pool.handicap}
+    return (
+        [
+            {
+                **terms,
+                "rank": rank,
+                "player": one.name,
+                **_elo(one.elo),
+                "games": one.games,
+                "score": None if one.score is None else round(one.score, 4),
+                "anchor": found.anchor,
+            }
+            for rank, one in enumerate(found.standings, 1)
+        ]
+        if found is not None
+        else []
+    )
+
+
+RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
+
+
+def ratings_frame(store: Store) -> pd.DataFrame:
+    """The ratings of all pools, one after the other. Ends of intervals that the games don't bound are missing."""
+    import pandas as pd
+
+    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool), pool)]
+    return pd.DataFrame(rows, columns=RATING_COLUMNS)
+
+
+def write_elo_csv(store: Store, path: Path) -> None:
+    """Write ``ratings_frame``. Raises StoreError."""
+    write_csv(ratings_frame(store), path)
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a frame without its index; texts of others stay texts. Raises StoreError."""
+    own = frame[[column for column in frame.columns if column == "estimate"]]  # may begin with a minus
+    cells = frame.map(files.cell).assign(**own).set_axis([files.cell(name) for name in frame.columns], axis=1)
+    files.write(path, cells.to_csv(index=False))
+
+
+# --- Games ---
+
+
+def game_line(record: GameRecord, number: int) -> str:
+    """A stored game as JSON: its number in the database, its moves and what was reported of them."""
+    outcome, size = record.outcome, record.rules.size
+    return json_line(
+        "game",
+        {
+            "id": record.id,
+            "number": number,
+            "event": record.event,
+            "date": record.date,
+            "black": record.black,
+            "white": record.white,
+            "black_player": record.black_player,
+            "white_player": record.white_player,
+            "size": size,
+            "komi": record.rules.komi,
+            "rules": record.rules.name,
+            "handicap": [gtp_from_move(move, size) for move in record.setup[0]],
+            "result": "" if outcome is None else outcome.sgf,
+            "winner": None if outcome is None or outcome.winner is None else outcome.winner.name.lower(),
+            "ending": None if outcome is None else str(outcome.ending),
+            "margin": None if outcome is None else outcome.margin,
+            "reason": record.reason,
+            "adjudged": None if record.adjudged is None else record.adjudged.name.lower(),
+            "unrated": record.unrated,
+            "black_seconds": record.black_seconds,
+            "white_seconds": record.white_seconds,
+            "seed": str(record.seed),
+            "opening": record.opening,
+            "moves": [gtp_from_move(move, size) for move in record.moves],
+            "facts": [fact._asdict() for fact in record.facts],
+        },
+    )
+
+
+GAME_COLUMNS = (
+    "id event date black white size komi rules result ending moves black_seconds white_seconds reason adjudged".split()
+)
+
+
+def _game_row(game: Played, event: str, rules: Rules) -> Row:
+    """Who played, by which rules, the result as in SGF, how it ended, and whom an adjudication gave it to."""
+    outcome = game.outcome
+    return {
+        **{key: getattr(game, key) for key in ("id", "date", "black", "white", "black_seconds", "white_seconds")},
+        "event": event,
+        "size": rules.size,
+        "komi": rules.komi,
+        "rules": rules.name,
+        "result": "" if outcome is None else outcome.sgf,
+        "ending": "" if outcome is None else str(outcome.ending),
+        "moves": game.length,
+        "reason": game.reason,
+        "adjudged": "" if game.adjudged is None else game.adjudged.letter,
+    }
+
+
+def games_frame(games: Iterable[GameRecord]) -> pd.DataFrame:
+    """Games of any events, a row each."""
+    import pandas as pd
+
+    return pd.DataFrame([_game_row(game, game.event, game.rules) for game in games], columns=GAME_COLUMNS)
+
+
+def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
+    """Write a file for each game, in a folder for each event. Raises StoreError."""
+    from arena.go.sgf import move_notes, write_sgf
+
+    def place(id: str) -> Path:
+        # an id of a database from elsewhere doesn't lead out of the folder
+        return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
+
+    files.write_many((place(game.id), write_sgf(game, move_notes(game)) + "\n") for game in games)
+
+
+# --- Events ---
+
+
+def event_line(event: Overview) -> str:
+    """One of the list of events as JSON."""
+    shown = {"id": event.id, "kind": str(event.kind), "players": event.players, "games": event.stored}
+    return json_line("event", {**shown, "planned": event.planned, "created": event.created})
+
+
+def _standing_rows(found: Findings) -> list[Row]:
+    rows = []
+    for rank, one in enumerate(found.places, 1):
+        score, seconds = one.score, found.table.seconds_a_move(one.name)
+        rows.append(
+            {
+                "rank": rank,
+                "player": one.name,
+                **_elo(one.elo),
+                "games": one.games,
+                "score": None if score is None else round(score, 4),
+                "seconds_a_move": None if seconds is None else round(seconds, 6),
+            }
+        )
+    return rows
+
+
+def report_line(report: Report) -> str:
+    """What is known of an event as JSON."""
+    tally, names, test = report.tally, [place.name for place in report.places], report.test
+    counts = None if tally is None else tally.results()
+    found = {
+        "event": report.id,
+        "kind": str(report.kind),
+        "created": report.created,
+        "size": report.rules.size,
+        "rules": report.rules.name,
+        "komi": report.rules.komi,
+        "games": report.stored,
+        "counted": report.counted,
+        "planned": report.planned,
+        "anchor": report.anchor,
+        "standings": _standing_rows(report),
+        "won_drawn_lost": None if counts is None else [counts.wins, counts.draws, counts.losses],
+        "pairs": None if tally is None else tally.counts.counts,
+        "sprt": None,
+        "los": {
+            name: {other: round(los, 4) for other in names if (los := report.los(name, other)) is not None}
+            for name in names
+        },
+        "endings": {str(count.ending): count.games for count in report.endings},
+    }
+    if test is not None:
+        state = test.state
+        known = {key: None if state is None else round(getattr(state, key), 4) for key in ("llr", "lower", "upper")}
+        verdict = None if state is None or state.verdict is None else state.verdict.name.lower()
+        found["sprt"] = {"elo0": test.test.elo0, "elo1": test.test.elo1, **known, "verdict": verdict}
+    return json_line("report", found)
+
+
+def event_frames(report: Report) -> dict[str, pd.DataFrame]:
+    """An event's tables by name: ``standings``, ``crosstable`` (a row for each player and each other one that it has
+    met), ``los`` (the likelihood that the row's player is stronger than the column's), ``endings``, ``games``. What the
+    games don't give is missing."""
+    import pandas as pd
+
+    names = [place.name for place in report.places]
+    met = {(one, other): report.table.meetings(one, other) for one in names for other in names}
+    meetings = [(*pair, each.games, each.wins, each.draws, each.losses, each.points) for pair, each in met.items()]
+    los = pd.DataFrame([[report.los(one, other) for other in names] for one in names], columns=names, dtype="float64")
+    los.insert(0, "player", names, allow_duplicates=True)
+    endings = [(str(one.ending), name, one.won[name], one.lost[name]) for one in report.endings for name in names]
+    games = [_game_row(game, report.id, report.rules) for game in report.games]
+    columns = "rank player elo low high games score estimate seconds_a_move".split()
+    return {
+        "standings": pd.DataFrame(_standing_rows(report), columns=columns),
+        "crosstable": pd.DataFrame(
+            [row for row in meetings if row[2]], columns="player opponent games won drawn lost points".split()
+        ),
+        "los": los.round(4),
+        "endings": pd.DataFrame(endings, columns=["ending", "player", "won", "lost"]),
+        "games": pd.DataFrame(games, columns=GAME_COLUMNS),
+    }
+
+
+def write_event_csv(report: Report, folder: Path) -> list[Path]:
+    """Write each of ``event_frames`` to a file of its name; returns the paths. Raises StoreError."""
+    paths = []
+    for name, frame in event_frames(report).items():
+        paths.append(folder / f"{name}.csv")
+        write_csv(frame, paths[-1])
+    return paths
+
+
+# --- Bots ---
+
+
+def bot_line(entry: Player, summary: str, elo: Estimate | None) -> str:
+    """One of those that can play, as JSON."""
+    settings = {
+        key: describe(key, value) if key in COMMANDS else value
+        for key, value in entry.settings.items()
+        if isinstance(value, str | int | float | bool)
+    }
+    about = {"name": entry.name, "kind": entry.kind, "summary": summary, "settings": settings}
+    return json_line("bot", {**about, "limits": str(entry.limits), **_elo(elo)})

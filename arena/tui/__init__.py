@@ -1,0 +1,1 @@
+"""Full screens in the terminal, by Textual: imported only when one opens."""

@@ -1,0 +1,172 @@
+"""What all full screens share: signals, Ctrl-Z, a closed terminal, the list of keys, panes of lines."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, TextIO
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Static
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+CHANGED = (*ENDS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+"""Signals that a running screen handles in its own way."""
+
+RESTING = 0.3
+"""Seconds between a request to stop for a while and the stop: what runs is paused by then."""
+
+Lines = Callable[[int, int], Sequence[Text]]
+
+
+class Drawn(Widget):
+    """A pane of lines that a function draws for its columns and lines."""
+
+    DEFAULT_CSS = "Drawn { width: 1fr; height: 1fr; }"
+
+    def __init__(self, draw: Lines, id: str | None = None):
+        super().__init__(id=id)
+        self.draw = draw
+
+    def render(self) -> Group:
+        width, height = self.size
+        return Group(*self.draw(width, height)[: max(0, height)])
+
+
+class Keys(ModalScreen[None]):
+    """What each key does."""
+
+    CSS = """
+    Keys { align: center middle; }
+    Keys > Static { width: auto; max-width: 100%; height: auto; max-height: 100%; padding: 0 2; background: $panel; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [Binding("escape,question_mark,q,enter,space", "dismiss", "Back")]
+
+    def __init__(self, keys: Sequence[tuple[str, str]]):
+        super().__init__()
+        self._keys = keys
+
+    def compose(self) -> ComposeResult:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for key, words in self._keys:
+            table.add_row(Text(key, "bold"), Text(words))
+        yield Static(table)
+
+    def on_click(self) -> None:
+        self.dismiss()
+
+
+class ArenaApp(App[None]):
+    """A full screen. What ends it early, such as KeyboardInterrupt, is its ``ending``, which ``run_app`` raises."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { layout: vertical; } Footer { height: 1; }"
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+q", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "rest", "Suspend", show=False, priority=True),
+    ]
+    MORE_KEYS: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-Z", "Suspend"),)
+    """Keys that the list has besides the bindings of the footer."""
+
+    def __init__(self, colours: bool = True):
+        super().__init__()
+        self.colours = colours
+        self.ending: BaseException | None = None
+        self.handlers: dict[signal.Signals, Any] = {}
+        """What signals that end a command did before the screen opened."""
+
+    def on_mount(self) -> None:
+        self.app_resume_signal.subscribe(self, lambda _: self.go_on())
+        loop = asyncio.get_running_loop()
+        for number, handler in self.handlers.items():
+            if handler is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self.obey, number)
+
+    def obey(self, number: signal.Signals) -> None:
+        """Do what a signal did before the screen opened; what that raises ends the screen."""
+        handler = self.handlers.get(number, signal.default_int_handler)
+        try:
+            if not callable(handler):
+                raise SystemExit(128 + number)
+            handler(number, None)
+        except BaseException as error:
+            self.leave(error)
+
+    def action_interrupt(self) -> None:
+        """Ctrl-C, which a full screen gets as a key."""
+        self.obey(signal.SIGINT)
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Close the screen; ``error`` is raised after it."""
+        self.ending = error
+        self.exit()
+
+    def action_rest(self) -> None:
+        """Give the terminal back until the job is continued."""
+        self.hold()
+        self.set_timer(RESTING, self.action_suspend_process)
+
+    def hold(self) -> None:
+        """The process is about to be stopped."""
+
+    def go_on(self) -> None:
+        """The process has been continued."""
+
+    def action_keys(self) -> None:
+        """List the keys."""
+        named = {"question_mark": "?", "space": "Space", "exclamation_mark": "!", "equals_sign": "="}
+        keys = []
+        for binding in self.BINDINGS:
+            if isinstance(binding, Binding) and binding.description and not binding.priority:
+                pressed = (named.get(key, key.title() if len(key) > 1 else key) for key in binding.key.split(","))
+                keys.append((" ".join(pressed), binding.description))
+        self.push_screen(Keys([*keys, *self.MORE_KEYS]))
+
+
+class _Deaf:
+    """A stream for a terminal that may be gone: what can't be written is dropped."""
+
+    def __init__(self, file: TextIO):
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            return self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def run_app(app: ArenaApp) -> None:
+    """Show a full screen until it closes, and leave the terminal and the handlers of signals as they were. Raises what
+    ended it early."""
+    before = {number: signal.getsignal(number) for number in CHANGED}
+    app.handlers = {number: before[number] for number in ENDS}
+    stream = sys.__stderr__
+    sys.__stderr__ = _Deaf(stream)  # type: ignore[misc, assignment, arg-type]  # which Textual's driver writes to
+    try:
+        app.run()
+    finally:
+        sys.__stderr__ = stream  # type: ignore[misc]
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if app.ending is not None:
+        raise app.ending
+    if app.return_code:
+        raise SystemExit(app.return_code)

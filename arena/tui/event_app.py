@@ -1,0 +1,323 @@
+"""A running event on the full screen: figures, boards, the curve, standings, and the games that ended last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import lru_cache
+from time import monotonic
+from typing import Any, ClassVar
+
+import numpy as np
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Container, VerticalScroll
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.message import Message
+from textual.widgets import ContentSwitcher, Footer, Static
+
+from arena.go.coords import Colour, Move
+from arena.go.game import Game, Rules
+from arena.match.runner import Control, Update
+from arena.match.worker import spared_by_the_terminal
+from arena.report import figures, style
+from arena.report.board import board_height, board_width, draw_board, largest_cell, legend
+from arena.report.log import EventState, MatchState, Seat, TournamentState
+from arena.report.text import render_summary
+from arena.tui.app import ArenaApp, Drawn, run_app
+
+FRAME_EVERY, REPORT_EVERY = 1 / 6, 1.0
+"""Seconds between two drawings of figures, and of the whole report, at least."""
+
+GAP = 4
+
+AROUND = 4
+"""Lines above and below a board: what it is, its players, a legend."""
+
+WALL = 16
+"""Boards that are shown at once, at most."""
+
+
+class EventApp(ArenaApp):
+    """A running event. The updates are taken in a thread of their own; its screen, and what is known of the event, is
+    drawn and changed here only."""
+
+    CSS = """
+    #head { height: 3; padding: 0 1; }
+    ContentSwitcher { height: 1fr; margin: 1 1 0 1; }
+    .below { layout: vertical; }
+    .beside { layout: horizontal; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("q", "finish", "Finish and quit"),
+        Binding("space", "pause", "Pause"),
+        Binding("question_mark", "keys", "Keys"),
+        Binding("n,right", "watch(1)", "Next board"),
+        Binding("p,left", "watch(-1)", "Previous board", show=False),
+        Binding("w", "view('wall')", "Boards"),
+        Binding("c", "view('curve')", "Curve"),
+        Binding("s", "view('report')", "Standings"),
+        Binding("g", "view('games')", "Games"),
+        Binding("escape", "view('overview')", "Overview", show=False),
+    ]
+    MORE_KEYS = (("Ctrl-C", "Finish and quit; again: stop now"), ("Ctrl-Z", "Pause and suspend"))
+
+    class Updated(Message):
+        """What has happened in the event."""
+
+        def __init__(self, update: Update):
+            super().__init__()
+            self.update = update
+
+    class Over(Message):
+        """No more updates come."""
+
+    def __init__(self, state: EventState, updates: Iterator[Update], control: Control, colours: bool = True):
+        super().__init__(colours)
+        self.state = state
+        self.control = control
+        self._updates = updates
+        self._stops = threading.Event()
+        self._is_new = True
+        self._reported = 0.0
+        self._was_paused = False
+        self._thread = threading.Thread(target=self._take_updates, name="event", daemon=True)
+
+    # --- The event ---
+
+    def _take_updates(self) -> None:
+        """Carry out the event, in its thread."""
+        try:
+            with closing(self._updates):  # type: ignore[type-var]
+                for update in self._updates:
+                    self.post_message(self.Updated(update))
+                    if self._stops.is_set():
+                        break
+        except BaseException as error:  # raised again where the screen was opened
+            self.ending = error
+        self.post_message(self.Over())
+
+    def on_event_app_updated(self, message: Updated) -> None:
+        self.state.pause(self.control.paused)  # whoever asked for it
+        self.state.add(message.update)
+        self._is_new = True
+
+    def on_event_app_over(self) -> None:
+        self.state.finish()
+        self._redraw()
+        if not self.is_web or self.ending is not None:  # in a browser, the screen is all that there is
+            self.exit()
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Stop the event; the screen closes when that is done, or when it is asked for again."""
+        if self._stops.is_set() or not self._thread.is_alive():
+            super().leave(error)
+            return
+        self.ending = self.ending or error
+        self._stops.set()
+        self.notify("Stopping the bots …", timeout=60)
+
+    def action_finish(self) -> None:
+        if self.control.finishing or self.control.paused or self.state.finished:
+            self.leave(KeyboardInterrupt())
+        self.control.finishing = True
+
+    def action_pause(self) -> None:
+        self._pause(not self.control.paused)
+
+    def _pause(self, paused: bool) -> None:
+        self.control.paused = paused
+        self.state.pause(paused)
+        self._redraw()
+
+    def hold(self) -> None:
+        self._was_paused = self.control.paused
+        self._pause(True)
+
+    def go_on(self) -> None:
+        self._pause(self._was_paused)
+
+    # --- The screen ---
+
+    def compose(self) -> ComposeResult:
+        yield Drawn(lambda width, _: figures.head(self.state, width), id="head")
+        with ContentSwitcher(initial="overview"):
+            with Container(id="overview"):
+                yield Drawn(self._figures, id="figures")
+                yield Drawn(self._board, id="board")
+            yield Drawn(self._wall, id="wall")
+            yield Drawn(self._curve, id="curve")
+            with VerticalScroll(id="report"):
+                yield Static(id="sections")
+            yield Drawn(lambda width, height: figures.last_games(self.state, width, height - 1), id="games")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(FRAME_EVERY, self._tick)
+        self.set_interval(1.0, self._redraw)
+        self._thread.start()
+
+    def _tick(self) -> None:
+        if self._is_new:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        self._is_new = False
+        head = self.query_one("#head", Drawn)
+        head.styles.height = len(figures.head(self.state, max(1, head.size.width)))
+        head.refresh()
+        shown = self.query_one(ContentSwitcher).current
+        if shown == "report" and monotonic() >= self._reported + REPORT_EVERY:
+            self.query_one("#sections", Static).update(render_summary(self.state.findings()))
+            self._reported = monotonic()
+        for pane in self.query(f"#{shown}, #{shown} Drawn").results(Drawn):
+            pane.refresh()
+
+    def action_view(self, name: str) -> None:
+        """Show one part on all of the screen; again, the overview."""
+        switcher = self.query_one(ContentSwitcher)
+        switcher.current = "overview" if switcher.current == name else name
+        self._reported = 0.0
+        self._redraw()
+
+    def action_watch(self, step: int) -> None:
+        self.state.boards.watch(step)
+        self._redraw()
+
+    def on_resize(self, event: Resize) -> None:
+        """The board stands beside the figures where there is room for both, else below them, else nowhere."""
+        size, width = self.state.event.terms.rules.size, event.size.width - 2
+        height = event.size.height - 6
+        board, lines = board_width(size), board_height(size) + AROUND
+        least = len(self.state.event.players) + 1 if isinstance(self.state, TournamentState) else 11
+        wanted = figures.FACTS
+        if isinstance(self.state, TournamentState):
+            wanted = min(figures.standings_width(self.state), max(figures.FACTS, width - GAP - board))
+        is_beside = width >= wanted + GAP + board and height >= lines
+        is_below = not is_beside and width >= board and height >= least + 1 + lines
+        overview, pane = self.query_one("#overview"), self.query_one("#board")
+        overview.set_class(is_beside, "beside")
+        overview.set_class(not is_beside, "below")
+        pane.display = is_beside or is_below
+        left = self.query_one("#figures")
+        left.styles.width = wanted if is_beside else "1fr"
+        left.styles.height = least + 1 if is_below else "1fr"
+        left.styles.margin = (0, GAP if is_beside else 0, 1 if is_below else 0, 0)
+        self._redraw()
+
+    def _figures(self, width: int, height: int) -> Sequence[Text]:
+        if isinstance(self.state, MatchState):
+            return figures.match_figures(self.state, width, height)
+        assert isinstance(self.state, TournamentState)
+        return figures.tournament_figures(self.state, width, height)
+
+    def _curve(self, width: int, height: int) -> Sequence[Text]:
+        assert isinstance(self.state, MatchState | TournamentState)
+        return figures.curve(self.state, width, height)
+
+    # --- Boards ---
+
+    def _board(self, width: int, height: int) -> Sequence[Text]:
+        """What it is, the position, both players, and what its marks mean."""
+        rules, seat = self.state.event.terms.rules, self.state.boards.watched
+        cell = max(1, largest_cell(rules.size, width, height - AROUND))
+        cell = cell if self.colours else 1
+        if seat is None:
+            return [Text(), *draw_game(rules, (), None, cell, self.colours)]
+        lines = [figures.caption(self.state, seat, width)]
+        lines += draw_game(rules, seat.game.moves, seat.game.ownership, cell, self.colours)
+        lines += [figures.thinker(self.state, seat, colour, min(width, 44)) for colour in Colour]
+        return [*lines, legend(self.colours)] if seat.game.ownership is not None else lines
+
+    def _grid(self, width: int, height: int) -> tuple[int, int, int]:
+        """How the boards stand: lines of a point, boards in a row, and rows. As few are left out as can be, and those
+        that are shown are as large as can be."""
+        size = self.state.event.terms.rules.size
+        games = min(WALL, max(1, len(self.state.boards.seats)))
+        best = 1, 1, 1
+        for cell in (6, 5, 4, 3, 2, 1) if self.colours else (1,):
+            across = max(1, (width + 2) // (board_width(size, cell) + 2))
+            down = max(1, (height + 1) // (board_height(size, cell) + 2))
+            if across * down >= games:
+                return cell, across, down
+            best = cell, across, down
+        return best
+
+    def _seats(self, width: int, height: int) -> list[Seat]:
+        _, across, down = self._grid(width, height)
+        return self.state.boards.seats[: min(WALL, across * down)]
+
+    def _wall(self, width: int, height: int) -> Sequence[Text]:
+        """As many of the games as there is room for, each below its number and move."""
+        rules = self.state.event.terms.rules
+        cell, across, _ = self._grid(width, height)
+        seats, column = self._seats(width, height), board_width(rules.size, cell)
+        lines: list[Text] = []
+        for at in range(0, len(seats), across):
+            row = seats[at : at + across]
+            boards = [draw_game(rules, seat.game.moves, None, cell, self.colours) for seat in row]
+            heads = [style.pad(style.clip(_name(seat), column), column + 2) for seat in row]
+            lines += [Text().join(heads), *(Text("  ").join(parts) for parts in zip(*boards, strict=True)), Text()]
+        return lines or [Text("No game is under way.", "dim")]
+
+    def on_click(self, event: Click) -> None:
+        """A click on one of many boards shows it alone."""
+        pane = self.query_one("#wall")
+        if self.query_one(ContentSwitcher).current != "wall" or not pane.region.contains(
+            event.screen_x, event.screen_y
+        ):
+            return
+        size = self.state.event.terms.rules.size
+        cell, across, _ = self._grid(*pane.size)
+        column = (event.screen_x - pane.region.x) // (board_width(size, cell) + 2)
+        row = (event.screen_y - pane.region.y) // (board_height(size, cell) + 2)
+        at = row * across + column
+        if column < across and at < len(self._seats(*pane.size)):
+            self.state.boards.watch(at + 1 - self.state.boards.place[0])
+            self.action_view("overview")
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        self._scroll(1, event.screen_x, event.screen_y)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        self._scroll(-1, event.screen_x, event.screen_y)
+
+    def _scroll(self, step: int, column: int, row: int) -> None:
+        """The wheel over the board goes to another one."""
+        if self.query_one("#board").region.contains(column, row):
+            self.action_watch(step)
+
+
+def _name(seat: Seat) -> str:
+    game = f"game {seat.game.pairing.number + 1}"
+    if seat.record is not None and seat.record.outcome is not None:
+        return f"{game}: {seat.record.outcome.sgf}"
+    return f"{game}, move {len(seat.game.moves)}"
+
+
+@lru_cache(maxsize=64)
+def _position(rules: Rules, moves: tuple[Move, ...]) -> np.ndarray:
+    game = Game(rules)
+    for move in moves:
+        game.play(move)
+    return game.board.stones
+
+
+@lru_cache(maxsize=64)
+def draw_game(
+    rules: Rules, moves: tuple[Move, ...], ownership: bytes | None, cell: int, colours: bool
+) -> tuple[Text, ...]:
+    """The position after these moves; most of a frame's boards are those of the frame before."""
+    last = moves[-1] if moves else None
+    return tuple(draw_board(_position(rules, moves), last, ownership=ownership, cell=cell, colours=colours))
+
+
+def show_event(state: EventState, updates: Iterator[Update], control: Control, colours: bool = True) -> None:
+    """Show an event on the full screen until its updates end, which are closed in any case. Raises what ended it
+    early."""
+    with spared_by_the_terminal():  # what starts with the first process asks for the real standard error
+        pass
+    run_app(EventApp(state, updates, control, colours))

@@ -1,0 +1,203 @@
+"""Speed, each measurement taken in turn with what it is compared to: playouts, UCT, nets, and PUCT outside its net."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from arena.contract.bot import Limits
+from arena.go import kernels
+from arena.go.game import Game, Rules
+from arena.go.planes import find_encoder
+from bots import alphago, policy, uct
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.inference import Evaluator, Precision, sample_planes
+from bots.search.playouts import run_answering_playouts
+
+try:
+    import openvino
+except ImportError:
+    openvino = None
+
+Rate = Callable[[int], float]
+"""Measures once, with a seed; something a second."""
+
+
+def interleaved(*measurements: Rate, rounds: int = 7) -> list[list[float]]:
+    """Rates of each measurement over a number of rounds, taken in turn; each is warmed up first."""
+    for measure in measurements:
+        measure(0)
+    rates = [[measure(1 + number) for measure in measurements] for number in range(rounds)]
+    return [list(each) for each in zip(*rates, strict=True)]
+
+
+def timed(work: Callable[[], float], clock: Callable[[], float] = perf_counter) -> float:
+    """What ``work`` says it did, a second; with ``process_time`` as its clock, a second of the processor's."""
+    start = clock()
+    done = work()
+    return done / (clock() - start)
+
+
+def row(cells: Iterable[str]) -> None:
+    """Print a row of a Markdown table."""
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def report(name: str, ours: Sequence[float], other: Sequence[float] | None = None, than: str = "") -> None:
+    """Print the median of a rate, and the median of its ratios to what was measured in turn with it."""
+    comparison = ""
+    if other is not None:
+        ratio = statistics.median(a / b for a, b in zip(ours, other, strict=True))
+        comparison = f"{ratio:.3g} x {than} ({statistics.median(other):,.0f})"
+    row((name, f"{statistics.median(ours):,.0f} /s", comparison))
+
+
+def machine() -> str:
+    """Where and with what it was measured, in one line."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    found = [f"{date.today()}, {name}, {os.cpu_count()} cores{load}", f"Python {platform.python_version()}"]
+    for package in ("numpy", "numba", "onnxruntime"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def playouts(share: float) -> None:
+    """Uniform playouts, and heuristic ones beside them."""
+    for size in (9, 13, 19):
+        boards = np.zeros(2, kernels.BOARD)
+        kernels.new_board(boards, 0, size)
+        count = max(1, int(share * 1_000_000 / size**3))
+        margins = np.zeros(count, np.int16)
+
+        def uniform(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
+            return timed(lambda: (kernels.run_playouts(boards, 1, count, seed, margins), count)[1])
+
+        def heuristic(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
+            return timed(lambda: (run_answering_playouts(boards, 1, 0, count, seed, margins), count)[1])
+
+        alone, beside = interleaved(uniform, heuristic)
+        report(f"uniform playouts {size}x{size}", alone)
+        report(f"heuristic playouts {size}x{size}", beside, alone, "uniform ones")
+
+
+def uct_simulations(share: float) -> None:
+    """Simulations a second without RAVE and priors, of mcts, and of mcts with two threads."""
+    count = max(1, int(share * 40_000))
+
+    def simulations(**settings: Any) -> Rate:
+        bot = uct.Uct(uct.Config(stop_early=False, **settings))
+
+        def measure(seed: int) -> float:
+            game = Game(Rules.preset(), seed=seed)
+            return timed(lambda: (bot.choose(game, Limits(simulations=count)), count)[1])
+
+        return measure
+
+    report(
+        "UCT without RAVE and priors, empty 9x9", *interleaved(simulations(c_uct=0.7, rave=0.0, priors=0.0, policy=0.0))
+    )
+    full, two = interleaved(simulations(), simulations(threads=2))
+    report("mcts simulations, empty 9x9", full)
+    report("mcts with two threads", two, full, "one thread")
+
+
+Ask = Callable[[np.ndarray], object]
+
+
+def _onnx_runtime(model: Path, planes: np.ndarray) -> Ask:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(os.fspath(model), options, providers=["CPUExecutionProvider"])
+    return lambda planes: session.run(["policy", "value"], {"planes": planes})
+
+
+def _openvino(model: Path, planes: np.ndarray) -> Ask:
+    """For batches of this shape only, which is what makes it fast."""
+    net = openvino.Core().read_model(model)
+    net.reshape(list(planes.shape))
+    options = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    request = openvino.Core().compile_model(net, "CPU", options).create_infer_request()
+    return lambda planes: request.infer({0: planes})
+
+
+def nets(share: float, name: str = "distilled-9x9") -> None:
+    """Evaluations a second with planes ready, beside ONNX Runtime and OpenVINO on the same batch and one thread."""
+    checkpoint = Checkpoint.open(find(name))
+    evaluator = Evaluator(checkpoint)
+    model = checkpoint.model(int8=evaluator.precision is Precision.INT8)
+    others = {"ONNX Runtime": _onnx_runtime} | ({} if openvino is None else {"OpenVINO": _openvino})
+    sample = sample_planes(find_encoder(checkpoint.manifest.encoder), 9)
+    for batch in (1, 8, 32, 64):
+        planes = np.resize(sample, (batch, *sample.shape[1:]))
+        count = max(1, int(share * max(4, 256 // batch)))
+
+        def speed(ask: Ask, planes: np.ndarray = planes, count: int = count) -> Rate:
+            return lambda seed: timed(lambda: len([ask(planes) for _ in range(count)]) * len(planes), process_time)
+
+        for title, begin in others.items():
+            what = f"evaluations, {name} ({evaluator.precision}), batches of {batch}"
+            report(what, *interleaved(speed(evaluator.evaluate), speed(begin(model, planes)), rounds=11), title)
+
+
+def puct(share: float) -> None:
+    """The time per leaf outside the net, the share of the time in the net, and how full its batches are."""
+    boards, visits = max(1, int(share * 32)), max(2, int(share * 100))
+    evaluate, inside = Evaluator.evaluate, [0.0, 0.0, 0.0]  # seconds, positions, calls
+
+    def watched(net: Evaluator, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        start = perf_counter()
+        outputs = evaluate(net, planes)
+        for i, more in enumerate((perf_counter() - start, len(planes), 1)):
+            inside[i] += more
+        return outputs
+
+    for name, bot in (
+        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(visits=visits, rollout_weight=0))),
+        ("alphago, rollouts at each leaf", alphago.AlphaGo(alphago.Config(visits=visits, rollouts_full=0))),
+        ("sl", policy.Policy(policy.Config())),
+    ):
+        found = []
+        for seed in range(8):
+            games = [_started(100 * seed + number) for number in range(boards)]
+            inside[:] = [0.0, 0.0, 0.0]
+            start = perf_counter()
+            Evaluator.evaluate = watched  # type: ignore[method-assign]
+            try:
+                bot.choose_all(games, Limits())
+            finally:
+                Evaluator.evaluate = evaluate  # type: ignore[method-assign]
+            total = perf_counter() - start
+            if seed:  # the first compiles
+                found.append((inside[0] / total, 1e6 * (total - inside[0]) / inside[1], inside[1] / inside[2] / boards))
+        spent, cost, fill = (statistics.median(values) for values in zip(*found, strict=True))
+        words = f"{100 * spent:.0f} % of the time is in the net, batches are {100 * fill:.0f} % full"
+        row((f"{name}: a leaf outside the net", f"{cost:.1f} us", words))
+
+
+def _started(seed: int) -> Game:
+    """A game after 20 random moves."""
+    game = Game(Rules.preset(), seed=seed)
+    for _ in range(20):
+        board, hashes, colour = game.board.array, game.hashes, int(game.to_play)
+        game.play(int(kernels.random_move(board, 0, colour, hashes, len(hashes), True, game.move_seed())))
+    return game
+
+
+PARTS: dict[str, Callable[[float], None]] = {"playouts": playouts, "uct": uct_simulations, "nets": nets, "puct": puct}
