@@ -1,4 +1,4 @@
-"""Nets of a few kilobytes as checkpoints that a bot loads: of random weights, or in ONNX, sound or doctored. No tests."""
+"""Nets of a few kilobytes as checkpoints that a bot loads: of random weights, or in ONNX, sound or doctored."""
 
 import hashlib
 import json
