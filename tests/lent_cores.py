@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from arena.match.cluster import Stage
+from trainers.cluster import Stage
 
 
 class CoresHere:
-    """Stands for ``trainers.lent.Cores``. Nothing travels."""
+    """Stands for ``trainers.cluster.Cores``. Nothing travels."""
 
     def __init__(self) -> None:
         self.asked: list[list[int]] = []

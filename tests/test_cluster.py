@@ -36,14 +36,14 @@ from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match import cluster
 from arena.match.check import family
-from arena.match.cluster import Cluster, Stage
+from arena.match.cluster import Cluster
 from arena.match.runner import Update, play_event
 from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, replay, rl, value, zero
-from trainers.lent import Lent, connected
+from trainers.cluster import Lent, Stage, connected
 from trainers.replay import Replay
 from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, Value, change
 from trainers.teachers import Recipe

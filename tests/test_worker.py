@@ -26,8 +26,8 @@ from arena.match.worker import (
     RESUME,
     SNAPSHOT_SECONDS,
     CallClock,
-    Job,
     Snapshot,
+    WorkerSpec,
     shared_size,
     shared_views,
     start_method,
@@ -56,14 +56,14 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
         (tmp_path / "stderr").touch()
         own = Limits.read(limits, "here") if limits else Limits()
         players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
-        job = Job(players, SHORT, OFF, boards)
-        shared = context.RawArray("d", shared_size(job))
-        worker = context.Process(target=work, args=(there, shared, job, str(tmp_path / "stderr"), 0))
+        spec = WorkerSpec(players, SHORT, OFF, boards)
+        shared = context.RawArray("d", shared_size(spec))
+        worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), 0))
         worker.start()
         there.close()
         workers.append(worker)
         assert heard(here) == READY
-        return worker, here, shared_views(shared, job)[0]
+        return worker, here, shared_views(shared, spec)[0]
 
     yield hired
     for worker in workers:
@@ -81,9 +81,9 @@ def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, 
     context = start_method()
     here, there = context.Pipe()
     (tmp_path / "stderr").touch()
-    job = Job({name: scripted("ABSENT", name, marker=name) for name in ("one", "two")}, SHORT, OFF, 1)
-    shared = context.RawArray("d", shared_size(job))
-    worker = context.Process(target=work, args=(there, shared, job, str(tmp_path / "stderr"), number))
+    spec = WorkerSpec({name: scripted("ABSENT", name, marker=name) for name in ("one", "two")}, SHORT, OFF, 1)
+    shared = context.RawArray("d", shared_size(spec))
+    worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), number))
     worker.start()
     refused = heard(here)
     worker.join()

@@ -27,7 +27,7 @@ from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import SCORE_UNIT, expected_result
 from trainers import metrics
-from trainers.lent import Lent, connected
+from trainers.cluster import Lent, connected
 from trainers.losses import search_loss, to_search_targets, to_tensors
 from trainers.metrics import VALIDATION_POSITIONS
 from trainers.progress import Made, Progress

@@ -260,6 +260,8 @@ class Replay:
 
     def _forget(self) -> None:
         """Drop the oldest games outside the window, except one file."""
+        if self.rows <= self._begin:
+            return
         while len(self._parts) > 1 and self._kept - len(self._parts[0][2]) >= window(self.rows, self._begin):
             path, _, searched = self._parts.popleft()
             self._kept -= len(searched)

@@ -41,8 +41,8 @@ from bots.nets.inference import sample_planes
 from bots.nets.network import expected_result
 from trainers import losses as heads
 from trainers.bot_games import PolicyBot, RatingMatch
+from trainers.cluster import Lent, connected
 from trainers.export import forget_snapshots
-from trainers.lent import Lent, connected
 from trainers.live_inference import TorchEvaluator
 from trainers.progress import Iteration, Rating, read_ratings, write_rating
 from trainers.records import DRAW, LOSS, WIN, Games, encode_positions, results_of

@@ -34,7 +34,7 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import Answer, expected_result
 from trainers import losses
 from trainers.baselines import Positions, ScoreProbe
-from trainers.lent import Lent, connected
+from trainers.cluster import Lent, connected
 from trainers.losses import Losses, Target, to_tensors
 from trainers.metrics import VALIDATION_POSITIONS
 from trainers.progress import Made, Progress

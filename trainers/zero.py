@@ -39,8 +39,8 @@ from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import params_of
 from trainers.bot_games import RatingMatch
+from trainers.cluster import Cores, Lent, connected
 from trainers.export import forget_snapshots
-from trainers.lent import Cores, Lent, connected
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss, to_search_targets
 from trainers.progress import Round, read_ratings, write_rating

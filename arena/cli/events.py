@@ -20,7 +20,7 @@ from arena.files import cores
 from arena.players.config import TermsTable, first_given
 
 if TYPE_CHECKING:
-    from arena.match.crew import Players
+    from arena.match.crew import AnyCrew
     from arena.match.ladder import Ladder
     from arena.match.openings import Opening
     from arena.match.runner import Control, Update
@@ -178,7 +178,7 @@ class Live:
     results: Path
     workers: int
     cluster: str | None = None
-    hands: int | Players = 0
+    hands: int | AnyCrew = 0
     as_json: bool = False
 
     @classmethod

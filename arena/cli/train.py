@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,6 @@ from arena.cli.events import Cluster
 from arena.cli.options import RESULTS, Results, registry_of
 from arena.contract.settings import plain
 from arena.files import suggest
-from trainers.lent import Lent
 from trainers.settings import (
     DISTILL_PRESETS,
     ENDS,
@@ -38,6 +37,9 @@ from trainers.settings import (
     listing,
     read_file,
 )
+
+if TYPE_CHECKING:
+    from trainers.cluster import Lent
 
 File = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings.", metavar="FILE")]
 Set = Annotated[
@@ -145,6 +147,8 @@ def _lent(settings: Any, cluster: str | None, players: int) -> Lent | None:
     if cluster is None and players:
         threads = "game_threads" if hasattr(settings, "game_threads") else "num_workers"
         raise ConfigError(f"--players {players}: that is for --cluster; here, give --set {threads}={players}")
+    from trainers.cluster import Lent  # which loads the compiler
+
     return None if cluster is None else Lent(cluster, players, partial(_tell, settings.name))
 
 

@@ -1,4 +1,4 @@
-"""A cluster: a crew on each node of a Ray cluster, and work of trainers shared among the nodes.
+"""A cluster: a crew on each node of a Ray cluster.
 
 On each node one actor owns a ``Crew`` and streams back what it plays, so a bot's death is judged as on one machine. A
 node that is lost gives its unfinished games to others, and nodes that come are used. Nets and bots of one file travel
@@ -17,16 +17,15 @@ import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import exp
 from pathlib import Path
 from socket import create_connection
-from threading import Lock
 from time import monotonic
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from arena import ConfigError, UserError, __version__, files
 from arena.contract.adjudication import OFF, Adjudication
@@ -38,7 +37,7 @@ from arena.go.record import GameRecord
 from arena.match.check import family, probe
 from arena.match.crew import Crew, Progress
 from arena.match.schedule import Pairing
-from arena.match.worker import CARDS, Job, Snapshot
+from arena.match.worker import CARDS, Snapshot
 from arena.players.player import Player
 
 LOCAL, AUTO = "local", "auto"
@@ -57,10 +56,7 @@ TRIES = 2
 """How often a node may fail to get ready."""
 
 MAX_LOSSES = 5
-"""How often in a row the same work may be lost with its node before any of it is done."""
-
-CHUNK = 1.0
-"""Seconds for which work collects results before it sends them."""
+"""How often in a row the same game may be lost with its node."""
 
 PATIENCE = 30.0
 """Seconds for the cluster to answer, and for a node to get ready."""
@@ -89,91 +85,49 @@ GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 
 """The beginning of HTTP/2, on which Ray is built: a line, and a frame of settings (RFC 9113, section 3.4). A server
 that speaks it answers by such a frame; the fourth byte of a frame is its kind."""
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-Own = TypeVar("Own")
-
 # --- On a node ---
 
 
-class Stage:
-    """What all the work of one kind on a node shares."""
-
-    def __init__(self) -> None:
-        self.is_over = False
-        """Whether the work is to stop."""
-        self.sent: Any = None
-        """What was sent to the work last."""
-        self._version = 0
-        self._own: Any = None
-        self._lock = Lock()
-
-    def take(self, version: int, sent: Any) -> None:
-        """Messages may pass each other: the highest version counts."""
-        with self._lock:
-            if version > self._version:
-                self._version, self.sent = version, sent
-
-    def once(self, make: Callable[[], Own]) -> Own:
-        """What the first call made."""
-        with self._lock:
-            if self._own is None:
-                self._own = make()
-            own: Own = self._own
-            return own
-
-
-Work = Callable[[Sequence[Item], Stage], Iterator[tuple[Item | None, Result]]]
-"""Turns items into results until its stage is over, and yields each with the item that it finishes, or None. A function
-of a module, which the nodes import."""
-
-
 class Node:
-    """The actor of a node: it plays games with a crew, and does the work of trainers."""
+    """The actor of a node, which plays games with a crew. Ray runs other methods in a thread beside ``play``."""
 
     def __init__(self) -> None:
         self._inbox: deque[Pairing] = deque()
         self._is_paused = self._is_closed = False
-        self._stages: dict[int, Stage] = {}
-        self._lock = Lock()
 
-    def hello(self, names: Collection[str]) -> tuple[str, str, list[str]]:
-        """The versions of arena and Python, and which of the named files to ship aren't here."""
-        return __version__, platform.python_version(), [name for name in names if not (SENT / name).is_dir()]
+    def prepare(self, version: str, python: str, size: int, players: list[Any], shipped: Mapping[str, Any]) -> str:
+        """Keep the files of nets and bots that aren't here, and check the players; returns why this node can't be used,
+        if it can't. ``players`` and ``shipped`` are references, which only the same version can read."""
+        import ray
 
-    def prepare(
-        self, players: Collection[Player], size: int, names: Sequence[str], *shipped: Mapping[str, bytes]
-    ) -> list[str]:
-        """Keep the files of nets and bots, then check the players; returns why each that can't play here can't."""
-        for name, contents in zip(names, shipped, strict=True):
-            with files.replacing(SENT / name, error=UserError) as aside:
-                aside.mkdir(parents=True)
-                for file, content in contents.items():
-                    (aside / file).parent.mkdir(parents=True, exist_ok=True)
-                    (aside / file).write_bytes(content)
-        return [why for entry in players if (why := _why_not(entry.moved(SENT), size))]
+        here = platform.python_version()
+        if (version, _minor(python)) != (__version__, _minor(here)):
+            return f"it has arena {__version__} on Python {here}, not arena {version} on Python {python}"
+        for name, contents in shipped.items():
+            if not (SENT / name).is_dir():
+                with files.replacing(SENT / name, error=UserError) as aside:
+                    aside.mkdir(parents=True)
+                    for file, content in ray.get(contents).items():
+                        (aside / file).parent.mkdir(parents=True, exist_ok=True)
+                        (aside / file).write_bytes(content)
+        reasons = (_why_not(player.moved(SENT), size) for player in ray.get(players[0]))
+        return "; ".join(why for why in reasons if why)
 
-    def check(self, entry: Player, rules: Rules) -> list[Finding]:
+    def check(self, player: Player, rules: Rules) -> list[Finding]:
         """What a check of a player finds here."""
-        there = entry.moved(SENT)
+        there = player.moved(SENT)
         found = [step for step in probe(replace(there, code=""), rules) if isinstance(step, Finding)]
         if found[-1].verdict is not Verdict.FAILED and (why := _code_difference(there)):
             found.append(Finding("code", Verdict.NOTE, why))
         return found
 
-    # Ray runs these in threads of their own while ``play`` goes on.
-
-    def add(self, pairings: Sequence[Pairing]) -> None:
-        self._inbox.extend(pairings)
-
-    def pause(self, is_paused: bool) -> None:
-        self._is_paused = is_paused
-
-    def play(self, job: Job, workers: int) -> Iterator[Progress]:
+    def play(
+        self, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication, workers: int
+    ) -> Iterator[Progress]:
         """Play the games that are added until the node is closed. Raises UserError when a bot can't be built."""
-        players = {name: entry.moved(SENT) for name, entry in job.players.items()}
-        cards = os.environ.get(CARDS, "").split(",") if any(entry.gpus for entry in players.values()) else []
-        with Crew(replace(job, players=players), workers, cards) as crew:
+        players = {name: player.moved(SENT) for name, player in players.items()}
+        cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
+        with Crew(players, rules, adjudication, workers, cards) as crew:
             reported = 0.0
             snapshots: dict[str, Snapshot] = {}
             while not self._is_closed:
@@ -188,122 +142,102 @@ class Node:
                     reported = monotonic()
             yield Progress(crew.stop())
 
-    def work(
-        self, work: Work[Any, Any], items: Sequence[Any], number: int, version: int, sent: Any
-    ) -> Iterator[list[tuple[Any, Any]]]:
-        """The results of items, in chunks."""
-        stage = self._stage(number)
-        stage.take(version, sent)
-        chunk: list[tuple[Any, Any]] = []
-        begun = monotonic()
-        for made in work(items, stage):
-            chunk.append(made)
-            if monotonic() - begun > CHUNK:
-                yield chunk
-                chunk, begun = [], monotonic()
-        yield chunk
+    def add(self, pairings: Sequence[Pairing]) -> None:
+        self._inbox.extend(pairings)
 
-    def take(self, number: int, version: int, sent: Any) -> None:
-        """Keep what is sent to the work of a stage."""
-        self._stage(number).take(version, sent)
-
-    def rest(self, number: int) -> None:
-        """Mark a stage as over, and forget those before."""
-        self._stage(number).is_over = True
-        with self._lock:
-            self._stages = {later: stage for later, stage in self._stages.items() if later >= number}
-
-    def _stage(self, number: int) -> Stage:
-        with self._lock:
-            return self._stages.setdefault(number, Stage())
+    def pause(self, is_paused: bool) -> None:
+        self._is_paused = is_paused
 
     def close(self) -> None:
         self._is_closed = True
-        for number in list(self._stages):
-            self.rest(number)
 
 
-def _why_not(entry: Player, size: int) -> str:
+def _why_not(player: Player, size: int) -> str:
     """Why a player can't play on this machine; empty where it can, as far as can be told before it is built."""
     try:
-        return _code_difference(entry.checked(size))
+        return _code_difference(player.checked(size))
     except UserError as error:
         return str(error)
 
 
-def _code_difference(entry: Player) -> str:
+def _code_difference(player: Player) -> str:
     """A line where this machine has another bot under the name; otherwise empty."""
-    code = code_of(entry.factory, entry.config)
-    same = not entry.code or entry.code.startswith(code)
-    return "" if same else f"{entry.name} isn't the same there (code {code}, not {entry.code})"
+    code = code_of(player.factory, player.config)
+    same = not player.code or player.code.startswith(code)
+    return "" if same else f"{player.name} isn't the same there (code {code}, not {player.code})"
 
 
 # --- At the driver ---
 
 
 @dataclass(eq=False)
-class _Peer:
-    """A node, as the driver has it: greeted, prepared, and then playing."""
+class NodeHandle:
+    """A node, as the driver has it. ``answer`` is awaited until it is ready."""
 
     id: str
     name: str
     slots: int
     actor: Any
-    pending: Any
-    """What is waited for: the answer of ``hello`` or ``prepare``, then the stream of ``play``."""
-    receive: Callable[[_Peer, Any], None]
-    games: dict[str, Pairing] = field(default_factory=dict)
+    answer: Any
     is_ready: bool = False
-    is_playing: bool = False
     is_gone: bool = False
     gone_at: float = 0.0
-    silent: float = 0.0
-    """Seconds without an answer."""
-    rate: float = 0.0
-    """Recent games per second."""
+    silent: float = 0.0  # seconds without an answer
+    workers: int = 0
+    rate: float = 0.0  # recent games per second
     counted: float = field(default_factory=monotonic)
-    last: Progress = field(default_factory=Progress)
+
+    def count(self, games: int, is_paused: bool) -> None:
+        """Note that games ended."""
+        now = monotonic()
+        if not is_paused:
+            fading = exp((self.counted - now) / LATELY)
+            self.rate = self.rate * fading + games / max(now - self.counted, 1e-3) * (1 - fading)
+        self.counted = now
+
+    def call(self, method: str, *arguments: Any) -> None:
+        """Call a method of the actor, whose answer doesn't matter."""
+        if not self.is_gone:
+            getattr(self.actor, method).remote(*arguments)
 
 
-class Cluster:
-    """The nodes of a Ray cluster; see ``Players``."""
+@dataclass(eq=False, slots=True)
+class Task:
+    """What a node does, and the ``items`` that it hasn't finished, which return to the ``queue`` when it is lost."""
+
+    node: NodeHandle
+    queue: deque[Any]
+    items: dict[Any, Any]
+
+
+class Nodes:
+    """The nodes of a Ray cluster that can build the players: those that come, those that go, and their tasks."""
+
+    actor: type[Node] = Node
 
     def __init__(
-        self,
-        address: str,
-        workers: int,
-        players: Mapping[str, Player],
-        rules: Rules,
-        adjudication: Adjudication = OFF,
-        checks_only: bool = False,
+        self, address: str, workers: int, players: Mapping[str, Player], rules: Rules, checks_only: bool = False
     ):
         """``address`` is HOST:PORT, ``auto`` for the cluster of this machine, or ``local`` for one that starts here.
         ``workers`` is the maximum number of workers; 0 for one on each core. A node that can't build one of the
         ``players`` isn't used; with ``checks_only`` nodes aren't prepared, and no cores are taken. Raises ConfigError
         where Ray isn't installed."""
         self.ray = _import_ray()
-        self.peers: dict[str, _Peer] = {}  # by the id of the node
-        self._players = {name: entry.packed() for name, entry in players.items()}
-        self._job = Job(self._players, rules, adjudication, 1)
-        self._boards = min((entry.bot_kind.boards for entry in players.values()), default=1)
-        self._checks_only = checks_only
-        self._to_ship = {name: paths for entry in players.values() for name, paths in entry.files_to_ship().items()}
-        self._shipped: dict[str, Any] = {}  # references in Ray's object store
-        self._gpus = min(1.0, sum(entry.gpus for entry in players.values()))  # of a worker
-        self._address, self._workers = address, workers
+        self.tasks: dict[Any, Task] = {}  # by Ray's generator of its results
+        self.losses: Counter[Any] = Counter()  # of items in a row, and of nodes to get ready
+        self._address, self._workers, self._rules, self._checks_only = address, workers, rules, checks_only
+        self._players = {name: player.packed() for name, player in players.items()}
+        self._gpus = min(1.0, sum(player.gpus for player in players.values()))  # of a worker
+        self._to_ship = {name: paths for player in players.values() for name, paths in player.files_to_ship().items()}
+        self._references: tuple[list[Any], dict[str, Any]] | None = None  # to the players and files, in Ray's store
+        self._handles: dict[str, NodeHandle] = {}  # by the ids of the nodes
         self._refused: dict[str, str] = {}  # node -> why
-        self._failures: Counter[str] = Counter()  # of nodes to get ready
         self._there: set[str] = set()  # the nodes at the last look
         self._news: list[str] = []
         self._last_news = ""
-        self._looked = self._polled = 0.0
-        self._stages = 0
-        self._queue: deque[Pairing] = deque()
-        self._losses: Counter[str] = Counter()  # of nodes that had this game
-        self._is_paused = self._is_finishing = False
+        self._looked = self._waited = self._answered = 0.0
         self._earlier: set[int] = set()  # this process and its children before Ray's
         self._control = ""  # the address of Ray's control service
-        self._answered = 0.0
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
@@ -326,233 +260,135 @@ class Cluster:
         self._control = str(self.ray.get_runtime_context().gcs_address)
         try:
             until = monotonic() + PATIENCE
-            while not (self.peers and all(peer.is_ready for peer in self._present)) and monotonic() < until:
-                self._look()
-                self._wait(REPORT)
+            while not (self._handles and all(node.is_ready for node in self.present)) and monotonic() < until:
+                self.look()
+                self.wait(REPORT)
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        for node in self.present:
+            self._leave(node)
         own = set(family(os.getpid())) - self._earlier if self._address == LOCAL else set()
         with _handlers_kept():
             self.ray.shutdown()
         for process in own:  # Ray leaves some where one of its own was killed
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
-        self.peers.clear()
+        self._handles.clear()
 
     @property
-    def _present(self) -> list[_Peer]:
-        return [peer for peer in self.peers.values() if not peer.is_gone]
-
-    @property
-    def nodes(self) -> list[str]:
-        """The names of the nodes that are in use."""
-        return [peer.name for peer in self._present if peer.is_ready]
+    def present(self) -> list[NodeHandle]:
+        return [node for node in self._handles.values() if not node.is_gone]
 
     @property
     def most(self) -> int:
         """How many workers there may be at present."""
-        slots = sum(peer.slots for peer in self._present)
+        slots = sum(node.slots for node in self.present)
         return min(self._workers, slots) if self._workers else slots
-
-    # --- Games ---
-
-    def add(self, pairings: Iterable[Pairing]) -> None:
-        self._queue.extend(pairings)
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(not self._is_finishing and self._queue) or any(peer.games for peer in self._present)
-
-    def pause(self, is_paused: bool) -> None:
-        if is_paused != self._is_paused:
-            self._is_paused = is_paused
-            for peer in self._present:
-                self._tell(peer, "pause", is_paused)
-
-    def finish(self) -> None:
-        self._is_finishing = True
-
-    def poll(self, seconds: float) -> Progress:
-        self._look()
-        self._start_playing()
-        self._send_games()
-        self._wait(seconds)
-        peers = list(self.peers.values())
-        records = [record for peer in peers for record in peer.last.records]
-        snapshots = [snapshot for peer in peers for snapshot in peer.last.snapshots]
-        for peer in peers:
-            peer.last = replace(peer.last, records=(), snapshots=())
-        workers = sum(peer.last.workers for peer in self._present)
-        rates = {peer.name: peer.rate for peer in self._present if peer.is_ready}
-        return Progress(records, snapshots, workers, rates, self.news())
 
     def news(self) -> list[str]:
         """Lines about nodes for the user, each once."""
         news, self._news = self._news, []
         return news
 
-    def stop(self) -> list[GameRecord]:
-        """Close every node and take what it had finished."""
-        for peer in self._present:
-            self._tell(peer, "close")
-        until = monotonic() + 2 * REPORT + 5.0
-        while any(peer.is_playing for peer in self._present) and monotonic() < until:
-            self._wait(REPORT)
-        records = [record for peer in self.peers.values() for record in peer.last.records]
-        for peer in self._present:
-            self._leave(peer)
-        return records
+    def start(self, node: NodeHandle, method: str, task: Task, *arguments: Any) -> None:
+        """Have a node do a task by a method of its actor that yields results; ``wait`` returns them."""
+        options = getattr(node.actor, method).options(num_returns="streaming", concurrency_group="work")
+        self.tasks[options.remote(*arguments)] = task
 
-    def _start_playing(self) -> None:
-        workers = self._workers
-        for peer in self._present:
-            slots = min(peer.slots, workers) if self._workers else peer.slots
-            workers -= slots
-            if peer.is_ready and not peer.is_playing and slots and self._queue:
-                method = peer.actor.play.options(num_returns="streaming", concurrency_group="work")
-                peer.slots, peer.pending, peer.receive = slots, method.remote(self._job, slots), self._played
-                peer.is_playing = True
-                if self._is_paused:
-                    self._tell(peer, "pause", True)
-
-    def _send_games(self) -> None:
-        """Keep every node supplied: with a game for each board, and with what it plays in the next moment."""
-        players = [peer for peer in self._present if peer.is_playing]
-        slots = sum(peer.slots for peer in players)
-        if self._is_finishing or not slots:
-            return
-        left = len(self._queue) + sum(len(peer.games) for peer in players)
-        share = min(self._boards, -(-left // slots))
-        for peer in players:
-            wanted = peer.slots * share + math.ceil(peer.rate * AHEAD) - len(peer.games)
-            if pairings := [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]:
-                peer.games.update((pairing.id, pairing) for pairing in pairings)
-                self._tell(peer, "add", pairings)
-
-    def _played(self, peer: _Peer, progress: Progress) -> None:
-        for record in progress.records:
-            peer.games.pop(record.id, None)
-            self._losses.pop(record.id, None)
-        now = monotonic()
-        if not self._is_paused:
-            fading = exp((peer.counted - now) / LATELY)
-            peer.rate = peer.rate * fading + len(progress.records) / max(now - peer.counted, 1e-3) * (1 - fading)
-        peer.counted = now
-        peer.last = replace(
-            progress,
-            records=(*peer.last.records, *progress.records),
-            snapshots=(*peer.last.snapshots, *progress.snapshots),
-        )
-
-    # --- Nodes ---
-
-    def _wait(self, seconds: float, others: Collection[Any] = ()) -> None:
-        """Take what the nodes send, or return when one of ``others`` that Ray waits for is ready."""
-        waited, self._polled = min(1.0, monotonic() - self._polled), monotonic()  # a stop isn't the nodes' fault
-        pending = {peer.pending: peer for peer in self._present if peer.pending is not None}
-        if not pending and not others:
+    def wait(self, seconds: float) -> list[tuple[Task, Any]]:
+        """The results that come within this time, as soon as there are some. Raises UserError where nodes are lost over
+        the same items again and again."""
+        waited, self._waited = min(1.0, monotonic() - self._waited), monotonic()  # a stop isn't the nodes' fault
+        answers = {node.answer: node for node in self.present if not node.is_ready}
+        pending = [*answers, *self.tasks]
+        if not pending:
             time.sleep(seconds)
-            return
-        done, _ = self.ray.wait([*pending, *others], num_returns=1, timeout=seconds)
-        if done and pending:
-            done, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
+            return []
+        done, _ = self.ray.wait(pending, num_returns=1, timeout=seconds)
+        if done:
+            done, _ = self.ray.wait(pending, num_returns=len(pending), timeout=0)
+        found = []
         for one in done:
-            if one in pending:
-                self._receive(pending[one])
-        for peer in self._present:
-            peer.silent += waited * (peer.pending is not None)
-            if peer.is_ready and peer.silent > SILENCE:
-                self._lose(peer, f"no answer for {SILENCE:.0f} s")
+            if one in answers:
+                self._take_answer(answers[one])
+            elif (task := self.tasks.get(one)) is not None:  # else its node was lost just now
+                try:
+                    found.append((task, self.ray.get(next(one), timeout=PATIENCE)))
+                    task.node.silent = 0.0
+                except StopIteration:
+                    self._give_back(one)
+                except Exception as error:  # Ray's errors share no base class
+                    self._fail(task.node, error)
+        for node in self.present:
+            node.silent += waited * any(task.node is node for task in self.tasks.values())
+            if node.silent > SILENCE:
+                self._lose(node, f"no answer for {SILENCE:.0f} s")
+        return found
 
-    def _receive(self, peer: _Peer) -> None:
-        """Take the answer that a node has sent."""
-        peer.silent = 0.0
+    def _take_answer(self, node: NodeHandle) -> None:
+        """Use a node that is ready."""
         try:
-            answer = self.ray.get(next(peer.pending) if peer.is_playing else peer.pending, timeout=PATIENCE)
-            peer.receive(peer, answer)
-        except StopIteration:
-            peer.pending, peer.is_playing = None, False
-        except Exception as error:  # Ray's errors share no base class
-            if isinstance(cause := getattr(error, "cause", None), UserError):
-                self._refuse(peer, str(cause))
-            elif peer.is_ready:
-                self._lose(peer, _why(error))
-            else:
-                self._failures[peer.id] += 1
-                is_hopeless = self._failures[peer.id] >= TRIES or _why(error).startswith(UNLOADED)
-                (self._refuse if is_hopeless else self._lose)(peer, _why(error))
-
-    def _greeted(self, peer: _Peer, answer: tuple[str, str, list[str]]) -> None:
-        version, python, missing = answer
-        if (version, _minor(python)) != (__version__, _minor(platform.python_version())):
-            mine = f"arena {__version__} on Python {platform.python_version()}"
-            self._refuse(peer, f"it has arena {version} on Python {python}, not {mine}")
-            return
-        players = [] if self._checks_only else list(self._players.values())
-        for name in missing:
-            if name not in self._shipped:
-                first, *_ = paths = self._to_ship[name]
-                contents = {str(path.relative_to(first.parent)): path.read_bytes() for path in paths}
-                self._shipped[name] = self.ray.put(contents)
-        shipped = [self._shipped[name] for name in missing]
-        peer.pending = peer.actor.prepare.remote(players, self._job.rules.size, missing, *shipped)
-        peer.receive = self._prepared
-
-    def _prepared(self, peer: _Peer, missing: list[str]) -> None:
-        if missing:
-            self._refuse(peer, "; ".join(missing))
+            why = self.ray.get(node.answer, timeout=PATIENCE)
+        except Exception as error:
+            self._fail(node, error)
         else:
-            peer.is_ready, peer.pending = True, None
+            node.is_ready = True
+            if why:
+                self._refuse(node, why)
 
-    def _tell(self, peer: _Peer, method: str, *arguments: Any) -> None:
-        """Call a method of the node's actor, whose answer doesn't matter."""
-        if not peer.is_gone:
-            getattr(peer.actor, method).remote(*arguments)
+    def _fail(self, node: NodeHandle, error: Exception) -> None:
+        cause = getattr(error, "cause", None)
+        why = str(cause) if isinstance(cause, UserError) else _why(error)
+        if not node.is_ready:
+            self.losses[node.id] += 1
+        if isinstance(cause, UserError) or why.startswith(UNLOADED) or self.losses[node.id] >= TRIES:
+            self._refuse(node, why)
+        else:
+            self._lose(node, why)
 
     def _say(self, line: str) -> None:
         if line != self._last_news:
             self._news.append(line)
             self._last_news = line
 
-    def _refuse(self, peer: _Peer, why: str) -> None:
+    def _refuse(self, node: NodeHandle, why: str) -> None:
         """Don't use the node in this event."""
-        self._refuse_node(peer.id, peer.name, why)
-        self._leave(peer)
+        self._refuse_id(node.id, node.name, why)
+        self._leave(node)
 
-    def _refuse_node(self, node: str, name: str, why: str) -> None:
-        if node not in self._refused:
-            self._refused[node] = f"{name}: {why}"
-            self._say(f"{name} isn't used: {why}")
+    def _refuse_id(self, id: str, name: str, why: str) -> None:
+        self._refused[id] = f"{name}: {why}"
+        self._say(f"{name} isn't used: {why}")
 
-    def _lose(self, peer: _Peer, why: str) -> None:
+    def _lose(self, node: NodeHandle, why: str) -> None:
         """Do without the node's actor; if the node is there, another one may come. Raises UserError where nodes are
-        lost over the same games again and again."""
-        if not peer.is_gone:
-            self._say(f"{peer.name} was lost: {why}")
-            self._losses.update(list(peer.games))
-            lost = peer.games
-            self._leave(peer)
-            self._require_progress(lost, why)
-
-    def _require_progress(self, items: Collection[Any], why: str) -> None:
-        if items and max(self._losses[item] for item in items) >= MAX_LOSSES:
+        lost over the same items again and again."""
+        self._say(f"{node.name} was lost: {why}")
+        lost = [item for task in self.tasks.values() if task.node is node for item in task.items]
+        self._leave(node)
+        self.losses.update(lost)
+        if lost and max(self.losses[item] for item in lost) >= MAX_LOSSES:
             raise UserError(
                 f"{MAX_LOSSES} nodes in a row were lost over the same games ({why}); check their memory and logs"
             )
 
-    def _leave(self, peer: _Peer) -> None:
-        self._queue.extendleft(reversed(peer.games.values()))
-        peer.games = {}
-        peer.is_gone, peer.is_playing, peer.gone_at, peer.pending = True, False, monotonic(), None
+    def _leave(self, node: NodeHandle) -> None:
+        for stream, task in list(self.tasks.items()):
+            if task.node is node:
+                self._give_back(stream)
+        node.is_gone, node.gone_at = True, monotonic()
         with suppress(Exception):
-            self.ray.kill(peer.actor)
+            self.ray.kill(node.actor)
 
-    def _look(self) -> None:
+    def _give_back(self, stream: Any) -> None:
+        task = self.tasks.pop(stream)
+        task.queue.extendleft(reversed(task.items.values()))
+
+    def look(self) -> None:
         """Use the nodes that have come. Raises UserError where none that is there can be used."""
         if monotonic() - self._looked >= LOOK:
             self._looked = monotonic()
@@ -563,10 +399,10 @@ class Cluster:
             if not nodes and self._address == LOCAL:
                 self._give_up("the Ray node that was started here has ended")
             for node in nodes:
-                known = self.peers.get(node["NodeID"])
+                known = self._handles.get(node["NodeID"])
                 is_back = known is not None and known.is_gone and monotonic() - known.gone_at > AGAIN
                 if node["NodeID"] not in self._refused and (known is None or is_back):
-                    self._greet(node)
+                    self._start_actor(node)
         if self._there and self._there <= self._refused.keys() and not self._checks_only:
             first, *more = sorted({self._refused[node] for node in self._there})
             others = f"; and {len(more)} more like that" if len(more) > 1 else "".join(f"; {why}" for why in more)
@@ -587,144 +423,152 @@ class Cluster:
 
     def _give_up(self, why: str) -> None:
         """Raise UserError. Nothing is asked of the nodes any more."""
-        for peer in self.peers.values():
-            peer.is_gone = True
+        for node in self.present:
+            node.is_gone = True
+        self.tasks.clear()
         raise UserError(f"{why}; the same command plays the rest")
 
-    def _greet(self, node: Mapping[str, Any]) -> None:
+    def _start_actor(self, there: Mapping[str, Any]) -> None:
         """Start an actor on a node, with a worker for each core, and parts of GPUs where a worker takes one."""
-        id, name = str(node["NodeID"]), str(node["NodeManagerHostname"])
-        if any(peer.name == name for peer in self._present):
+        id, name = str(there["NodeID"]), str(there["NodeManagerHostname"])
+        if any(node.name == name for node in self.present):
             name = f"{name} {id[:6]}"
-        slots, cards = int(node["Resources"]["CPU"]), 0
-        if self._checks_only:
-            slots = 0
-        elif self._gpus:
-            slots = min(slots, int(node["Resources"].get("GPU", 0) // self._gpus))
+        slots, cards = 0 if self._checks_only else int(there["Resources"]["CPU"]), 0
+        if slots and self._gpus:
+            slots = min(slots, int(there["Resources"].get("GPU", 0) // self._gpus))
             cards = math.ceil(slots * self._gpus)
             if not slots:
-                asking = next(name for name, entry in self._players.items() if entry.gpus)
-                why = f"it has no GPU, and {asking} takes {self._players[asking].gpus:g} of one"
-                self._refuse_node(id, name, why)
+                player = next(player for player in self._players.values() if player.gpus)
+                self._refuse_id(id, name, f"it has no GPU, and {player.name} takes {player.gpus:g} of one")
                 return
+        if self._references is None:
+            shipped = {}
+            for folder, (first, *more) in self._to_ship.items():
+                contents = {str(path.relative_to(first.parent)): path.read_bytes() for path in (first, *more)}
+                shipped[folder] = self.ray.put(contents)
+            players = [] if self._checks_only else list(self._players.values())
+            self._references = [self.ray.put(players)], shipped
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(id, soft=False)
-        actor = self.ray.remote(concurrency_groups={"work": max(1, slots)})(Node)
+        actor = self.ray.remote(concurrency_groups={"work": max(1, slots)})(self.actor)
         actor = actor.options(num_cpus=slots, num_gpus=cards, scheduling_strategy=affinity).remote()
-        self.peers[id] = _Peer(id, name, slots, actor, actor.hello.remote(list(self._to_ship)), self._greeted)
+        versions = __version__, platform.python_version()
+        answer = actor.prepare.remote(*versions, self._rules.size, *self._references)
+        self._handles[id] = NodeHandle(id, name, slots, actor, answer)
 
-    # --- Work of trainers ---
-
-    def share(
-        self,
-        work: Work[Item, Result],
-        items: deque[Item],
-        most: int,
-        goes_on: Callable[[], bool],
-        sent: Callable[[], Any] = lambda: None,
-    ) -> Iterator[list[Result]]:
-        """The results of ``items``, which are taken from the left, up to ``most`` for a core at once: now and then a
-        list of new ones, which may be empty. All work is sent what ``sent`` returns, again when that is another object.
-
-        The unfinished items of a lost node are put back. Once ``goes_on`` is false, the results of those under way are
-        yielded, too. Raises UserError where no node can be used, where the work fails on each of them, or where it
-        takes its node down again and again."""
-        shared = _SharedWork(self, items)
-        while goes_on() and (items or shared.under_way):
-            self._look()
-            shared.send(sent())
-            for peer in self._present:
-                while peer.is_ready and items and shared.running(peer) < peer.slots and shared.running() < self.most:
-                    shared.start(peer, work, [items.popleft() for _ in range(min(most, len(items)))])
-            self._wait(REPORT, shared.under_way)
-            yield shared.results()
-        for peer in self._present:
-            self._tell(peer, "rest", shared.number)
-        until = monotonic() + PATIENCE
-        while shared.under_way and monotonic() < until:
-            yield shared.results(REPORT)
-
-    def check(self, entry: Player) -> Iterator[Finding]:
+    def check(self, player: Player) -> Iterator[Finding]:
         """What each node finds about one of the players, a line each as they come."""
         for why in self._refused.values():
             name, _, words = why.partition(": ")
             yield Finding(name, Verdict.FAILED, words)
-        rules = self._job.rules
-        asked = {peer.actor.check.remote(entry.packed(), rules): peer for peer in self._present if peer.is_ready}
-        for peer in self._present:
-            if not peer.is_ready:
-                yield Finding(peer.name, Verdict.FAILED, f"no answer within {PATIENCE:.0f} s")
+        asked = {node.actor.check.remote(player.packed(), self._rules): node for node in self.present if node.is_ready}
+        for node in self.present:
+            if not node.is_ready:
+                yield Finding(node.name, Verdict.FAILED, f"no answer within {PATIENCE:.0f} s")
         while asked:
             (done, *_), _ = self.ray.wait(list(asked), num_returns=1)
-            peer = asked.pop(done)
+            node = asked.pop(done)
             try:
-                yield _summary(peer.name, self.ray.get(done))
+                yield _summary(node.name, self.ray.get(done))
             except Exception as error:
-                yield Finding(peer.name, Verdict.FAILED, _why(error))
+                yield Finding(node.name, Verdict.FAILED, _why(error))
 
 
-class _SharedWork:
-    """Work that is shared among the nodes."""
+class Cluster(Nodes):
+    """Crews on the nodes of a Ray cluster; see ``AnyCrew``."""
 
-    def __init__(self, cluster: Cluster, items: deque[Any]):
-        self.under_way: dict[Any, tuple[_Peer, dict[Any, None]]] = {}
-        """By Ray's generator of chunks: the node, and the items that aren't finished yet, in their order."""
-        self._cluster, self._items = cluster, items
-        cluster._stages += 1
-        self.number = cluster._stages
-        self._version = 0
-        self._sent: Any = None
-        self._put: Any = None
+    def __init__(
+        self,
+        address: str,
+        workers: int,
+        players: Mapping[str, Player],
+        rules: Rules,
+        adjudication: Adjudication = OFF,
+        checks_only: bool = False,
+    ):
+        """See ``Nodes``."""
+        super().__init__(address, workers, players, rules, checks_only)
+        self._adjudication = adjudication
+        self._boards = min((player.bot_kind.boards for player in players.values()), default=1)
+        self._queue: deque[Pairing] = deque()
+        self._is_paused = self._is_finishing = False
 
-    def running(self, peer: _Peer | None = None) -> int:
-        """How many cores work, on one node or in all."""
-        return sum(peer is None or one is peer for one, _ in self.under_way.values())
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        super().__exit__()
 
-    def send(self, sent: Any) -> None:
-        """Broadcast an object, through the cluster's store, unless it was the last."""
-        if sent is not self._sent:
-            self._sent, self._put = sent, self._cluster.ray.put(sent)
-            self._version += 1
-            for peer in {peer.id: peer for peer, _ in self.under_way.values()}.values():
-                self._cluster._tell(peer, "take", self.number, self._version, self._put)
+    def add(self, pairings: Iterable[Pairing]) -> None:
+        self._queue.extend(pairings)
 
-    def start(self, peer: _Peer, work: Work[Any, Any], taken: list[Any]) -> None:
-        method = peer.actor.work.options(concurrency_group="work", num_returns="streaming")
-        self.under_way[method.remote(work, taken, self.number, self._version, self._put)] = peer, dict.fromkeys(taken)
+    @property
+    def is_busy(self) -> bool:
+        return bool(not self._is_finishing and self._queue) or any(task.items for task in self.tasks.values())
 
-    def results(self, seconds: float = 0.0) -> list[Any]:
-        """What has come, after a wait of at most this many seconds."""
-        if not self.under_way:
-            return []
-        done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
-        if not done and seconds:
-            done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=1, timeout=seconds)
-        return [result for one in done for result in self._next_chunk(one)]
+    def pause(self, is_paused: bool) -> None:
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
+            for node in self.present:
+                node.call("pause", is_paused)
 
-    def _next_chunk(self, chunks: Any) -> Iterator[Any]:
-        cluster, (peer, left) = self._cluster, self.under_way[chunks]
-        try:
-            chunk = cluster.ray.get(next(chunks))
-        except StopIteration:
-            self._give_back(chunks)
-        except Exception as error:
-            self._give_back(chunks)
-            why, is_raised = _why(error), isinstance(getattr(error, "cause", None), Exception)
-            if is_raised or why.startswith(UNLOADED):
-                cluster._refuse(peer, why)
-            else:
-                cluster._lose(peer, why)
-                cluster._losses.update(list(left))
-                cluster._require_progress(left, why)
-        else:
-            if chunk:
-                for item in left:
-                    cluster._losses.pop(item, None)
-            for item, result in chunk:
-                left.pop(item, None)
-                yield result
+    def finish(self) -> None:
+        self._is_finishing = True
 
-    def _give_back(self, chunks: Any) -> None:
-        self._items.extendleft(reversed(self.under_way.pop(chunks)[1]))
+    def poll(self, seconds: float) -> Progress:
+        self.look()
+        self._start_crews()
+        self._assign_games()
+        results = self._wait_for_games(seconds)
+        records = [record for progress in results for record in progress.records]
+        snapshots = [snapshot for progress in results for snapshot in progress.snapshots]
+        rates = {node.name: node.rate for node in self.present if node.is_ready}
+        return Progress(records, snapshots, sum(node.workers for node in self.present), rates, self.news())
+
+    def stop(self) -> list[GameRecord]:
+        for node in self.present:
+            node.call("close")
+        records: list[GameRecord] = []
+        until = monotonic() + 2 * REPORT + 5.0
+        while self.tasks and monotonic() < until:
+            with suppress(UserError):  # nodes are lost again and again
+                records += [record for progress in self._wait_for_games(REPORT) for record in progress.records]
+        for node in self.present:
+            self._leave(node)
+        return records
+
+    def _wait_for_games(self, seconds: float) -> list[Progress]:
+        results = self.wait(seconds)
+        for task, progress in results:
+            for record in progress.records:
+                task.items.pop(record.id, None)
+                self.losses.pop(record.id, None)
+            task.node.count(len(progress.records), self._is_paused)
+            task.node.workers = progress.workers
+        return [progress for _, progress in results]
+
+    def _start_crews(self) -> None:
+        playing = {task.node for task in self.tasks.values()}
+        left = self._workers or sum(node.slots for node in self.present)
+        for node in self.present:
+            slots = min(node.slots, left)
+            left -= slots
+            if node.is_ready and node not in playing and slots and self._queue:
+                node.slots = slots
+                task = Task(node, self._queue, {})
+                self.start(node, "play", task, self._players, self._rules, self._adjudication, slots)
+                if self._is_paused:
+                    node.call("pause", True)
+
+    def _assign_games(self) -> None:
+        """Keep every node supplied: with a game for each board, and with what it plays in the next moment."""
+        slots = sum(task.node.slots for task in self.tasks.values())
+        if self._is_finishing or not slots:
+            return
+        left = len(self._queue) + sum(len(task.items) for task in self.tasks.values())
+        share = min(self._boards, -(-left // slots))
+        for task in self.tasks.values():
+            wanted = task.node.slots * share + math.ceil(task.node.rate * AHEAD) - len(task.items)
+            if pairings := [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]:
+                task.items.update((pairing.id, pairing) for pairing in pairings)
+                task.node.call("add", pairings)
 
 
 def _summary(node: str, found: Sequence[Finding]) -> Finding:

@@ -18,18 +18,19 @@ from time import monotonic
 from typing import Any, Protocol, Self
 
 from arena import UserError
+from arena.contract.adjudication import Adjudication
 from arena.files import allow_open_files, scratch
-from arena.go.game import Ending
+from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match.game_loop import DEATHS, lost_record
 from arena.match.schedule import Pairing
 from arena.match.worker import (
     PAUSE,
     RESUME,
-    Job,
     Message,
     Snapshot,
     Unfinished,
+    WorkerSpec,
     safe_path,
     shared_size,
     shared_views,
@@ -37,6 +38,7 @@ from arena.match.worker import (
     start_method,
     work,
 )
+from arena.players.player import Player
 
 STARTUP = 300.0
 """Seconds that a worker may take to build its players, compiling included."""
@@ -88,7 +90,7 @@ class Progress:
     news: Sequence[str] = ()
 
 
-class Players(Protocol):
+class AnyCrew(Protocol):
     """What plays games: a ``Crew`` on this machine or a ``Cluster`` of them."""
 
     @property
@@ -118,7 +120,7 @@ class Players(Protocol):
 class WorkerProcess:
     """One worker, as its parent sees it: its pipe, and the clock and journal that both share."""
 
-    def __init__(self, job: Job, number: int, folder: Path, is_solo: bool = False):
+    def __init__(self, spec: WorkerSpec, number: int, folder: Path, is_solo: bool = False):
         """Start the process. ``is_solo`` is one that plays suspect games, one at a time. Raises ConnectionError or
         EOFError when the process that starts workers is gone."""
         self.is_solo = is_solo
@@ -128,14 +130,14 @@ class WorkerProcess:
         """The games that it was sent and hasn't finished."""
         self._numbers: dict[str, int] = {}  # of these, in the order in which they were sent
         self._sent = 0
-        self._names = list(job.players)
+        self._names = list(spec.players)
         context = start_method()
         self.connection, there = context.Pipe()
-        shared = context.RawArray("d", shared_size(job))
+        shared = context.RawArray("d", shared_size(spec))
         descriptor, path = tempfile.mkstemp(prefix="stderr-", dir=folder)
         self._stderr = Path(path)
-        self._clock, self._journal = shared_views(shared, job)
-        self._process = context.Process(target=work, args=(there, shared, job, path, number))
+        self._clock, self._journal = shared_views(shared, spec)
+        self._process = context.Process(target=work, args=(there, shared, spec, path, number))
         try:
             with safe_path(), spared_by_the_terminal():
                 if isinstance(context, ForkServerContext):
@@ -229,9 +231,17 @@ class Crew:
     where the bot that was called last is to blame when it dies or hangs again.
     """
 
-    def __init__(self, job: Job, workers: int, cards: Sequence[str] = ()):
+    def __init__(
+        self,
+        players: Mapping[str, Player],
+        rules: Rules,
+        adjudication: Adjudication,
+        workers: int,
+        cards: Sequence[str] = (),
+    ):
         """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any."""
-        self._job = replace(job, boards=min(entry.bot_kind.boards for entry in job.players.values()))
+        boards = min(player.bot_kind.boards for player in players.values())
+        self._spec = WorkerSpec(players, rules, adjudication, boards)
         self.most, self._cards = workers, cards
         self._queue: deque[Pairing] = deque()
         self._suspects: deque[Pairing | Unfinished] = deque()  # their worker died or hung: to be played on alone
@@ -335,10 +345,10 @@ class Crew:
         """Start a worker, and return whether that was possible. Raises UserError after too many attempts."""
         assert self._folder is not None
         card = self._cards[self._started % len(self._cards)] if self._cards else ""
-        job = replace(self._job, boards=1 if is_solo else self._job.boards, card=card)
+        spec = replace(self._spec, boards=1 if is_solo else self._spec.boards, card=card)
         try:
             with signals_later():  # else a process could be started, and not known
-                self._workers.append(WorkerProcess(job, self._started, Path(self._folder.name), is_solo))
+                self._workers.append(WorkerProcess(spec, self._started, Path(self._folder.name), is_solo))
         except (EOFError, ConnectionError) as error:
             self._failed_launches += 1
             if self._failed_launches >= MAX_KILLED_STARTS:
@@ -365,7 +375,7 @@ class Crew:
             else:
                 break
         rate = self._records / max(monotonic() - self._since, AHEAD) / size
-        share = min(self._job.boards, -(-self._left // size), FIRST_BOARDS + self._records // size)
+        share = min(self._spec.boards, -(-self._left // size), FIRST_BOARDS + self._records // size)
         share += min(MAX_AHEAD, int(rate * AHEAD))
         for worker in self._workers:
             if worker.is_ready and not worker.is_leaving:
@@ -403,7 +413,7 @@ class Crew:
     def _note_failed_start(self, worker: WorkerProcess, is_hanging: bool) -> None:
         """A bot that hangs in its first decision is judged by its games. Raises UserError where too many fail."""
         if is_hanging:
-            self._job = replace(self._job, cold=self._job.cold | {worker.called})
+            self._spec = replace(self._spec, cold=self._spec.cold | {worker.called})
             return
         self._failed_starts += 1
         code = worker.exit_code or 0
@@ -433,7 +443,7 @@ class Crew:
         else:
             ending, reason = Ending.CRASH, f"its process ended with {exit_words(worker.exit_code)}"
         words = worker.last_words()
-        record = lost_record(game.pairing, self._job.rules, worker.called, ending, reason, words, game.played)
+        record = lost_record(game.pairing, self._spec.rules, worker.called, ending, reason, words, game.played)
         self._finished.append(record)
 
 

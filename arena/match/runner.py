@@ -15,10 +15,10 @@ from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
 from arena.go.record import GameRecord, Played
-from arena.match.crew import Crew, Players, Progress, signals_later
+from arena.match.crew import AnyCrew, Crew, Progress, signals_later
 from arena.match.ladder import Ladder
 from arena.match.schedule import Event, Pairing
-from arena.match.worker import Job, Snapshot
+from arena.match.worker import Snapshot
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -81,7 +81,7 @@ class RecordStore(Protocol):
 def play_event(
     event: Event,
     store: RecordStore,
-    workers: int | Players,
+    workers: int | AnyCrew,
     control: Control | None = None,
     play_person: Callable[[Pairing], GameRecord] | None = None,
 ) -> Generator[Update, None, None]:
@@ -97,7 +97,7 @@ def play_event(
     run = _Run(event, store, control or Control())
     yield from run.resume()
     if isinstance(workers, int):
-        with Crew(Job(event.players, event.terms.rules, event.terms.adjudication, 1), workers) as crew:
+        with Crew(event.players, event.terms.rules, event.terms.adjudication, workers) as crew:
             yield from run.play(crew, play_person)
     else:
         yield from run.play(workers, play_person)
@@ -129,7 +129,7 @@ class _Run:
         if is_new:
             yield Update(resumed=True)
 
-    def play(self, crew: Players, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
+    def play(self, crew: AnyCrew, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
         """Play what can be planned, the games of bots first, until no more is planned, or someone asks for the end."""
         while not self._standings.is_decided and (missing := self._missing()):
             with_people = [pairing for pairing in missing if {pairing.black, pairing.white} & self._people]
@@ -147,7 +147,7 @@ class _Run:
     def _missing(self) -> list[Pairing]:
         return [pairing for pairing in self._event.pairings(self._played) if hash(pairing.id) not in self._ids]
 
-    def _play_bots(self, crew: Players) -> Generator[Update, None, None]:
+    def _play_bots(self, crew: AnyCrew) -> Generator[Update, None, None]:
         updated = monotonic()
         snapshots: dict[str, Snapshot] = {}
         try:
@@ -172,7 +172,7 @@ class _Run:
         late = self._finish_by is not None and monotonic() > self._finish_by
         return self._standings.is_decided or late
 
-    def _obey(self, crew: Players) -> None:
+    def _obey(self, crew: AnyCrew) -> None:
         if self._control.paused != self._is_paused:
             self._is_paused = self._control.paused
             crew.pause(self._is_paused)
@@ -185,7 +185,7 @@ class _Run:
         waiting = len(self._finished)
         return Update(records, False, snapshots, progress.workers, waiting, progress.nodes, progress.news)
 
-    def _end(self, crew: Players) -> None:
+    def _end(self, crew: AnyCrew) -> None:
         """Stop the crew and store what it had finished. Raises Unstored where that is not possible."""
         with signals_later():
             self._finished += crew.stop()

@@ -67,7 +67,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WorkerSpec:
     """What a worker is hired for; plain data. One that plays on a single board tells of it before each call of a bot.
     ``card`` is the one GPU that it sees, where that isn't left open. Bots that are ``cold`` hung when they were warmed
     up: they are built only, and judged in their games."""
@@ -272,17 +272,17 @@ def leave_safe_path() -> None:
         del os.environ[name]
 
 
-def shared_size(job: Job) -> int:
+def shared_size(spec: WorkerSpec) -> int:
     """Doubles of the memory that a worker shares with its parent: its ``CallClock``, then its ``Journal``."""
-    return CallClock.SIZE + Journal.size(job.boards, job.rules.move_limit)
+    return CallClock.SIZE + Journal.size(spec.boards, spec.rules.move_limit)
 
 
-def shared_views(shared: Any, job: Job) -> tuple[CallClock, Journal]:
+def shared_views(shared: Any, spec: WorkerSpec) -> tuple[CallClock, Journal]:
     doubles = memoryview(shared).cast("B").cast("d")
-    return CallClock(doubles), Journal(doubles[CallClock.SIZE :], job.boards, job.rules.move_limit)
+    return CallClock(doubles), Journal(doubles[CallClock.SIZE :], spec.boards, spec.rules.move_limit)
 
 
-def work(connection: Connection, shared: Any, job: Job, stderr: str, number: int) -> None:
+def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, number: int) -> None:
     """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
     is gone, or on SIGTERM.
 
@@ -290,30 +290,30 @@ def work(connection: Connection, shared: Any, job: Job, stderr: str, number: int
     leave_to_the_parent()
     leave_safe_path()
     end_with_parent()
-    if job.card:
-        os.environ[CARDS] = job.card
+    if spec.card:
+        os.environ[CARDS] = spec.card
     log = os.open(stderr, os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)  # the terminal is the screen's: what a bot prints goes with its errors
     os.dup2(log, 2)
     os.close(log)
     faulthandler.enable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
-    clock, journal = shared_views(shared, job)
+    clock, journal = shared_views(shared, spec)
     players: dict[str, Bot] = {}
-    names = list(job.players)
+    names = list(spec.players)
     try:
         for place in range(number, number + len(names)):
             place %= len(names)
             clock.name(place)
-            entry = job.players[names[place]]
+            entry = spec.players[names[place]]
             players[names[place]] = entry.build()
-            if entry.bot_kind.boards > 1 and names[place] not in job.cold:
+            if entry.bot_kind.boards > 1 and names[place] not in spec.cold:
                 clock.start(place, warm_up_seconds(players[names[place]], entry.limits))
                 with while_compiling(clock.standing_still):
-                    warm_up(players[names[place]], job.rules)
+                    warm_up(players[names[place]], spec.rules)
                 clock.stop()
         connection.send(READY)
-        _serve(connection, clock, journal, {name: players[name] for name in names}, job)
+        _serve(connection, clock, journal, {name: players[name] for name in names}, spec)
     except UserError as error:
         connection.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -380,17 +380,19 @@ def _listen(connection: Connection, inbox: SimpleQueue[Message | Gone]) -> None:
     inbox.put(Gone())
 
 
-def _serve(connection: Connection, clock: CallClock, journal: Journal, players: Mapping[str, Bot], job: Job) -> None:
+def _serve(
+    connection: Connection, clock: CallClock, journal: Journal, players: Mapping[str, Bot], spec: WorkerSpec
+) -> None:
     names = list(players)
     boards: dict[str, int] = {}  # by the ids of the games
-    free = list(range(job.boards))
+    free = list(range(spec.boards))
 
     def note_turn(turn: Turn | None) -> None:
         if turn is None:
             clock.stop()
             return
         first, *more = turn.live_games
-        if job.boards == 1:
+        if spec.boards == 1:
             connection.send(Snapshot.at(first))
         board = -1 if more or not turn.is_charged else boards[first.pairing.id]
         if first.spent:
@@ -400,8 +402,8 @@ def _serve(connection: Connection, clock: CallClock, journal: Journal, players: 
     def note_move(live: LiveGame) -> None:
         journal.add(boards[live.pairing.id], live.game.moves[-1], live.facts[-1])
 
-    limits = {name: entry.limits for name, entry in job.players.items()}
-    loop = GameLoop(players, job.rules, limits, job.adjudication, on_turn=note_turn, on_move=note_move)
+    limits = {name: entry.limits for name, entry in spec.players.items()}
+    loop = GameLoop(players, spec.rules, limits, spec.adjudication, on_turn=note_turn, on_move=note_move)
     inbox: SimpleQueue[Message | Gone] = SimpleQueue()
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     waiting: deque[Pairing | Unfinished] = deque()

@@ -13,7 +13,6 @@ from arena.go.record import GameRecord
 from arena.match.crew import Crew
 from arena.match.runner import TICK
 from arena.match.schedule import Pairing, event_from_json
-from arena.match.worker import Job
 from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.store import Store
@@ -73,7 +72,7 @@ def play_again(record: GameRecord, players: Mapping[str, Player], adjudication: 
     again. ``players`` are by the names in the game. Raises UserError for one that can't be built or is another now."""
     pairing = Pairing(record.id, 0, record.black, record.white, record.moves[: record.opening], record.seed)
     again: list[GameRecord] = []
-    with Crew(Job(players, record.rules, adjudication, 1), 1) as crew:
+    with Crew(players, record.rules, adjudication, 1) as crew:
         crew.add([pairing])
         while crew.is_busy:
             again += crew.poll(TICK).records
