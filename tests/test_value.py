@@ -261,7 +261,7 @@ def test_scores_and_playouts_are_of_the_side_to_move(games: Games) -> None:
 
 
 def test_errors_are_told_of_early_and_late_positions_apart(games: Games) -> None:
-    positions = Positions.some(games, 0, 1, last=True)
+    positions = Positions.some(games, 0, 1, last=False)
     early, results = positions.plies < value.EARLY, positions.results
     found = value.errors("x", {"mse": np.zeros(len(positions)), "floor": 1.0}, positions)
     assert 0 < early.sum() < len(early)
