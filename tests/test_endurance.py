@@ -73,14 +73,14 @@ FOREIGN = ("torchinductor_", ".ses")
 
 COMMON = "--set size=7 --set save_minutes=0 --set device=cpu".split()
 
-ROWS = "--set max_rows=3200 --set validate_every=320 --set validation_positions=100 --set test_positions=100".split()
+ROWS = "--set max_rows=3200 --set validate_every=320 --set test_positions=100".split()
 
 RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32", *ROWS)
 
 TRAININGS = {
     "sl": ("sl", *RECORDS),
     "ownership": ("ownership", *RECORDS),
-    "value": ("value", "--games", "100", "--set", "games_per_file=10", *ROWS),
+    "value": ("value", "--games", "100", *ROWS),
     "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", *ROWS),
     "rl": ("rl", "--set", "games=4", "--set", "max_iterations=50", "--set", "pool_every=3"),
 }
