@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,8 @@ class AnalysisRequest:
             elif key == "maxmoves":
                 found = replace(found, max_moves=max(1, whole_of(words, 1)))
             elif key in _FLAGS:
-                found = replace(found, **{_FLAGS[key]: len(words) > 1 and words[1].lower() == "true"})
+                flag: dict[str, Any] = {_FLAGS[key]: len(words) > 1 and words[1].lower() == "true"}
+                found = replace(found, **flag)
             elif key in ("avoid", "allow"):
                 taken = 4
                 player, named = colour_of(words, 1), (words[2] if len(words) > 2 else "").split(",")
