@@ -19,7 +19,7 @@ from arena.contract.adjudication import Adjudication
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord, GameSummary
-from arena.match.ladder import Ladder, next_meetings, widest_gap
+from arena.match.ladder import Ladder, next_matchups, widest_gap
 from arena.match.runner import play_event
 from arena.match.schedule import Pairing, Terms, Tournament
 from arena.ratings import Z95, Ratings, Result, expected_score, rate
@@ -277,7 +277,7 @@ def test_the_first_meeting_is_the_one_that_shrinks_the_widest_interval_most(seed
     ]
     gap = max(open_order, key=lambda pair: ratings.standard_error(*pair))
     widths = {pair: refitted(results, *pair, games=8).standard_error(gap[0], gap[1]) for pair in combinations(names, 2)}
-    chosen = tuple(sorted(next_meetings(ratings, 8)[0]))
+    chosen = tuple(sorted(next_matchups(ratings, 8)[0]))
     before = ratings.standard_error(gap[0], gap[1])
     assert before - widths[chosen] >= 0.97 * (before - min(widths.values()))
 
@@ -285,7 +285,7 @@ def test_the_first_meeting_is_the_one_that_shrinks_the_widest_interval_most(seed
 @settings(max_examples=20, deadline=None)
 @given(players=st.integers(2, 9), seed=st.integers(0, 2**32))
 def test_a_round_has_different_meetings_enough_for_several_workers(players: int, seed: int) -> None:
-    meetings = next_meetings(league(players, 3, seed), 8)
+    meetings = next_matchups(league(players, 3, seed), 8)
     assert len({frozenset(pair) for pair in meetings}) == len(meetings)
     assert all(one != other for one, other in meetings)
     assert min(2, players - 1) <= len(meetings) <= max(1, players - 1)
@@ -298,18 +298,18 @@ def beat(one: str, other: str, games: int, lost: int = 0) -> list[Result]:
 def test_neighbours_without_a_measured_distance_meet_first() -> None:
     ratings = rate([*beat("a", "b", 8), *beat("b", "c", 8, lost=2), *beat("c", "d", 8, lost=1)])
     assert not ratings.difference("a", "b").is_bounded
-    assert set(next_meetings(ratings, 8)[0]) == {"a", "b"}
+    assert set(next_matchups(ratings, 8)[0]) == {"a", "b"}
     everybody_wins = rate([*beat("a", "b", 8), *beat("b", "c", 8), *beat("c", "d", 8)])
-    assert [set(pair) for pair in next_meetings(everybody_wins, 8)] == [set("ab"), set("bc")]
+    assert [set(pair) for pair in next_matchups(everybody_wins, 8)] == [set("ab"), set("bc")]
 
 
 def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> None:
     ratings = rate([*beat("a", "b", 32), *beat("b", "c", 8, lost=2), *beat("c", "d", 8, lost=1)])
-    assert set("ab") not in [set(pair) for pair in next_meetings(ratings, 8)]
-    assert next_meetings(ratings, 8, precision=30)
+    assert set("ab") not in [set(pair) for pair in next_matchups(ratings, 8)]
+    assert next_matchups(ratings, 8, precision=30)
     hopeless = rate([*beat("a", "b", 32), *beat("b", "c", 32)])
-    assert next_meetings(hopeless, 8)
-    assert next_meetings(hopeless, 8, precision=30) == []
+    assert next_matchups(hopeless, 8)
+    assert next_matchups(hopeless, 8, precision=30) == []
 
 
 # --- For real ---
