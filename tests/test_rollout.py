@@ -37,20 +37,15 @@ def features_of(boards, colour, last, previous, captured, candidates, features, 
 
 @kernel
 def first_moves(boards, colour, last, previous, weights, seed, counts):
-    """Which move each of many playouts begins with: counts by point, a pass at 0."""
+    """Which moves are drawn in the position: counts by point, a pass at 0."""
     state = kernels.seeded(seed)
-    when = np.zeros(CELLS, np.uint16)
+    weighed, sums = np.zeros(CELLS, np.float32), np.empty(32, np.float32)
+    rollouts.policy_priors(boards[0], colour, last, previous, weights, weighed)
     total = counts[0]
     counts[0] = 0
     for _ in range(total):
-        boards[1] = boards[0]
-        when[:] = 0
-        _, _, state = rollouts.policy_playout(boards[1], colour, last, previous, weights, state, when, 1)
-        first = 0
-        for p in range(CELLS):
-            if when[p] == 2 + colour - 1:
-                first = p
-        counts[first] += 1
+        chosen, state = rollouts.draw_move(boards[0], weighed, sums, state)
+        counts[chosen] += 1
 
 
 @kernel

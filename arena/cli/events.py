@@ -259,7 +259,7 @@ def show(event: Match | Tournament | Ladder, updates: Iterator[Update], control:
             console.print(Group(*head(state, console.width)))
     else:
         print_lines(state, updates, console)
-    print_summary(state.findings(), console)
+    print_summary(state.standings, console)
     return state
 
 
@@ -318,7 +318,7 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
     """A line of JSON for each game as it ends, then one for what all games say."""
     from arena.go.record import GameRecord
     from arena.results.export import game_line, report_line
-    from arena.results.stored import read_report
+    from arena.results.standings import read_report
 
     for update in updates:
         for record in () if update.resumed else update.records:

@@ -435,19 +435,13 @@ def longest_playout(board):
 
 
 @inlined
-def playout(board, colour, random_state, limit):
-    """Play uniformly random legal moves, own eyes kept, until both pass or after ``limit`` moves, where the board is
-    scored as it stands; (Black's margin before komi, moves, state).
+def playout(board, colour, random_state):
+    """Play uniformly random legal moves, own eyes kept, until both pass or after ``longest_playout`` moves, where the
+    board is scored as it stands; (Black's margin before komi, moves, state).
 
     Neither the hash nor ``place`` nor ``ring`` is kept: look at the board afterwards, but don't play on.
     """
-    return recorded_playout(board, colour, random_state, limit, False, board.place, 0)
-
-
-@inlined
-def recorded_playout(board, colour, random_state, limit, recording, when, time):
-    """``playout``; with ``recording``, where ``when`` (CELLS,) is 0 it gets ``2 * time + colour - 1`` of the first
-    stone that is played there, ``time`` counting up from the argument."""
+    limit = longest_playout(board)
     passes = 0
     moves = 0
     random_state = next_random(random_state)
@@ -474,8 +468,6 @@ def recorded_playout(board, colour, random_state, limit, recording, when, time):
             board.empty_count -= 1
             board.empties[U(i)] = board.empties[U(board.empty_count)]
             _put(board, chosen, colour, False, False)
-            if recording and when[U(chosen)] == 0:
-                when[U(chosen)] = 2 * (time + moves) + colour - 1
             passes = 0
         else:
             board.ko = 0
@@ -774,7 +766,7 @@ def run_playouts(boards, colour, count, seed, margins):
     board = boards[1]
     for i in range(count):
         boards[1] = boards[0]
-        margin, moves, state = playout(board, colour, state, longest_playout(board))
+        margin, moves, state = playout(board, colour, state)
         margins[i] = margin
         total += moves
     return total

@@ -337,6 +337,8 @@ class Nodes:
             self._fail(node, error)
         else:
             node.is_ready = True
+            if all(other.is_ready for other in self.present):
+                self._references = None  # what is in the store would be lost with a node, and Ray would say so
             if why:
                 self._refuse(node, why)
 

@@ -58,6 +58,9 @@ class Ladder(OpenEvent):
         """What stays when players join or games are added."""
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
+    def standings(self) -> Standings:
+        return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
+
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """The last round of the games ``played`` or, if it is complete, the next one; cut at the maximum of games.
         Raises ConfigError when there are no openings left."""

@@ -219,7 +219,8 @@ class Match:
 
     def standings(self) -> Standings:
         tests = {} if self.test is None else {self.event: self.test}
-        return Standings({name: name for name in self.players}, by_name=True, tests=tests)
+        players = {name: name for name in self.players}
+        return Standings(players, self.event, self.games, is_match=True, tests=tests)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All games. If the games ``played`` decide the test, only those that count."""
@@ -256,9 +257,6 @@ class OpenEvent:
     @property
     def players(self) -> dict[str, Player]:
         return {player.name: player for player in self.entries}
-
-    def standings(self) -> Standings:
-        return Standings({name: name for name in self.players}, by_name=True)
 
     def plan(self, columns: Iterable[tuple[Matchup, str, range]], openings: Sequence[Opening]) -> list[Pairing]:
         """The first game of each matchup, then the second of each, and so on. ``columns`` have what their ids begin
@@ -301,6 +299,9 @@ class Tournament(OpenEvent):
     @property
     def games(self) -> int:
         return self.games_each * len(self.matchups)
+
+    def standings(self) -> Standings:
+        return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         matchups = [Matchup.of(one, other) for one, other in self.matchups]

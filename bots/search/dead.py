@@ -13,7 +13,7 @@ import numpy as np
 from arena.go.board import Board
 from arena.go.coords import Move
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, clear, play_any, point_of, seeded
+from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, clear, owner_map, play_any, point_of, region_owner, seeded
 from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.rollouts import Weights, policy_playout
 
@@ -57,14 +57,16 @@ def count_owners(boards, first, second, weights, count, seed, counts):
     """Add to ``counts`` (2, size²) in how many of ``count`` playouts from ``boards[0]`` each point ends as Black's and
     as White's; ``boards[1]`` is scratch. The colours ``first`` and ``second`` begin them in turn."""
     state = seeded(seed)
-    when = np.zeros(CELLS, np.uint16)
     board = boards[1]
+    owners = np.zeros(counts.shape[1], np.uint8)
     for i in range(count):
         boards[1] = boards[0]
         board.ko = 0
-        when[:] = 0
-        _, _, state = policy_playout(board, second if i % 2 else first, 0, 0, weights, state, when, 1)
-        add_owners(board, counts)
+        _, _, state = policy_playout(board, second if i % 2 else first, 0, 0, weights, state)
+        owner_map(boards, 1, owners)
+        for move in range(owners.shape[0]):
+            if owners[move]:
+                counts[owners[move] - 1, move] += 1
 
 
 @kernel
@@ -87,54 +89,6 @@ def guess_owners(size, moves, weights, count, owners):
         else:
             board.ko = 0
         colour = 3 - colour
-
-
-@inlined
-def flood(board, start, number, region, stack, heads):
-    """Write ``number`` to ``region`` of the empty points that ``start`` connects with, and to ``heads`` (CELLS,) whose
-    stones they touch, some more than once; (colours touched as a bit set, how many heads)."""
-    region[U(start)] = number
-    stack[0] = start
-    height = 1
-    reach = 0
-    count = 0
-    while height:
-        height -= 1
-        p = np.int64(stack[height])
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-            q = p + step
-            there = np.int64(board.colour[U(q)])
-            if there == 0:
-                if not region[U(q)]:
-                    region[U(q)] = number
-                    stack[height] = q
-                    height += 1
-            elif there != EDGE:
-                reach |= there
-                if count < CELLS:
-                    heads[count] = board.head[U(q)]
-                    count += 1
-    return reach, count
-
-
-@inlined
-def add_owners(board, counts):
-    """Add 1 to ``counts`` (2, size²) for who owns each point by area; a point that reaches both is nobody's."""
-    region = np.zeros(CELLS, np.int16)
-    stack = np.empty(CELLS, np.int16)
-    heads = np.empty(CELLS, np.int16)
-    reach = np.zeros(CELLS, np.int64)
-    regions = 0
-    for move in range(board.side * board.side):
-        p = point_of(board, move)
-        owner = np.int64(board.colour[U(p)])
-        if owner == 0:
-            if not region[U(p)]:
-                regions += 1
-                reach[regions], _ = flood(board, p, regions, region, stack, heads)
-            owner = reach[U(region[U(p)])]
-        if owner == 1 or owner == 2:
-            counts[owner - 1, move] += 1
 
 
 @inlined
@@ -201,17 +155,20 @@ def mark_dead(boards, counts, staying, dead):
     mark_alive(board, 1, marks[1])
     mark_alive(board, 2, marks[2])
     parent = np.arange(CELLS)
-    region = np.zeros(CELLS, np.int16)
-    stack = np.empty(CELLS, np.int16)
-    heads = np.empty(CELLS, np.int16)
+    seen = np.zeros(CELLS, np.uint8)
+    region = np.empty(CELLS, np.int16)
     join_by_liberties(board, parent)
     for move in range(points):
-        p = point_of(board, move)
-        if board.colour[U(p)] == 0 and not region[U(p)]:
-            reach, count = flood(board, p, 1, region, stack, heads)
-            if reach == 1 or reach == 2:
-                for i in range(1, count):
-                    parent[root_of(parent, np.int64(heads[i]))] = root_of(parent, np.int64(heads[0]))
+        p = np.int64(point_of(board, move))
+        if board.colour[U(p)] == 0 and not seen[p]:
+            empty, reach = region_owner(board, p, seen, region)
+            first = np.int64(0)
+            for i in range(empty if reach == 1 or reach == 2 else 0):
+                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                    q = np.int64(region[i]) + step
+                    if board.colour[U(q)] == reach:
+                        first = first or np.int64(board.head[U(q)])
+                        parent[root_of(parent, np.int64(board.head[U(q)]))] = root_of(parent, first)
     stones = np.zeros(CELLS, np.int64)
     kept = np.zeros(CELLS, np.int64)
     alive = np.zeros(CELLS, np.bool_)

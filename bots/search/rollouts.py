@@ -540,11 +540,10 @@ def draw_move(board, weighed, sums, state):
 
 
 @kernel
-def policy_playout(board, colour, last, previous, weights, state, when, time):
+def policy_playout(board, colour, last, previous, weights, state):
     """Play until both pass; (Black's margin before komi, moves, state).
 
-    ``last`` is the point that was just played, ``previous`` the one before, 0 for a pass. Where nobody had played
-    before, ``when`` (CELLS,) gets ``2 * time + colour - 1`` of the first stone, ``time`` counting up from the argument.
+    ``last`` is the point that was just played, ``previous`` the one before, 0 for a pass.
     """
     groups = np.zeros(CELLS, np.int64)
     kept = np.zeros((2, CELLS), np.float32)
@@ -576,8 +575,6 @@ def policy_playout(board, colour, last, previous, weights, state, when, time):
             captured = place_and_mark(board, chosen, colour, groups, stale, waiting)
             kept[0, U(chosen)] = 0
             kept[1, U(chosen)] = 0
-            if when[U(chosen)] == 0:
-                when[U(chosen)] = 2 * (time + moves) + colour - 1
             passes = 0
         else:
             board.ko = 0
@@ -594,11 +591,9 @@ def run_policy_playouts(boards, colour, last, previous, weights, count, seed, ma
     """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
     state = seeded(seed)
     total = 0
-    when = np.zeros(boards[0].colour.shape[0], np.uint16)
     for i in range(count):
         boards[1] = boards[0]
-        when[:] = 0
-        margin, moves, state = policy_playout(boards[1], colour, last, previous, weights, state, when, 1)
+        margin, moves, state = policy_playout(boards[1], colour, last, previous, weights, state)
         margins[i] = margin
         total += moves
     return total
