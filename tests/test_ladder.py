@@ -21,7 +21,7 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord, GameSummary
 from arena.match.ladder import Ladder, next_matchups, widest_gap
 from arena.match.runner import play_event
-from arena.match.schedule import Pairing, Terms, Tournament
+from arena.match.schedule import Pairing, Tournament
 from arena.ratings import Z95, Ratings, Result, expected_score, rate
 from arena.report.text import SHOWN
 from arena.results.store import Store
@@ -165,18 +165,6 @@ def test_a_bot_that_leaves_in_the_middle_of_a_round_stops_nothing() -> None:
     own = [record for record in everything if "d" not in (record.black, record.white)]
     assert len(own) == 200
     assert three.pairings(everything) == []
-
-
-def test_a_ladder_tells_neighbours_apart_better_than_a_round_robin_of_as_many_games() -> None:
-    played = ladder(*"abcdef", games=480)
-    strength = strengths(played, step=150)
-    league = Tournament("league", played.entries, Terms(SEVEN), games_each=32)
-    assert league.games == played.games
-    widths = []
-    for records in (climb(played, strength), [result(league, pairing, strength) for pairing in league.pairings()]):
-        gap = widest_gap(rate(Result(r.black, r.white, r.outcome.black_score) for r in records))  # type: ignore[union-attr]
-        widths.append(gap[2])
-    assert widths[0] < 0.85 * widths[1]
 
 
 def coverage(step: int, ladders: int) -> tuple[float, float]:

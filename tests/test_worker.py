@@ -115,16 +115,6 @@ def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:
     assert np.frombuffer(snapshots[-1].ownership, np.int8).tolist() == [98] + [0] * 48
 
 
-def test_a_single_board_is_told_of_before_each_call(hire: Hire) -> None:
-    _, connection, _ = hire("GOOD", boards=1)
-    connection.send(game(1))
-    lengths = set()
-    while isinstance(message := heard(connection), Snapshot):
-        lengths.add(len(message.moves))
-    assert isinstance(message, GameRecord)
-    assert lengths == set(range(2, len(message.moves)))
-
-
 def test_a_bot_that_takes_its_process_along_was_told_of_with_every_move(hire: Hire) -> None:
     worker, connection, _ = hire("LEAVE", boards=1, at=9)
     connection.send(game(1))
