@@ -16,8 +16,8 @@ import typer
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import read_limits
 from arena.cli.seats import seat_at
-from arena.files import cores
 from arena.players.config import TermsTable, first_given
+from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.match.crew import AnyCrew
