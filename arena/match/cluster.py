@@ -116,7 +116,7 @@ class Node:
     def check(self, player: Player, rules: Rules) -> list[Finding]:
         """What a check of a player finds here."""
         there = player.moved(SENT)
-        found = [step for step in probe(replace(there, code=""), rules) if isinstance(step, Finding)]
+        found = list(probe(replace(there, code=""), rules))
         if found[-1].verdict is not Verdict.FAILED and (why := _code_difference(there)):
             found.append(Finding("code", Verdict.NOTE, why))
         return found
