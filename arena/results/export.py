@@ -93,8 +93,13 @@ def write_elo_csv(store: Store, path: Path) -> None:
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame without its index; texts of others stay texts. Raises StoreError."""
     own = frame[[column for column in frame.columns if column == "estimate"]]  # may begin with a minus
-    cells = frame.map(files.cell).assign(**own).set_axis([files.cell(name) for name in frame.columns], axis=1)
+    cells = frame.map(as_cell).assign(**own).set_axis([as_cell(name) for name in frame.columns], axis=1)
     files.write(path, cells.to_csv(index=False))
+
+
+def as_cell(value: Any) -> Any:
+    """A value for a table that a spreadsheet may open: a text that would be run as a formula there gets a quote."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 # --- Games ---

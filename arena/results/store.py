@@ -163,7 +163,7 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = lock
-        self._file = files.identity(path)
+        self._file = path.stat()
         self._written = self._last = 0  # bytes of the log and the last game, as they were stored by this
 
     @classmethod
@@ -195,7 +195,7 @@ class Store:
     def check_place(self) -> None:
         """Raises StoreError when the file was moved, deleted or replaced since it was opened to be written."""
         try:
-            is_there = self._lock is None or files.identity(self.path) == self._file
+            is_there = self._lock is None or os.path.samestat(self.path.stat(), self._file)
         except OSError:
             is_there = False
         if not is_there:
