@@ -150,7 +150,7 @@ class _Request(NamedTuple):
     waiting: Any
 
 
-class Games:
+class SelfPlayGames:
     """Games in slots, which are parted into groups: with two, a net evaluates the positions of one in a thread of its
     own while the moves of the other are played. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
 
@@ -248,7 +248,7 @@ Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
 int64, the number of an evaluator, or RANDOM; (k,) int64."""
 
 
-class PolicyGames(Games):
+class PolicyGames(SelfPlayGames):
     """Games whose moves are drawn from policies. Of the nets that one is asked next which is to move in the most games:
     so two nets with a colour each fall out of step at once, and each is asked about all games, not half of them."""
 
@@ -314,7 +314,7 @@ class PolicyGames(Games):
         return *none, self._deciders[slot, :length].copy()
 
 
-class SearchGames(Games):
+class SearchGames(SelfPlayGames):
     """Games with a search by one net at each move, PUCT or Gumbel's, in a range of slots a thread."""
 
     def __init__(
