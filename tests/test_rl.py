@@ -32,7 +32,8 @@ from arena.report.style import Console
 from bots.nets.catalogue import Net, load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
-from trainers import data, rl
+from trainers import records as data
+from trainers import rl
 from trainers.bot_games import PolicyBot
 from trainers.export import describe, export
 from trainers.live_inference import TorchEvaluator

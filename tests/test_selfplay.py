@@ -21,7 +21,7 @@ from arena.players.registry import Registry
 from bots.alphago import Config as Search
 from bots.search import puct
 from bots.search.tree import params_of
-from trainers.data import DRAWN
+from trainers.records import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import (
     GIVEN,

@@ -24,11 +24,12 @@ from arena.go.sgf import write_sgf
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
-from trainers import data, replay, value
-from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
+from trainers import records as data
+from trainers import replay, value
 from trainers.losses import Target
 from trainers.positions import Positions
 from trainers.progress import Made, Progress
+from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.replay import Replay, make_chunk, searched_games
 from trainers.selfplay import RANDOM
 from trainers.settings import METRICS_FILE, SETTINGS_FILE

@@ -9,8 +9,8 @@ import numpy as np
 from arena.go.kernels import BOARD, new_board, referee
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
-from trainers.data import NO_RESULT, Games, one_each, results_of
-from trainers.settling import playout_weights
+from trainers.dead_stones import playout_weights
+from trainers.records import NO_RESULT, Games, one_each, results_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Positions:
 
     @classmethod
     def some(cls, games: Games, count: int, seed: int, last: bool) -> Positions:
-        """One position each of ``count`` games, drawn with ``seed``, or all games for 0; see ``data.one_each``."""
+        """One position each of ``count`` games, drawn with ``seed``, or all games for 0; see ``records.one_each``."""
         generator = np.random.default_rng(seed)
         places = one_each(games, None if last else generator)
         order = generator.permutation(len(places))

@@ -40,10 +40,10 @@ from bots.nets.network import expected_result
 from trainers import losses as heads
 from trainers.bot_games import PolicyBot, RatingMatch
 from trainers.cluster import Lent, connected
-from trainers.data import DRAW, LOSS, WIN, Games, encode_positions, results_of
 from trainers.export import forget_snapshots
 from trainers.live_inference import TorchEvaluator
 from trainers.progress import Iteration, Rating, read_ratings, write_rating
+from trainers.records import DRAW, LOSS, WIN, Games, encode_positions, results_of
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, PlayedGame, PolicyGames, draw_seeds
 from trainers.settings import RL as Config

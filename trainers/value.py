@@ -32,12 +32,25 @@ from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
 from bots.nets.network import Answer, expected_result
-from trainers import data, dataset, losses
+from trainers import losses
 from trainers.cluster import Lent, connected
-from trainers.data import NO_RESULT, UNKNOWN, Games, OneEach, Split, SplitRule, parts_of
 from trainers.losses import Losses, Target, to_tensors
+from trainers.metrics import VALIDATION_POSITIONS
 from trainers.positions import Positions
 from trainers.progress import Made, Progress
+from trainers.records import (
+    NO_RESULT,
+    UNKNOWN,
+    Games,
+    Mixed,
+    OneEach,
+    Rows,
+    Split,
+    SplitRule,
+    encode_positions,
+    parts_of,
+    read_split,
+)
 from trainers.replay import Replay, play_missing
 from trainers.selfplay import RANDOM, NewGame, PlayedGame, PlayGames, PolicyGames, draw_seeds
 from trainers.settings import Value as Config
@@ -184,8 +197,8 @@ def read_own(config: Config, recipe: Recipe, results: Path, inherited: Sequence[
 
 
 def read_records(config: Config, results: Path, inherited: Sequence[SplitRule]) -> Split:
-    """The games of records whose result is known, apart as ``dataset.read_split`` does it."""
-    split = dataset.read_split(config, results / "cache", inherited)
+    """The games of records whose result is known, apart as ``read_split`` does it."""
+    split = read_split(config, results / "cache", inherited)
     parts = (part.select(part.winners != UNKNOWN) for part in (split.train, split.validation, split.test))
     train, validation, test = parts
     split = Split(train, validation, test, split.rules, split.source)
@@ -229,7 +242,7 @@ def guesses(network: Net, positions: Positions, encoder: Encoder) -> np.ndarray:
     device, parts = next(network.parameters()).device, [np.empty(0)]
     for first in range(0, len(positions), 512):
         places = positions.places[first : first + 512]
-        batch = data.encode_positions(positions.games, encoder, places, np.zeros(len(places), np.int64))
+        batch = encode_positions(positions.games, encoder, places, np.zeros(len(places), np.int64))
         with torch.no_grad():
             value = network(to_tensors(batch, device)[0]).value
         parts.append(expected_result(value.double()).cpu().numpy())
@@ -321,13 +334,13 @@ def train(
         play_games(config, recipe, results, on_made, lent)
         splits = {"": (read_own(config, recipe, results, inherited), True), **splits}
 
-    def rows_of(split: Split, is_own: bool) -> data.Rows:
+    def rows_of(split: Split, is_own: bool) -> Rows:
         if config.positions == "all" and not is_own:
-            return data.Rows(split.train, encoder, config.seed, config.num_workers)
+            return Rows(split.train, encoder, config.seed, config.num_workers)
         return OneEach(split.train, encoder, config.seed, config.num_workers, last=is_own)
 
     orders = [rows_of(*each) for each in splits.values()]
-    rows = data.Mixed(orders[0], orders[1], config.records_share) if len(orders) > 1 else orders[0]
+    rows = Mixed(orders[0], orders[1], config.records_share) if len(orders) > 1 else orders[0]
     split, is_own = splits[""]
     kept = OneEach(split.validation if len(split.validation) else split.train, encoder, config.seed + 1, last=is_own)
     rules = tuple(dict.fromkeys(rule for each, _ in splits.values() for rule in each.rules))
@@ -342,7 +355,7 @@ def train(
         run.restore()
 
         def validation() -> dict[str, float]:
-            return measure(run.averaged, splits, "validation", config.validation_positions, config)
+            return measure(run.averaged, splits, "validation", VALIDATION_POSITIONS, config)
 
         with run.batches(rows, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:

@@ -334,9 +334,9 @@ def evaluate(
     """
     try:
         from bots.nets.catalogue import load_network
-        from trainers.data import games_since, load_games, some_games
         from trainers.metrics import by_ply_as_csv
         from trainers.metrics import evaluate as measure
+        from trainers.records import games_since, load_games, some_games
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena import files
