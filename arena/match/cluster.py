@@ -117,7 +117,7 @@ class Node:
         """What a check of a player finds here."""
         there = player.moved(SENT)
         own = replace(there, code=code_of(there.factory, there.config))  # that of this machine, to see whether it plays
-        found = [step for step in probe(own, rules) if isinstance(step, Finding)]
+        found = list(probe(own, rules))
         if found[-1].verdict is not Verdict.FAILED and (why := _code_difference(there)):
             found.append(Finding("code", Verdict.NOTE, why))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import multiprocessing
 import os
@@ -25,7 +26,6 @@ from typing import Any
 from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
-from arena.contract.guard import SET_PDEATHSIG, control
 from arena.files import scratch
 from arena.go.coords import Move
 from arena.go.game import Game, Rules
@@ -40,6 +40,8 @@ SNAPSHOT_SECONDS = 0.25
 
 GRACE = 3.0
 """Seconds that a worker has to end by itself when its parent is gone."""
+
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 CARDS = "CUDA_VISIBLE_DEVICES"
 """The variable that says which GPUs a process sees, with commas between them."""
@@ -317,7 +319,8 @@ def end_with_parent() -> None:
 
 def go_on_without_parent() -> None:
     """Have this process go on, if it is stopped, when what started it ends (Linux): by SIGCONT."""
-    control(SET_PDEATHSIG, signal.SIGCONT)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
 
 
 def _end_after(parent: BaseProcess | None) -> None:
