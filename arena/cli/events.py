@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import read_limits
-from arena.cli.seats import seat_at
+from arena.cli.seats import play_people
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
 
@@ -231,7 +231,7 @@ class Live:
 
         control = Control()
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self._seats()))
+            updates = play_event(event, store, self.hands, control, play_people(event, self._seats()))
             updates = _told(updates, control)
             has_people = any(entry.is_person for entry in event.players.values())
             with nullcontext(_leave) if has_people else _finishing(control) as end:
