@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -15,7 +16,7 @@ import typer
 
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import read_limits
-from arena.cli.seats import seat_at
+from arena.cli.seats import play_people
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
 
@@ -42,6 +43,12 @@ Cluster = Annotated[
         help="Play on a Ray cluster: HOST:PORT, auto (this machine's cluster), or local (start one here).",
     ),
 ]
+
+
+def say_preparing() -> None:
+    """Have a terminal show something before what takes seconds is imported."""
+    if sys.stdout.isatty():
+        print("Preparing the games ...", flush=True)
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Player:
@@ -231,7 +238,7 @@ class Live:
 
         control = Control()
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self._seats()))
+            updates = play_event(event, store, self.hands, control, play_people(event, self._seats()))
             updates = _told(updates, control)
             has_people = any(entry.is_person for entry in event.players.values())
             with nullcontext(_leave) if has_people else _finishing(control) as end:

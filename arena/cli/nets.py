@@ -116,6 +116,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
 
+    events.say_preparing()
     console, registry = Console(), registry_of(wanted.config, wanted.results)
     live = events.Live.of(console, wanted.results, wanted.workers, wanted.cluster, registry)
     say = events.printer(console)
@@ -191,7 +192,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     config = wanted.config or CONFIG
     require_writable(config)
     limits = read_limits(wanted.given.limits or "")
-    rows, minutes = training(folder)
+    _, rows, minutes = training(folder)
     kept = _kept(folder, net, wanted.results)
     gate = Gate(name, kept.name, rows, minutes)
     test = events.sequential_test(wanted.sprt, wanted.alpha, wanted.beta)

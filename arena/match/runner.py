@@ -152,7 +152,7 @@ class _Run:
         snapshots: dict[str, Snapshot] = {}
         try:
             while (crew.is_busy or self._finished) and not self._is_finished():
-                self._obey(crew)
+                self._apply_control(crew)
                 progress = crew.poll(TICK / 2)
                 self._finished += progress.records
                 snapshots |= {snapshot.pairing.id: snapshot for snapshot in progress.snapshots}
@@ -172,7 +172,7 @@ class _Run:
         late = self._finish_by is not None and monotonic() > self._finish_by
         return self._standings.is_decided or late
 
-    def _obey(self, crew: AnyCrew) -> None:
+    def _apply_control(self, crew: AnyCrew) -> None:
         if self._control.paused != self._is_paused:
             self._is_paused = self._control.paused
             crew.pause(self._is_paused)
