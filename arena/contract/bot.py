@@ -131,11 +131,11 @@ class BotKind:
     holds one game outside Python.
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
     ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
-    (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` report one with each decision, unless their net has
-    no value head. Kinds with ``analyses`` return candidates (``analyse``, ``overview``). Kinds whose ``heads`` include policy evaluate positions by
-    their net alone (``raw_nn``); ``teachers`` search many games at once (``search_targets``). A kind whose config has a
-    field ``checkpoint`` plays with the net in that folder, which must have the ``heads`` (policy, value; rollout for a
-    rollout policy).
+    (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` report one with each decision, unless their net has no value
+    head. Kinds with ``analyses`` return candidates (``analyse``, ``overview``). Kinds whose ``heads`` include policy
+    evaluate positions by their net alone (``raw_nn``); ``teachers`` search many games at once (``search_targets``). A
+    kind whose config has a field ``checkpoint`` plays with the net in that folder, which must have the ``heads``
+    (policy, value; rollout for a rollout policy).
 
     A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
     its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside
