@@ -1,4 +1,4 @@
-"""Files that survive a crash: written aside and renamed, locked, read with errors that name the key. No format of ours.
+"""Files that survive a crash: written aside and renamed, locked, made in scratch folders that vanish.
 
 A file or folder is there whole, old or new, whenever the process or the machine stops. The only module that renames
 over a file or locks one.
@@ -12,7 +12,6 @@ import errno
 import fcntl
 import json
 import os
-import resource
 import shutil
 import stat
 import tempfile
@@ -23,7 +22,6 @@ from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache, partial
 from itertools import groupby
-from math import inf
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -128,17 +126,6 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def identity(path: Path) -> tuple[int, int]:
-    """Which file this is, whatever its name. Raises OSError when there is none."""
-    status = path.stat()
-    return status.st_dev, status.st_ino
-
-
-def cell(value: Any) -> Any:
-    """A value for a table that a spreadsheet may open: a text that would be run as a formula there gets a quote."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
 # --- Locks ---
 
 
@@ -160,26 +147,22 @@ def lock(path: Path) -> IO[bytes]:
     """The open lock file, which names this process; closing it, or the process's end, gives the lock back. Missing
     folders are made. Raises Held, or OSError where there can't be a lock."""
     make_private(path.parent)
-    while True:
-        file = open(path, "a+b", buffering=0)
+    with ExitStack() as opened:
+        file = opened.enter_context(open(path, "a+b", buffering=0))
         try:
             lock_file(file)
-            if path.exists() and os.path.samestat(
-                path.stat(), os.fstat(file.fileno())
-            ):  # else its last holder has just removed it
+        except Held:
+            file.seek(0)
+            process = file.read(20).strip()
+            raise Held(int(process) if process.isdigit() else 0) from None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(file.fileno())):
                 with suppress(OSError):  # a full disk: nobody needs the number but a reader of the error
                     file.truncate(0)
                     file.write(b"%d" % os.getpid())
+                opened.pop_all()
                 return file
-        except Held:
-            file.seek(0)
-            said = file.read(20).strip()
-            file.close()
-            raise Held(int(said) if said.isdigit() else 0) from None
-        except BaseException:
-            file.close()
-            raise
-        file.close()
+    return lock(path)  # its last holder has just removed it
 
 
 def lock_file(file: IO[bytes], waits: bool = False) -> None:
@@ -189,44 +172,6 @@ def lock_file(file: IO[bytes], waits: bool = False) -> None:
         fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise Held(0) from None
-
-
-# --- Limits of the system ---
-
-
-def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
-    """How many processors this process may keep busy: those that it may run on, or fewer where it, or a container that
-    it is in, has a quota (Linux control groups, versions 1 and 2)."""
-    least = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    with suppress(OSError):
-        for line in own.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if not controllers or "cpu" in controllers.split(","):
-                place = groups / controllers / path.strip("/")
-                least = min(least, *map(_quota, [place, *place.parents][: len(place.parts) - len(groups.parts) + 1]))
-    return max(1, int(least))
-
-
-def _quota(group: Path) -> float:
-    """The processors that a control group may keep busy; infinite without a quota."""
-    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        with suppress(OSError, ValueError):
-            quota, period = " ".join((group / name).read_text() for name in names).split()
-            if int(quota) > 0:
-                return int(quota) / int(period)
-    return inf
-
-
-def allow_open_files(needed: int) -> int:
-    """Raise this process's limit of open files to ``needed`` more than it has open, as far as it may; returns how many
-    more it may open then."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(os.listdir("/dev/fd"))
-    most = max(soft, hard) if hard != resource.RLIM_INFINITY else max(soft, used + needed)
-    if used + needed > soft != resource.RLIM_INFINITY:
-        soft = min(used + needed, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return needed if soft == resource.RLIM_INFINITY else soft - used
 
 
 # --- Temporary folders ---

@@ -1,4 +1,4 @@
-"""Nets of a few kilobytes in ONNX, sound or doctored, as checkpoints that a bot loads. Nothing is trained; no tests."""
+"""Nets of a few kilobytes as checkpoints that a bot loads: of random weights, or in ONNX, sound or doctored."""
 
 import hashlib
 import json
@@ -8,9 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from arena.go.game import Rules
+from arena.go.planes import find_encoder
+from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest
+from bots.nets.inference import sample_planes
+from trainers.export import describe, export
 
 SIZE, PLANES = 5, 17
 SOUND = "sound"
@@ -114,3 +120,14 @@ def small_net(folder: Path, model: bytes, weights: bytes = b"", **changed: objec
     manifest = Manifest(folder.name, {}, "arena-17", PLANES, SIZE, SIZE, SIZE, "cgos", 7.0, files=hashes)
     (folder / MANIFEST).write_text(json.dumps({**asdict(manifest), **changed}))
     return folder
+
+
+def untrained(folder: Path, seed: int, size: int = 7) -> Path:
+    """A checkpoint of a net that has learned nothing."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = named_network("arena-1x8", PLANES, size)
+    encoder = find_encoder("arena-17")
+    planes = sample_planes(encoder, size)
+    manifest = describe(network, folder.name, encoder, Rules.preset("cgos", size))
+    return export(network, folder, manifest, planes, planes).folder

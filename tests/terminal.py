@@ -46,7 +46,7 @@ os.write(1, b"ended with %d\\n" % os.waitstatus_to_exitcode(status))
 """
 """Runs one Python program in the foreground. When it is stopped, a line typed continues it."""
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Screen(pyte.Screen):

@@ -87,39 +87,39 @@ def test_the_position_is_that_of_stones_moves_rules_and_komi() -> None:
     assert (warning["field"], warning["warning"]) == ("rules", "the nearest rules are used: japanese")
 
 
-@pytest.mark.parametrize(
-    ("changed", "field", "words"),
-    [
-        ({"moves": [["B", "Z9"]]}, "moves", "'Z9' is not a point of a 5x5 board"),
-        ({"moves": [["B", "C3"], ["W", "C3"]]}, "moves", "Illegal move 2: C3"),
-        ({"moves": "C3"}, "moves", "expected `array`"),
-        ({"moves": [["green", "C3"]]}, "moves", "players are B and W"),
-        ({"rules": "chess"}, "rules", "unknown rules"),
-        ({"rules": None}, "rules", "missing required field"),
-        ({"boardXSize": 4, "boardYSize": 4}, "boardXSize", "from 5 to 19"),
-        ({"boardYSize": 7}, "boardYSize", "square"),
-        ({"boardXSize": "5"}, "boardXSize", "expected `int`"),
-        ({"boardXSize": 13, "boardYSize": 13}, "boardXSize", "the net plays 5x5 only"),
-        ({"komi": 0.3}, "komi", "a whole or half number"),
-        ({"komi": "7"}, "komi", "expected `float"),
-        ({"analyzeTurns": [1]}, "analyzeTurns", "from 0 to 0"),
-        ({"priorities": [1, 2]}, "priorities", "as many"),
-        ({"maxVisits": 0}, "maxVisits", ">= 1"),
-        ({"initialStones": [["B", "A1"], ["W", "A1"]]}, "initialStones", "two stones on a point"),
-        ({"initialPlayer": "X"}, "initialPlayer", "players are B and W"),
-        ({"allowMoves": [{"player": "B", "moves": [], "untilDepth": 1}]}, "allowMoves", "no legal move"),
-        ({"avoidMoves": ["A1"]}, "avoidMoves", "expected `object`"),
-        ({"overrideSettings": {"reportAnalysisWinratesAs": "RED"}}, "overrideSettings", "SIDETOMOVE"),
-        ({"action": "dance"}, "action", "query_version"),
+WRONG: dict[str, list[tuple[Any, str]]] = {
+    "moves": [
+        ([["B", "Z9"]], "'Z9' is not a point of a 5x5 board"),
+        ([["B", "C3"], ["W", "C3"]], "Illegal move 2: C3"),
+        ("C3", "expected `array`"),
+        ([["green", "C3"]], "players are B and W"),
     ],
-)
-def test_what_is_wrong_with_a_query_is_said_with_its_field(changed: dict[str, Any], field: str, words: str) -> None:
+    "rules": [("chess", "unknown rules"), (None, "missing required field")],
+    "boardXSize": [(4, "from 5 to 19"), ("5", "expected `int`"), (13, "the net plays 5x5 only")],
+    "boardYSize": [(7, "square")],
+    "komi": [(0.3, "a whole or half number"), ("7", "expected `float")],
+    "analyzeTurns": [([1], "from 0 to 0")],
+    "priorities": [([1, 2], "as many")],
+    "maxVisits": [(0, ">= 1")],
+    "initialStones": [([["B", "A1"], ["W", "A1"]], "two stones on a point")],
+    "initialPlayer": [("X", "players are B and W")],
+    "allowMoves": [([{"player": "B", "moves": [], "untilDepth": 1}], "no legal move")],
+    "avoidMoves": [(["A1"], "expected `object`")],
+    "overrideSettings": [({"reportAnalysisWinratesAs": "RED"}, "SIDETOMOVE")],
+    "action": [("dance", "query_version")],
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_what_is_wrong_with_a_query_is_said_with_its_field(field: str) -> None:
     def check(size: int) -> None:
         if size != 5:
             raise CheckpointError("the net plays 5x5 only")
 
-    [told] = answers(Counting(), {**query(), **changed}, check=check)
-    assert (told["id"], told["field"]) == ("q", field) and words in told["error"]
+    for value, words in WRONG[field]:
+        square = {"boardYSize": value} if field == "boardXSize" and isinstance(value, int) else {}
+        [told] = answers(Counting(), {**query(), field: value, **square}, check=check)
+        assert (told["id"], told["field"]) == ("q", field) and words in told["error"]
 
 
 def test_lines_that_are_no_queries_are_refused_and_the_rest_is_answered() -> None:

@@ -20,10 +20,10 @@ from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environmen
 from typer.testing import CliRunner
 
 from arena.cli import app
-from arena.files import cell
 from arena.go.coords import WHITE, gtp_from_move
 from arena.go.game import Ending, Outcome
 from arena.players.registry import Registry
+from arena.results.export import as_cell
 from arena.results.store import Store
 from bots.nets.checkpoint import find
 
@@ -330,8 +330,8 @@ def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_shown_as_they_
     shown = arena("show", "game.sgf", folder=tmp_path).stdout
     assert ("[31mred" in shown and "a?b" in shown) or "a b" in shown
     assert not set(shown) & set("\x1b\x07\x9b\u202e")
-    assert [cell(text) for text in ("=1+1", "@x", "-2", "mcts", "")] == ["'=1+1", "'@x", "'-2", "mcts", ""]
-    assert [cell(number) for number in (-2, -0.5, None)] == [-2, -0.5, None]
+    assert [as_cell(text) for text in ("=1+1", "@x", "-2", "mcts", "")] == ["'=1+1", "'@x", "'-2", "mcts", ""]
+    assert [as_cell(number) for number in (-2, -0.5, None)] == [-2, -0.5, None]
 
 
 def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:

@@ -23,12 +23,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from commandline import ARENA, arena, refused
 from remains import end_of, processes_of
 from scripted_bots import scripted
+from small_nets import untrained
 from test_gtp_bot import runs
-from test_value import untrained
 
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
@@ -43,12 +42,11 @@ from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
-from trainers import outcomes, rl, zero
+from trainers import distill, replay, rl, value, zero
 from trainers.cluster import Lent, Stage, connected
 from trainers.replay import Replay
 from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, Value, change
 from trainers.teachers import Recipe
-from trainers.teaching import make_games, read_findings
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
@@ -315,19 +313,17 @@ def learner(folder: Path, **changes: Any) -> Distill:
     """Settings of a run whose teacher plays quick games with a tiny net."""
     net = untrained(folder / "net", 1)
     teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0,max_tree_mb=1"
-    return Distill("tiny", teacher=teacher, size=5, komi=2.5, games_per_file=4, cheap_search_visits=4, **changes)
+    return Distill("tiny", teacher=teacher, size=5, komi=2.5, cheap_search_visits=4, **changes)
 
 
-def taught(config: Distill, cache: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
+def taught(config: Distill, results: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
     """All that is in the games of a teacher, in the order of their numbers."""
-    recipe = Recipe.of(config, Registry())
-    with connected(lent, [recipe.teacher], recipe.rules) as cores:
-        make_games(config, recipe, cache, each, cores)
-    found = read_findings(config, recipe, cache)
-    assert len(found.games) == config.games
+    played = distill.play_games(config, Recipe.of(config, Registry()), results, each, lent)
+    found, numbers = played.by_number(config.games)
+    assert numbers.tolist() == list(range(config.games))
     games = found.games
-    told = (games.moves, games.starts, games.winners, games.owners, found.places, found.levels, found.win_rates)
-    return b"".join(array.tobytes() for array in told)
+    arrays = (games.moves, games.starts, games.winners, games.owners, found.places, found.levels, found.win_rates)
+    return b"".join(array.tobytes() for array in arrays)
 
 
 def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
@@ -367,7 +363,7 @@ def test_a_teacher_that_is_stopped_leaves_nothing_on_the_nodes_and_keeps_what_is
     nodes: Any, tmp_path: Path
 ) -> None:
     config = learner(tmp_path, games=5000, parallel_games=4)
-    changed = ("teacher", "size", "komi", "games", "games_per_file", "cheap_search_visits", "parallel_games")
+    changed = ("teacher", "size", "komi", "games", "cheap_search_visits", "parallel_games")
     told = [word for name in changed for word in ("--set", f"{name}={getattr(config, name)}")]
     command = [*ARENA, "train", "distill", "--start", "", "--set", "net=arena-1x8", "--cluster", nodes.address, *told]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
@@ -398,19 +394,21 @@ def lossy(nodes: Any, second: list[Any]) -> Callable[[Any], None]:
 
 
 @pytest.mark.slow
-def test_value_plays_the_same_files_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
+def test_value_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     net = str(untrained(tmp_path / "net", 1))
-    config = Value("tiny", policy=net, size=5, komi=2.5, games=6000, games_per_file=300, policy_moves=8)
-    files, news = [], list[str]()
+    config = Value("tiny", policy=net, size=5, komi=2.5, games=6000, policy_moves=8)
+    monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.5)
+    played, news, recipe = [], list[str](), value.Recipe.of(config, tmp_path)
     for where in (None, Lent(nodes.address, 0, news.append)):
-        recipe, cache = outcomes.Recipe.of(config, tmp_path), tmp_path / ("here" if where is None else "there")
         kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [])
-        entry = Registry().resolve(f"checkpoint:{net}")
-        with connected(where, [entry], recipe.rules) as cores:
-            outcomes.make_games(config, recipe, cache, torch.device("cpu"), kill, cores)
-        files.append({path.name: path.read_bytes() for path in cache.glob("*/*.npz")})
-    assert len(files[0]) == 20 and files[0] == files[1]
-    assert any("was lost" in line for line in news), news
+        results = tmp_path / ("here" if where is None else "there")
+        value.play_games(config, recipe, results, kill, where)
+        games, numbers = Replay(recipe.folder(results / "cache"), 5).by_number(config.games)
+        assert numbers.tolist() == list(range(config.games))
+        played.append(games.games.moves.tobytes())
+    assert played[0] == played[1] and any("was lost" in line for line in news), news
 
 
 @pytest.mark.slow
@@ -440,7 +438,7 @@ def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_pat
     kill = lossy(nodes, [nodes.add_node(num_cpus=1)])
     folder = zero.train(config, tmp_path, Registry(), kill, Lent(nodes.address, 0, news.append))
     assert Checkpoint.open(folder).manifest.metrics["games"] >= 600 and any("was lost" in line for line in news)
-    games = Replay(tmp_path / "training" / config.name / zero.GAMES, config.size, 10_000).findings.games
+    games = Replay(tmp_path / "training" / config.name / zero.GAMES, config.size, 10_000).searched.games
     played = {games.moves[begin:end].tobytes() for begin, end in pairwise(games.starts)}
     assert len(played) > 0.95 * len(games)  # short ones may be the same by chance
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import signal
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
-from itertools import count
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,30 +19,33 @@ import pytest
 import torch
 from commandline import arena
 from lent_cores import CoresHere
+from small_nets import untrained
 from test_selfplay import random_games
 from test_training import Killed, killed_at
-from test_value import untrained
+from torch import nn
 from torch.nn import functional
 
 from arena import CheckpointError, RecordError
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry
-from arena.go.game import Game, Rules
+from arena.go.game import Game, Outcome, Rules
 from arena.go.planes import find_encoder
+from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
-from trainers import data, distill, slots, teachers, teaching
+from trainers import data, distill, replay
 from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
-from trainers.distill import TaughtTarget
-from trainers.losses import Target
+from trainers.losses import SearchTargets, Target, search_loss
 from trainers.progress import Made, Progress
+from trainers.replay import Replay, SearchBatch, SearchedGames, encode_searches, in_order, shares_of
+from trainers.selfplay import PlayedGame
 from trainers.settings import METRICS_FILE
 from trainers.settings import Distill as Config
-from trainers.teachers import Finished, Recipe
-from trainers.teaching import Findings
+from trainers.slots import to_levels
+from trainers.teachers import Recipe, TeachingBot, play_there
 
 SIZE = 5
 POINTS = SIZE * SIZE
@@ -66,7 +68,6 @@ def tiny(net: Path) -> Config:
         size=SIZE,
         komi=2.5,
         games=16,
-        games_per_file=5,
         parallel_games=4,
         cheap_search_visits=4,
         test_split=0.3,
@@ -87,13 +88,20 @@ def recipe(tiny: Config) -> Recipe:
 def results(tiny: Config, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the games of ``tiny`` have been played."""
     folder = tmp_path_factory.mktemp("results")
-    teaching.make_games(tiny, recipe, folder / "cache")
+    play(tiny, recipe, folder)
     return folder
 
 
+def play(
+    config: Config, recipe: Recipe, results: Path, on_made: Callable[[Made], None] = lambda _: None
+) -> SearchedGames:
+    """The games in the order of their numbers, those played that are missing."""
+    return distill.play_games(config, recipe, results, on_made, None).by_number(config.games)[0]
+
+
 @pytest.fixture(scope="module")
-def findings(tiny: Config, recipe: Recipe, results: Path) -> Findings:
-    return teaching.read_findings(tiny, recipe, results / "cache")
+def searched(tiny: Config, recipe: Recipe, results: Path) -> SearchedGames:
+    return play(tiny, recipe, results)
 
 
 def moves_of(games: Games, game: int) -> list[int]:
@@ -101,7 +109,7 @@ def moves_of(games: Games, game: int) -> list[int]:
     return moves
 
 
-def same(first: Findings, second: Findings) -> bool:
+def same(first: SearchedGames, second: SearchedGames) -> bool:
     return all(
         np.array_equal(getattr(one, item.name), getattr(other, item.name))
         for one, other in ((first.games, second.games), (first, second))
@@ -118,8 +126,8 @@ def test_shares_are_kept_as_exactly_as_there_are_levels() -> None:
     visits = np.stack([generator.multinomial(total, generator.dirichlet([0.2] * 26)) for total in (1, 7, 200, 90_000)])
     levels = np.empty(visits.shape, np.uint16)
     for row, kept in zip(visits, levels, strict=True):
-        slots.to_levels(row.astype(np.float64), kept)
-    for row, kept, shares in zip(visits.tolist(), levels.tolist(), teaching.from_levels(levels), strict=True):
+        to_levels(row.astype(np.float64), kept)
+    for row, kept, shares in zip(visits.tolist(), levels.tolist(), shares_of(levels), strict=True):
         exact = [Fraction(number, sum(row)) for number in row]
         for share, level, read in zip(exact, kept, shares.tolist(), strict=True):
             assert abs(Fraction(level, 65535) - share) <= Fraction(1, 2 * 65535)
@@ -127,14 +135,14 @@ def test_shares_are_kept_as_exactly_as_there_are_levels() -> None:
         assert math.isclose(shares.sum(), 1, rel_tol=1e-5)
 
 
-def test_shares_turn_with_the_board(findings: Findings) -> None:
+def test_shares_turn_with_the_board(searched: SearchedGames) -> None:
     symmetries = np.arange(8)
-    for which in (0, len(findings) // 2):
-        turned = teaching.encode_findings(findings, ENCODER, np.full(8, which), symmetries)
-        plain = teaching.from_levels(findings.levels[which : which + 1])[0]
-        begins = findings.games.starts[np.searchsorted(findings.games.starts, findings.places[which], "right") - 1]
+    for which in (0, len(searched) // 2):
+        turned = encode_searches(searched, ENCODER, np.full(8, which), symmetries)
+        plain = shares_of(searched.levels[which : which + 1])[0]
+        begins = searched.games.starts[np.searchsorted(searched.games.starts, searched.places[which], "right") - 1]
         stones = Game(Rules.preset("cgos", SIZE))
-        for move in findings.games.moves[begins : findings.places[which]].tolist():
+        for move in searched.games.moves[begins : searched.places[which]].tolist():
             stones.play(move)
         own = (stones.board.stones == int(stones.to_play)).reshape(SIZE, SIZE)
         for symmetry in range(8):
@@ -145,21 +153,21 @@ def test_shares_turn_with_the_board(findings: Findings) -> None:
         assert (turned.moves == turned.shares.argmax(1)).all()
 
 
-def test_findings_stay_with_their_games_when_some_are_chosen_and_joined(findings: Findings) -> None:
-    games = findings.games
-    owners = np.searchsorted(games.starts, findings.places, side="right") - 1
+def test_searched_stay_with_their_games_when_some_are_chosen_and_joined(searched: SearchedGames) -> None:
+    games = searched.games
+    owners = np.searchsorted(games.starts, searched.places, side="right") - 1
     slow = {
         game: [
             (int(place - games.starts[game]), level.tobytes(), rate)
             for place, level, rate, owner in zip(
-                findings.places, findings.levels, findings.win_rates, owners, strict=True
+                searched.places, searched.levels, searched.win_rates, owners, strict=True
             )
             if owner == game
         ]
         for game in range(len(games))
     }
     chosen = [7, 2, 11]
-    both = Findings.joined([findings.select(np.array(chosen)), findings.select(np.array([3]))])
+    both = SearchedGames.joined([searched.select(np.array(chosen)), searched.select(np.array([3]))])
     starts, place = both.games.starts, 0
     for number, game in enumerate([*chosen, 3]):
         assert moves_of(both.games, number) == moves_of(games, game)
@@ -183,7 +191,7 @@ def won_by(colour: Colour, to_play: Colour) -> Game:
 @pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=20," + ROLLOUTS, "checkpoint:{}"])
 def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) -> None:
     bot = Registry().resolve(teacher.format(net)).build()
-    moves = moves_of(random_games(Rules.preset("cgos", SIZE, 2.5), 1).games, 0)
+    moves = random_games(Rules.preset("cgos", SIZE, 2.5), 1)[0].moves.tolist()
     games = []
     for number in range(6):
         game = Game(Rules.preset("cgos", SIZE, 2.5), number)
@@ -227,9 +235,9 @@ class Script:
         return weights, np.array([len(game.moves) / 1000 for game in games])
 
 
-def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Script, list[Finished]]:
+def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Script, list[PlayedGame]]:
     script = Script()
-    over = list(teachers.play_games(script, recipe, deque(range(numbers)), slots, lambda: True))
+    over = TeachingBot(script, recipe).play(recipe.next_of(deque(range(numbers))), slots)
     return script, sorted(over, key=lambda game: game.number)
 
 
@@ -239,7 +247,7 @@ def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: R
     assert [game.number for game in over] == list(range(30))
     lengths, deep, moves = set(), 0, 0
     for finished in over:
-        _, opening = recipe.begin(finished.number)
+        opening = recipe.begin(finished.number).opening
         length = len(opening)
         lengths.add(length)
         assert finished.moves[:length].tolist() == list(opening) and length <= recipe.plies
@@ -267,63 +275,27 @@ def test_what_is_played_beside_a_game_does_not_change_it(recipe: Recipe) -> None
 def test_games_in_parts_are_the_same_and_those_that_do_not_go_on_are_left(recipe: Recipe) -> None:
     """What the nodes of a cluster are asked for, asked here."""
     cores = CoresHere()
-    course = teachers.course_on(cores, recipe, 2)  # type: ignore[arg-type]  # all that is asked of it
-    over = list(course(deque(range(5)), lambda: True))
+    over = cores.play(partial(play_there, recipe), deque(range(5)), 2)
+    there = sorted(over, key=lambda game: game.number)
     assert cores.asked == [[0, 1], [2, 3], [4]]
-    (here,) = teachers.courses(recipe, 5, 1)
-    wanted = sorted(here(deque(range(5)), lambda: True), key=lambda game: game.number)
-    for one, other in zip(sorted(over, key=lambda game: game.number), wanted, strict=True):
+    (engine,) = recipe.engines(deque(range(5)), 5, 1)
+    for one, other in zip(there, sorted(engine(lambda: True), key=lambda game: game.number), strict=True):
         assert one.number == other.number and np.array_equal(one.levels, other.levels)
-    assert not list(course(deque(range(2)), lambda: False))
+    (engine,) = recipe.engines(deque(range(2)), 5, 1)
+    assert not list(engine(lambda: False))
 
 
-def test_a_teacher_that_halves_sequentially_is_asked_itself(tiny: Config, net: Path) -> None:
-    recipe = Recipe.of(replace(tiny, teacher=f"alphago:checkpoint={net},visits=8,search=gumbel"), Registry())
-    (course,) = teachers.courses(recipe, 3, 1)
-    slow = teachers.play_games(recipe.teacher.build(), recipe, deque(range(3)), 3, lambda: True)  # type: ignore[arg-type]
-    for told, wanted in zip(course(deque(range(3)), lambda: True), slow, strict=True):
-        assert np.array_equal(told.moves, wanted.moves) and np.array_equal(told.levels, wanted.levels)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        "visits=12,rollout_weight=0.5,rollouts_full=0",
-        "visits=17,rollout_weight=0,virtual_loss_batch=3,stop_early=false@simulations=9",
-    ],
-)
-def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tiny: Config, net: Path) -> None:
-    """Whatever the slots, the threads and the groups; the bot is the slow twin."""
-    recipe = Recipe.of(replace(tiny, teacher=f"alphago:checkpoint={net},{settings}"), Registry())
-    assert recipe.visits == (9 if "@" in settings else None)
-    numbers, teacher = range(20, 32), recipe.teacher.build()
-    slow = teachers.play_games(teacher, recipe, deque(numbers), 5, lambda: True)  # type: ignore[arg-type]  # it is one
-    expected = sorted(slow, key=lambda game: game.number)
-    for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
-        searches = teachers.Searches(recipe, Evaluator(Checkpoint.open(net)), *shape)
-        over = sorted(searches.play(deque(numbers), lambda: True), key=lambda game: game.number)
-        assert [game.number for game in over] == list(numbers)
-        for fast, one in zip(over, expected, strict=True):
-            assert (fast.margin, fast.is_sound) == (one.margin, one.is_sound)
-            for name in ("moves", "plies", "levels", "win_rates"):
-                told, wanted = getattr(fast, name), getattr(one, name)
-                assert told.dtype == wanted.dtype and np.array_equal(told, wanted)
-
-
-def test_moves_are_drawn_by_their_weights_and_at_temperature_0_the_heaviest_is_played() -> None:
-    weights = np.array([0.0, 1.0, 4.0, 0.0, 3.0])
-    drawn = [slots.draw_move(weights, 1.0, share) for share in (np.arange(8000) + 0.5) / 8000]
-    assert np.bincount(drawn, minlength=5).tolist() == [0, 1000, 4000, 0, 3000]
-    sharper = [slots.draw_move(weights, 0.5, share) for share in (np.arange(2600) + 0.5) / 2600]
-    assert np.bincount(sharper, minlength=5).tolist() == [0, 100, 1600, 0, 900]
-    assert slots.draw_move(weights, 0.0, 0.99) == 2
-    assert slots.draw_move(weights, 1.0, 0.0) == 1
+@pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=8,search=gumbel", "checkpoint:{}"])
+def test_a_bot_that_is_not_searched_in_slots_teaches_itself(tiny: Config, net: Path, teacher: str) -> None:
+    recipe = Recipe.of(replace(tiny, teacher=teacher.format(net)), Registry())
+    (engine,) = recipe.engines(deque(range(3)), 3, 1)
+    for game in engine(lambda: True):
+        assert len(game.plies) and game.levels.sum(1).min() > 0
 
 
 def test_a_game_that_was_cut_off_tells_neither_result_nor_score(tiny: Config, recipe: Recipe, tmp_path: Path) -> None:
     short = replace(recipe, rules=replace(recipe.rules, move_limit=14))
-    teaching.make_games(replace(tiny, games=10), short, tmp_path)
-    games = teaching.read_findings(tiny, short, tmp_path).games
+    games = play(replace(tiny, games=10), short, tmp_path).games
     assert (games.lengths == 14).any()
     for game in range(len(games)):
         cut = moves_of(games, game)[-2:] != [POINTS, POINTS]
@@ -331,8 +303,9 @@ def test_a_game_that_was_cut_off_tells_neither_result_nor_score(tiny: Config, re
 
 
 def test_games_that_were_stopped_go_on_and_are_the_same(
-    tiny: Config, recipe: Recipe, findings: Findings, tmp_path: Path
+    tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.01)
     seen: list[Made] = []
 
     def stop(made: Made) -> None:
@@ -340,51 +313,44 @@ def test_games_that_were_stopped_go_on_and_are_the_same(
         signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(KeyboardInterrupt):
-        teaching.make_games(tiny, recipe, tmp_path, stop)
-    (files, left) = len(list(tmp_path.glob("*/*"))), teaching.read_findings(tiny, recipe, tmp_path)
-    assert 5 <= len(left.games) < 16 and files in (1, 2)
-    assert seen[0].games == 5 and seen[0].wanted == 16
+        play(tiny, recipe, tmp_path, stop)
+    kept = Replay(recipe.folder(tmp_path / "cache"), SIZE).games
+    assert seen[0].games <= kept < 16 and seen[0].wanted == 16
     two = replace(tiny, game_threads=2, parallel_games=3)
-    teaching.make_games(two, recipe, tmp_path, seen.append)
-    assert same(teaching.read_findings(two, recipe, tmp_path), findings)
+    assert same(play(two, recipe, tmp_path, seen.append), searched)
     before = len(seen)
-    teaching.make_games(two, recipe, tmp_path, seen.append)
+    assert len(play(replace(two, games=10), recipe, tmp_path, seen.append).games) == 10
     assert len(seen) == before  # none is missing
-    assert len(teaching.read_findings(replace(tiny, games=10), recipe, tmp_path).games) == 10
 
 
 def test_when_the_minutes_are_over_no_game_is_begun_but_those_that_are_end(
     tiny: Config, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hours = count(step=40.0)  # seconds pass whenever somebody looks at the clock
-    monkeypatch.setattr("trainers.teaching.time.monotonic", lambda: next(hours))
-    timed = replace(tiny, play_minutes=1.0)
-    teaching.make_games(timed, recipe, tmp_path)
-    kept = teaching.read_findings(timed, recipe, tmp_path)
-    assert len(kept.games) == 4  # the slots
-    teaching.make_games(timed, recipe, tmp_path)  # nor does another sitting play more
-    assert len(teaching.read_findings(timed, recipe, tmp_path).games) == 4
+    timed = replace(tiny, games=5000, play_minutes=0.02)
+    kept = len(play(timed, recipe, tmp_path).games)
+    assert 4 <= kept < 5000
+    assert len(play(timed, recipe, tmp_path).games) == kept  # nor does another sitting play more
 
 
-def test_held_out_games_share_nothing_with_the_others(tiny: Config, findings: Findings) -> None:
-    split = teaching.split_findings(tiny, Findings.joined([findings, findings]))
+def test_held_out_games_share_nothing_with_the_others(tiny: Config, searched: SearchedGames) -> None:
+    split = distill.split_searches(tiny, SearchedGames.joined([searched, searched]))
     parts = (split.train, split.validation, split.test)
     keys = [
         {data.canonical_key(np.array(moves_of(part.games, game)), SIZE) for game in range(len(part.games))}
         for part in parts
     ]
-    assert sum(map(len, keys)) == len(set.union(*keys)) == len(findings.games) and all(keys)
-    assert sum(map(len, parts)) == len(findings)
+    assert sum(map(len, keys)) == len(set.union(*keys)) == len(searched.games) and all(keys)
+    assert sum(map(len, parts)) == len(searched)
 
 
 # --- The loss ---
 
 
-def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> TaughtTarget:
+def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> SearchTargets:
     rows = len(results)
     moves, scores = shares.argmax(1), torch.full((rows,), math.nan)
     usual = Target(moves, torch.tensor(results), torch.zeros(rows, POINTS), scores)
-    return TaughtTarget(usual, shares, torch.tensor(win_rates))
+    return SearchTargets(usual, shares, torch.tensor(win_rates))
 
 
 def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
@@ -392,9 +358,9 @@ def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
     value, told = torch.zeros(2, 3), taught([WIN, LOSS], [0.5, 0.5], shares)
     entropy = float(-torch.xlogy(shares, shares).sum(1).mean())
     best = (shares + 1e-12).log()
-    assert float(distill.loss(Answer(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
-    assert float(distill.loss(Answer(best.flip(1), value), told, 0.5).policy) > entropy + 1
-    assert distill.loss(Answer(best, value), told, 0.5).right == 1
+    assert float(search_loss(Answer(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
+    assert float(search_loss(Answer(best.flip(1), value), told, 0.5).policy) > entropy + 1
+    assert search_loss(Answer(best, value), told, 0.5).right == 1
 
 
 def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_to_results() -> None:
@@ -404,7 +370,7 @@ def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_t
         """How the loss would move the logits of win, draw and loss; (3,)."""
         logits = torch.tensor([odds]).log().requires_grad_()
         told = taught([result], [rate], shares)
-        distill.loss(Answer(policy, logits), told, outcome_share).value.backward()
+        search_loss(Answer(policy, logits), told, outcome_share).value.backward()
         assert logits.grad is not None
         return -logits.grad[0]
 
@@ -421,25 +387,27 @@ def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_t
     assert not slope(odds, NO_RESULT, math.nan, 0.25).any()
 
 
-def test_a_sure_net_has_the_errors_that_it_should_have(findings: Findings) -> None:
-    batches = list(teaching.in_order(findings, ENCODER, batch=64))
+class Knowing(nn.Module):
+    """A net that knows the batches that it is asked about; its value may be the reverse."""
 
-    def perfect(batch: data.Batch) -> Answer:
-        assert isinstance(batch, teaching.Taught)
+    def __init__(self, batches: Sequence[SearchBatch], reverse: bool = False):
+        super().__init__()
+        self.unused, self._batches, self._reverse = nn.Parameter(torch.zeros(1)), iter(batches), reverse
+
+    def forward(self, planes: torch.Tensor) -> Answer:
+        batch = next(self._batches)
         value = 50.0 * functional.one_hot(torch.from_numpy(batch.results).clamp(min=0), 3).float()
-        return Answer((torch.from_numpy(batch.shares) + 1e-9).log(), value)
+        return Answer((torch.from_numpy(batch.shares) + 1e-9).log(), value.flip(1) if self._reverse else value)
 
-    told = distill.measure(perfect, batches)
-    assert told.positions == len(findings) and told.top1 == 1 and told.value_mse < 1e-9
-    assert told.policy_loss == pytest.approx(told.policy_floor, abs=1e-3)
-    assert told.win_rate_mse == pytest.approx(told.teacher_mse) and told.teacher_mse > 0
 
-    def reverse(batch: data.Batch) -> Answer:
-        right = perfect(batch)
-        assert right.value is not None
-        return Answer(right.policy, right.value.flip(1))
-
-    assert distill.measure(reverse, batches).value_mse == pytest.approx(4)
+def test_a_sure_net_has_the_errors_that_it_should_have(searched: SearchedGames) -> None:
+    batches = list(in_order(searched, ENCODER, batch=64))
+    found = distill.measure(Knowing(batches), batches)  # type: ignore[arg-type]  # all that is asked of a net
+    assert found["positions"] == len(searched) and found["top1"] == 1 and found["value_mse"] < 1e-9
+    assert found["policy_loss"] == pytest.approx(found["policy_floor"], abs=1e-3)
+    assert found["win_rate_mse"] == pytest.approx(found["teacher_mse"]) and found["teacher_mse"] > 0
+    reverse = distill.measure(Knowing(batches, reverse=True), batches)  # type: ignore[arg-type]
+    assert reverse["value_mse"] == pytest.approx(4)
 
 
 # --- Training ---
@@ -465,7 +433,10 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
     tiny: Config, results: Path, tmp_path: Path
 ) -> None:
     archive = tmp_path / "random.sgfs"
-    records = random_games(Rules.preset("cgos", SIZE), 20).records([("one", "other")] * 20)
+    rules = Rules.preset("cgos", SIZE)
+    records = [
+        GameRecord(rules, tuple(game.moves.tolist()), Outcome.scored(game.margin)) for game in random_games(rules, 20)
+    ]
     archive.write_text("".join(f"{write_sgf(record)}\n" for record in records))
     config = replace(tiny, data=(str(archive),), test_from="", name="whole")
     whole = Checkpoint.open(distill.train(config, results, Registry()))
@@ -480,45 +451,39 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
 
 
 def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
-    tiny: Config, results: Path, findings: Findings, tmp_path: Path
+    tiny: Config, results: Path, searched: SearchedGames, tmp_path: Path
 ) -> None:
     before = replace(tiny, name="before", seed=5, games=8)
-    teaching.make_games(before, Recipe.of(before, Registry()), tmp_path / "cache")
+    play(before, Recipe.of(before, Registry()), tmp_path)
     (folder,) = (tmp_path / "cache").iterdir()
     config = replace(tiny, name="both", earlier=(str(folder), str(folder)))  # the second adds nothing
-    alone, both = (teaching.split_findings(tiny, findings, earlier) for earlier in ((), teaching.read_earlier(config)))
+    alone, both = (distill.split_searches(tiny, searched, earlier) for earlier in ((), distill.read_earlier(config)))
     assert same(alone.test, both.test) and same(alone.validation, both.validation)
     assert len(both.train.games) == len(alone.train.games) + 8
     checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
     assert checkpoint.manifest.settings["earlier"] == [folder.name] * 2
     assert "24 games of alphago" in checkpoint.manifest.data and "earlier" in checkpoint.manifest.data
-    with pytest.raises(RecordError, match="holds no games; name a folder"):
-        distill.check(replace(config, earlier=(str(tmp_path),)), results)
+    with pytest.raises(RecordError, match=r"replay\.json.* name a folder"):
+        distill.read_earlier(replace(config, earlier=(str(tmp_path),)))
     next(folder.glob("*.npz")).write_bytes(b"no games")
-    with pytest.raises(RecordError, match="holds no games of a teacher"):
-        distill.check(config, results)
+    with pytest.raises(RecordError, match="no game is over yet"):
+        distill.read_earlier(config)
 
 
 def test_games_on_another_size_are_learned_from_in_steps_of_their_own(
-    tiny: Config, results: Path, findings: Findings, tmp_path: Path
+    tiny: Config, results: Path, searched: SearchedGames, tmp_path: Path
 ) -> None:
     small = replace(tiny, name="small", size=6, games=10)
-    teaching.make_games(small, Recipe.of(small, Registry()), tmp_path / "cache")
+    play(small, Recipe.of(small, Registry()), tmp_path)
     (folder,) = (tmp_path / "cache").iterdir()
     config = replace(tiny, name="sizes", earlier=(str(folder),))
-    split = teaching.split_findings(tiny, findings, teaching.read_earlier(config))
-    assert same(split.train, teaching.split_findings(tiny, findings).train) and len(split.others) == 1
-    rows = distill.Material(split).rows(config, ENCODER, seed=1)
+    split = distill.split_searches(tiny, searched, distill.read_earlier(config))
+    assert same(split.train, distill.split_searches(tiny, searched).train) and len(split.others) == 1
+    rows = distill.rows_of(split, None, ENCODER, replace(config, seed=1))
     sizes = [rows.batch(step * config.batch_size, config.batch_size).planes.shape[-1] for step in range(40)]
     share = len(split.others[0]) / (len(split.others[0]) + len(split.train))
     assert sizes.count(6) / 40 == pytest.approx(share, abs=0.25) and set(sizes) == {6, SIZE}
     assert Checkpoint.open(distill.train(config, results, Registry())).manifest.settings["earlier"] == [folder.name]
-    shutil.copy(next(folder.glob("*.npz")), results / "other.npz")
-    games = results / "cache" / "of-two-sizes"
-    shutil.copytree(Recipe.of(tiny, Registry()).folder(results / "cache"), games)
-    shutil.copy(results / "other.npz", games)
-    with pytest.raises(RecordError, match="others beside it on"):
-        distill.check(replace(config, earlier=(str(games),)), results)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32", *ROWS)
 TRAININGS = {
     "sl": ("sl", *RECORDS),
     "ownership": ("ownership", *RECORDS),
-    "value": ("value", "--games", "100", "--set", "games_per_file=10", *ROWS),
+    "value": ("value", "--games", "100", *ROWS),
     "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", *ROWS),
     "rl": ("rl", "--set", "games=4", "--set", "max_iterations=50", "--set", "pool_every=3"),
 }

@@ -15,8 +15,7 @@ from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.players.registry import Registry
 from bots import gtp
-from trainers import teachers
-from trainers.engines import Analyst
+from trainers.katago import Analyst
 from trainers.settings import DISTILL_PRESETS, change
 from trainers.teachers import Recipe
 
@@ -117,10 +116,11 @@ def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Pat
     told = change(DISTILL_PRESETS["tiny"], given, "test")
     own = Recipe.of(told, registry)
     of_player = Recipe.of(replace(told, player="policy"), registry)
-    assert len({own.key, of_player.key, Recipe.of(replace(told, player="policy:temperature=1"), registry).key}) == 3
+    warm = Recipe.of(replace(told, player="policy:temperature=1"), registry)
+    assert len({recipe.folder(tmp_path) for recipe in (own, of_player, warm)}) == 3
     for recipe in (own, of_player):
-        (course,) = teachers.courses(recipe, 4, 1)
-        over = list(course(deque(range(4)), lambda: True))
+        (engine,) = recipe.engines(deque(range(4)), 4, 1)
+        over = list(engine(lambda: True))
         assert len(over) == 4
         for finished in over:
             game = Game(recipe.rules)
@@ -130,8 +130,8 @@ def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Pat
                     assert found[ply].argmax() == 25 and not found[ply][~game.legal_moves()].any()
                 game.play(move)
     first = [finished.moves for finished in over]
-    (course,) = teachers.courses(replace(of_player, teacher=registry.resolve("policy")), 4, 1)
-    assert all(np.array_equal(a, b.moves) for a, b in zip(first, course(deque(range(4)), lambda: True), strict=True))
+    (engine,) = replace(of_player, teacher=registry.resolve("policy")).engines(deque(range(4)), 4, 1)
+    assert all(np.array_equal(a, b.moves) for a, b in zip(first, engine(lambda: True), strict=True))
 
 
 @pytest.mark.parametrize(

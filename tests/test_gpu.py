@@ -15,15 +15,14 @@ from typing import Any
 import pytest
 import torch
 from pretended import KIND, counted, install
+from small_nets import untrained
 from test_training import SIZE, random_game
-from test_value import untrained
 
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, export, loop, ownership, rl, sl, value, workers, zero
-from trainers.optimizers import Plan
+from trainers import distill, export, losses, ownership, rl, sl, train, value, zero
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value, Zero
 
 pytestmark = pytest.mark.xdist_group("gpu")
@@ -36,7 +35,7 @@ REAL = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available
 
 def take(kind: str) -> None:
     """Have this process's trainers take devices of this kind for GPUs."""
-    workers.GPU = kind
+    train.GPU = kind
     if kind == KIND:
         install()
         torch.Tensor.pin_memory = torch.Tensor.clone  # type: ignore[method-assign,assignment]  # it has no hosts' memory
@@ -66,8 +65,8 @@ def trainer(name: str, given: Path) -> tuple[Loop, Train]:
     usual: dict[str, Any] = {"size": SIZE, "net": "arena-1x8", "batch_size": 16, "max_rows": 64, "validate_every": 32}
     records = usual | {"data": (str(archive),), "test_from": "", "validation_split": 0.2}
 
-    def registered(train: Callable[..., Path], config: Loop, results: Path) -> Path:
-        return train(config, results, Registry())
+    def registered(trained: Callable[..., Path], config: Loop, results: Path) -> Path:
+        return trained(config, results, Registry())
 
     if name == "sl":
         return SL("run", **records), sl.train
@@ -91,14 +90,14 @@ def trainer(name: str, given: Path) -> tuple[Loop, Train]:
 
 def learned(name: str, bf16: bool, given: Path, results: Path, device: str) -> dict[str, torch.Tensor]:
     """The weights of a run in two halves. Only what ``sl`` learned on a GPU is exported: that takes longest."""
-    config, train = trainer(name, given)
+    config, trained = trainer(name, given)
     config = replace(config, name=device, device=device, bf16=bf16, ema_decay=0.5)
     exporting, export.write_models = export.write_models, lambda *_: {}
     end = {"rl": "max_iterations", "zero": "max_games"}.get(name, "max_rows")
-    train(replace(config, **{end: getattr(config, end) // 2}), results)
+    trained(replace(config, **{end: getattr(config, end) // 2}), results)
     if (name, device) == ("sl", "cuda"):
         export.write_models = exporting
-    weights = load_network(Checkpoint.open(train(config, results))).state_dict()
+    weights = load_network(Checkpoint.open(trained(config, results))).state_dict()
     export.write_models = exporting
     return weights
 
@@ -127,30 +126,19 @@ def test_a_trainer_learns_on_a_gpu_and_goes_on_there(
 
 def count_a_step(folder: Path) -> tuple[int, dict[str, int]]:
     """The launches of the second step of a run once its gradients are there, and what is waited for in all of it."""
-    loop.READ_SECONDS = math.inf  # figures are read in between
+    train.READ_SECONDS = math.inf  # figures are read in between
     network = named_network("arena-10x128", 17, 9).to(torch.device(KIND, 0), memory_format=torch.channels_last)
-    run = loop.Run(network, Plan(learning_rate=0.01, max_rows=10**6), folder)
-    planes, wanted = (
-        torch.zeros(2, 17, 9, 9).to(run.device),
-        loop.Target(
-            *(
-                torch.zeros(shape, dtype=kind).to(run.device)
-                for shape, kind in (
-                    ((2,), torch.int64),
-                    ((2,), torch.int64),
-                    ((2, 81), torch.int8),
-                    ((2,), torch.float32),
-                )
-            )
-        ),
-    )
+    run = train.Run(network, SL("run", max_rows=10**6), folder)
+    shapes = (((2,), torch.int64), ((2,), torch.int64), ((2, 81), torch.int8), ((2,), torch.float32))
+    planes = torch.zeros(2, 17, 9, 9).to(run.device)
+    target = losses.Target(*(torch.zeros(shape, dtype=kind).to(run.device) for shape, kind in shapes))
     for _ in range(2):
         with counted() as (_, waits):
-            losses = sl.loss(network(planes), wanted)
-            run.forget()
-            losses.total(SL()).backward()
+            parts = losses.loss(network(planes), target)
+            run.zero_grad()
+            parts.total(SL()).backward()
             with counted() as (launches, _):
-                run.update(2, {"loss": losses.policy, "right": losses.right, **losses.parts()})
+                run.update(2, {"loss": parts.policy, **parts.figures()})
     return sum(launches.values()), dict(waits)
 
 

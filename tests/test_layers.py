@@ -22,7 +22,7 @@ OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
-    ("arena.files", "arena.ratings"),
+    ("arena.files", "arena.ratings", "arena.system"),
     ("arena.go",),
     ("arena.contract",),
     ("bots.search", "arena.gtp"),

@@ -19,8 +19,8 @@ from arena.go.game import Ending, Outcome, Rules
 from arena.people.adviser import Analyst
 from arena.people.kifu import kept_games
 from arena.people.sitting import Sitting
+from arena.report.plain_play import Lines, Manner, show_plainly
 from arena.results.store import Store
-from arena.screen.plain_play import Lines, Manner, show_plainly
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
 DRIVER = """
 import sys
 from arena.report.style import Console
-from arena.screen.plain_play import Lines, Manner, show_plainly
+from arena.report.plain_play import Lines, Manner, show_plainly
 from test_sitting import Deliberate, kifu_of, sat
 bot = Deliberate("B3", "D3")
 with sat(kifu_of(), bot) as sitting:

@@ -20,9 +20,8 @@ from arena.players.player import Player
 from arena.ratings import Estimate, Interval
 from arena.report.chart import EloCourse
 from arena.report.page import draw_svgs, page, write_page
-from arena.results.event import Moment, Report
+from arena.results.standings import EMBEDDED, Moment, Report, Trained, last_games, read_report, trained_players
 from arena.results.store import Store
-from arena.results.stored import EMBEDDED, Trained, last_games, read_report, trained_players
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
@@ -191,7 +190,7 @@ def outline(html: str) -> Outline:
 
 def test_a_page_needs_nothing_else(store: Store, tmp_path: Path) -> None:
     report = report_of(store, "a", "b", "c")
-    games = last_games(store, report.id)
+    games = last_games(store, report.event)
     path = write_page(report, draw_svgs(report, []), games, tmp_path / "deep" / "league.html")
     assert list(path.parent.iterdir()) == [path]
     html = path.read_text("utf-8")
@@ -222,7 +221,7 @@ def test_names_and_reasons_are_text_in_a_page(store: Store) -> None:
     records[0] = finished(league, pairing, pairing.black, Ending.CRASH, reason="<script>alert(1)</script> \x1b[31m")
     store_event(store, league, records)
     report = read_report(store)
-    html = page(report, draw_svgs(report, []), last_games(store, report.id))
+    html = page(report, draw_svgs(report, []), last_games(store, report.event))
     found = outline(html)
     assert "<b>" not in html and "<script>alert" not in html and "\x1b" not in html
     assert NASTY in found.text and "<script>alert(1)</script>" in found.text
@@ -234,14 +233,14 @@ def test_a_page_names_no_folder_of_this_machine(store: Store) -> None:
     records[0] = replace(records[0], reason="it ran ~/bin/engine and C:\\go\\bot.exe")
     store_event(store, league, records)
     report = read_report(store)
-    html = page(report, draw_svgs(report, []), last_games(store, report.id))
+    html = page(report, draw_svgs(report, []), last_games(store, report.event))
     assert "checkpoint=strong" in html
     assert "/home" not in html and "~/bin" not in html and "C:\\" not in html
 
 
 def test_a_page_has_the_report_the_players_and_the_games(store: Store) -> None:
     report = report_of(store, "a", "b", "c")
-    found = outline(page(report, draw_svgs(report, []), last_games(store, report.id)))
+    found = outline(page(report, draw_svgs(report, []), last_games(store, report.event)))
     for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Players", "All 30 games", "name=a"):
         assert words in found.text
     assert all(json.dumps(write_sgf(game)) in found.text for game in store.games())

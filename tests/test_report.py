@@ -18,7 +18,7 @@ from arena.match.standings import Forfeit, MatchTally, Standings
 from arena.players.player import Player
 from arena.ratings import ZERO, PairCounts, WinDrawLoss, compare
 from arena.results.export import games_frame, write_elo_csv
-from arena.results.league import league, player_ratings
+from arena.results.standings import league, player_ratings
 from arena.results.store import Store
 
 RULES = Rules()
@@ -45,7 +45,7 @@ def record(
 
 
 def tally_of(*records: GameRecord, players: tuple[str, str] = ("new", "old")) -> MatchTally:
-    table = Standings({name: name for name in players}, by_name=True)
+    table = Standings({name: name for name in players}, is_match=True)
     table.add(records)
     return table.between(*players)
 
@@ -208,7 +208,7 @@ def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
 
 def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
     code = (
-        "import sys, arena.results.league, arena.results.export, arena.report.tables; "
+        "import sys, arena.results.standings, arena.results.export, arena.report.tables; "
         "print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import signal
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import torch
 from commandline import arena
 from lent_cores import CoresHere
+from test_selfplay import random_games
 from test_training import Killed, killed_after_saving, steps_logged
 
 from arena import BotFault, CheckpointError, ConfigError
@@ -27,16 +29,18 @@ from arena.match.openings import draw_openings
 from arena.players.registry import Registry
 from arena.report.progress import SHARE_ROWS, ShareCurve, show_self_play
 from arena.report.style import Console
-from bots.nets.catalogue import load_network, named_network
+from bots.nets.catalogue import Net, load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from trainers import data, rl
+from trainers.bot_games import PolicyBot
 from trainers.export import describe, export
+from trainers.live_inference import TorchEvaluator
 from trainers.progress import RATINGS_FILE, Iteration, Rating
+from trainers.replay import make_chunk, searched_games
 from trainers.rl import Config, Moves, Pool
-from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, gathered, play
+from trainers.selfplay import draw_seeds
 from trainers.settings import METRICS_FILE
-from trainers.sparring import Sparring, spar
 
 SIZE = 5
 MOVES = SIZE * SIZE + 1
@@ -108,19 +112,17 @@ def test_a_game_that_black_wins_is_worth_1_to_blacks_moves_and_less_than_nothing
 
 
 def test_the_rows_of_played_games_have_the_return_of_who_moved() -> None:
-    seats = by_colour(np.zeros(20, np.int64), np.zeros(20, np.int64))
-    played = play([Uniform()], seats, RULES, draw_seeds(20, 4))
-    games = played.games
+    played = random_games(RULES, 20, plies=0)
+    games = searched_games(SIZE, make_chunk(played, SIZE)).games
     returns = rl.returns_of(np.repeat(games.winners, games.lengths), games.plies)
-    moves = rl.moves_of(played, np.arange(len(games.moves)), returns)
+    moves = rl.moves_of(games, RULES, np.arange(len(games.moves)), returns)
     for game in range(20):
         for ply, place in enumerate(range(games.starts[game], games.starts[game + 1])):
-            assert games.plies[place] == ply
-            ahead = played.margins[game] if ply % 2 == 0 else -played.margins[game]
+            ahead = played[game].margin if ply % 2 == 0 else -played[game].margin
             assert moves.advantages[place] == np.sign(ahead)
             assert moves.chosen[place] == games.moves[place]
             assert moves.sensible[place, moves.chosen[place]]
-    assert len(set(np.sign(played.margins))) == 2
+    assert len({np.sign(game.margin) for game in played}) == 2
 
 
 @pytest.mark.parametrize(("advantage", "rises"), [(1.0, True), (-1.0, False), (0.5, True)])
@@ -137,7 +139,7 @@ def test_moves_that_won_get_likelier_and_those_that_lost_less(advantage: float, 
 
     before = likelihood()
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
-    rl.loss(network(planes).policy, moves, network(planes).policy.detach(), 1.0).policy.backward()
+    rl.policy_loss(network(planes).policy, moves, 1.0)[0].backward()
     optimizer.step()
     assert (likelihood() > before + 1e-3) if rises else (likelihood() < before - 1e-3)
 
@@ -147,8 +149,8 @@ def test_what_is_not_sensible_has_no_probability_and_no_gradient() -> None:
     moves = some_moves(16, 1.0)
     shares = rl.log_policy(logits, moves.sensible, 0.7).exp()
     assert (shares[~moves.sensible] == 0).all() and torch.allclose(shares.sum(1), torch.ones(16))
-    losses = rl.loss(logits, moves, torch.randn(16, MOVES), 0.7)
-    (losses.policy - losses.entropy + losses.divergence).backward()
+    loss, entropy = rl.policy_loss(logits, moves, 0.7)
+    (loss - entropy + rl.divergence(logits, torch.randn(16, MOVES), moves.sensible, 0.7)).backward()
     assert logits.grad is not None and logits.grad.isfinite().all()
     assert (logits.grad[~moves.sensible] == 0).all() and (logits.grad[moves.sensible] != 0).any()
 
@@ -166,22 +168,16 @@ def test_the_losses_are_those_of_the_definitions() -> None:
         policy -= float(moves.advantages[row]) * math.log(chosen) / 5
         entropy -= (own * np.log(own)).sum() / 5
         divergence += (own * np.log(own / theirs)).sum() / 5
-    losses = rl.loss(torch.from_numpy(logits), moves, torch.from_numpy(first), 2.0)
-    assert float(losses.policy) == pytest.approx(policy, rel=1e-5)
-    assert float(losses.entropy) == pytest.approx(entropy) and float(losses.divergence) == pytest.approx(divergence)
-
-
-def test_entropy_is_worth_something_and_divergence_costs() -> None:
-    config = Config(entropy_weight=0.5, kl_weight=2.0)
-    one, two, three, four = (torch.tensor(float(number)) for number in (1, 2, 3, 4))
-    assert float(rl.Losses(one, two, three, four).total(config)) == 1 - 0.5 * 2 + 2.0 * 3 + 4
+    found = rl.policy_loss(torch.from_numpy(logits), moves, 2.0)
+    assert float(found[0]) == pytest.approx(policy, rel=1e-5) and float(found[1]) == pytest.approx(entropy)
+    far = rl.divergence(torch.from_numpy(logits), torch.from_numpy(first), moves.sensible, 2.0)
+    assert float(far) == pytest.approx(divergence)
 
 
 @pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
 def test_a_move_is_credited_with_what_the_forecasts_after_it_say(trace: float) -> None:
     """Against the sums of the definition, game by game."""
-    seats = by_colour(np.zeros(6, np.int64), np.zeros(6, np.int64))
-    games = play([Uniform()], seats, RULES, draw_seeds(6, 4)).games
+    games = searched_games(SIZE, make_chunk(random_games(RULES, 6, seed=4, plies=0), SIZE)).games
     forecasts = np.random.default_rng(1).uniform(-1, 1, len(games.moves)).astype(np.float32)
     found = rl.advantages(games, forecasts, trace)
     for game in range(6):
@@ -230,6 +226,12 @@ def test_a_match_is_judged_by_pairs_of_games() -> None:
 
 # --- Matches against bots ---
 
+MATCH = rl.RatingMatch(RULES, 6, 2, (1, 2))
+
+
+def bot_of(network: Net, temperature: float = 1.0) -> PolicyBot:
+    return PolicyBot(TorchEvaluator(network, ENCODER, torch.device("cpu")), temperature)
+
 
 class Faulty(Bot):
     """Resigns with Black; with White it fails, or plays where Black has just played."""
@@ -247,41 +249,36 @@ class Faulty(Bot):
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_who_resigns_or_can_not_go_on_has_lost(beginner: Checkpoint, fails: bool) -> None:
-    player = NetPlayer(load_network(beginner), ENCODER, torch.device("cpu"))
-    assert spar(Sparring(player), Faulty(fails), Limits(), RULES, [1, 2, 3, 4], [()] * 4, slots=2).tolist() == [
-        1,
-        1,
-        1,
-        1,
-    ]
+    points, records = MATCH.play(("net", "bot"), bot_of(load_network(beginner)), Faulty(fails), Limits(), slots=2)
+    assert points.tolist() == [1] * 6 and [record.black for record in records] == ["net", "bot"] * 3
 
 
-def test_a_fault_of_the_net_that_learns_is_no_lost_game(beginner: Checkpoint) -> None:
-    player = NetPlayer(named_network("gocnn-2x8", 17, 5), ENCODER, torch.device("cpu"))  # which has no policy
-    with pytest.raises(RuntimeError, match="the net: "):
-        spar(Sparring(player), Faulty(True), Limits(), RULES, [1, 2], [()] * 2)
+def test_a_fault_of_the_net_that_learns_is_no_lost_game() -> None:
+    class Failing(Bot):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            raise ValueError("no net")
+
+    with pytest.raises(RuntimeError, match="net: "):
+        MATCH.play(("net", "bot"), Failing(), Faulty(True))
+
+
+def test_a_match_that_is_stopped_has_no_rating(beginner: Checkpoint) -> None:
+    asked = iter([True, True, False])
+    player = Registry().resolve("random")
+    assert MATCH.rate(3, bot_of(load_network(beginner)), player, lambda: next(asked)) is None
+    rating = MATCH.rate(3, bot_of(load_network(beginner)), player)
+    assert rating is not None and (rating.iteration, rating.against, rating.games) == (3, "random", 6)
 
 
 def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint) -> None:
     """Move for move the policy bot's game; it has Black first, and points are its own."""
-    mcts = Registry().resolve("mcts:playouts=30")
-    seeds = draw_seeds(6, 1).tolist()
-    openings = [opening for opening in draw_openings(RULES, 3, 2, 1) for _ in range(2)]
-    player = NetPlayer(load_network(beginner), ENCODER, torch.device("cpu"), temperature=0.0)
-    found = [spar(Sparring(player), mcts.build(), Limits(), RULES, seeds, openings, slots) for slots in (1, 4)]
-    policy, expected = Registry().resolve(f"checkpoint:{beginner.folder},precision=fp32").build(), []
-    for number, (seed, opening) in enumerate(zip(seeds, openings, strict=True)):
-        game, other = Game(RULES, seed), mcts.build()
-        for move in opening:
-            game.play(move)
-        while not game.is_over:
-            own = (game.to_play is BLACK) is (number % 2 == 0)
-            decided = (policy if own else other).choose(game, Limits()).move
-            assert decided is not None
-            game.play(decided)
-        assert game.outcome is not None
-        expected.append(game.outcome.black_score if number % 2 == 0 else 1 - game.outcome.black_score)
-    assert found[0].tolist() == found[1].tolist() == expected
+    mcts, net = Registry().resolve("mcts:playouts=30"), bot_of(load_network(beginner), 0.0)
+    policy = Registry().resolve(f"checkpoint:{beginner.folder},precision=fp32").build()
+    played = [MATCH.play(("net", "mcts"), net, mcts.build(), slots=slots) for slots in (1, 4)]
+    expected = MATCH.play(("net", "mcts"), policy, mcts.build())
+    for points, records in played:
+        assert points.tolist() == expected[0].tolist()
+        assert [record.moves for record in records] == [record.moves for record in expected[1]]
 
 
 # --- A run ---
@@ -291,20 +288,16 @@ def train(config: Config, results: Path, on_progress: Callable[[rl.Progress], No
     return rl.train(config, results, Registry(results=results), on_progress)
 
 
-def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rl, "AT_ONCE", 5)
-    nets, rules = (load_network(beginner).eval(), load_network(beginner).eval()), Rules.preset("cgos", SIZE, 0.5)
-    openings = [opening for opening in draw_openings(rules, 6, 2, 1) for _ in range(2)]
-    match = rl.Match(nets, "arena-17", rules, 1.0, draw_seeds(12, 3), openings)
-    far = match.played_on(CoresHere())  # type: ignore[arg-type]  # all that is asked of it
-    players = [NetPlayer(net, ENCODER, torch.device("cpu")) for net in nets]
-    course = match.course(np.arange(12), players)
-    here = gathered(rules, list(course.play()), match.seeds, course.speed)
-    for name in ("moves", "starts", "winners"):
-        assert np.array_equal(getattr(far.games, name), getattr(here.games, name))
-    for name in ("margins", "openings", "deciders", "seeds"):
-        assert np.array_equal(getattr(far, name), getattr(here, name))
-    assert far.speed.positions == here.speed.positions
+def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint) -> None:
+    nets = (load_network(beginner).eval(), load_network(beginner).eval())
+    play = rl.Play(nets, "arena-17", RULES, 1.0, draw_seeds(12, 3), draw_openings(RULES, 6, 2, 1))
+    there = CoresHere().play(rl.play_there, deque(range(12)), 5, sent=lambda: play)
+    numbers = iter(range(12))
+    here = play.games([TorchEvaluator(net, ENCODER, torch.device("cpu")) for net in nets], 12, 1, 1)
+    games = [sorted(some, key=lambda game: game.number) for some in (there, here.play(lambda: play.begin(numbers)))]
+    for one, other in zip(*games, strict=True):
+        assert np.array_equal(one.moves, other.moves) and np.array_equal(one.deciders, other.deciders)
+        assert one.deciders is not None and one.deciders[2] == one.number % 2
 
 
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
@@ -408,7 +401,7 @@ def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
     [
         ({"games": 7}, "games = 7 can't be played in pairs"),
         ({"final_eval_games": 5}, "final_eval_games = 5 can't be played in pairs"),
-        ({"max_iterations": None}, "give max_iterations or max_minutes"),
+        ({"max_iterations": None}, "give max_minutes or max_iterations"),
         ({"name": "../x"}, "can't name a checkpoint"),
         ({"eval_temperature": 0.0, "plies": 0}, "one game over and over"),
         ({"eval_opponent": "nobody"}, "nobody"),

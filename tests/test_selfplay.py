@@ -1,52 +1,104 @@
-"""Games in lock step: the referee replays them, a slow twin tells the sensible moves; who decides, and how."""
+"""Games in slots: the referee replays them, slow twins tell the sensible moves and the games of a search."""
 
-import shutil
-from itertools import pairwise
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from threading import Event
 
 import numpy as np
 import pytest
-import torch
 from reference import ReferenceGame
+from small_nets import untrained
+from test_gumbel import odd_net
 
 from arena import ConfigError, IllegalMove
 from arena.go.coords import BLACK
 from arena.go.game import Ending, Game, Rules
 from arena.go.planes import Encoder, Positions, find_encoder
-from arena.go.sgf import read_sgf, write_sgf
-from arena.match.openings import draw_openings
-from bots.nets.catalogue import named_network
-from trainers.data import BLACK_WON, DRAWN, WHITE_WON
-from trainers.selfplay import GIVEN, NetPlayer, Played, Uniform, by_colour, draw_seeds, play, sensible_moves
+from arena.match.openings import Opening, draw_openings
+from arena.players.registry import Registry
+from bots.alphago import Config as Search
+from bots.search import puct
+from bots.search.tree import params_of
+from trainers.data import DRAWN
+from trainers.replay import make_chunk, searched_games
+from trainers.selfplay import (
+    GIVEN,
+    NEVER,
+    RANDOM,
+    Evaluator,
+    NewGame,
+    PlayedGame,
+    Players,
+    PolicyGames,
+    SearchGames,
+    Seats,
+    draw_seeds,
+)
+from trainers.settings import Distill
+from trainers.slots import RuleParams, SelfPlayParams, all_sensible, draw_move
+from trainers.teachers import Recipe, TeachingBot
+
+STONES = find_encoder("stones-1")
+SIZE = 5
 
 
 class Wishes:
-    """Likes the same moves everywhere; remembers how many it was asked about at once. A scripted player."""
+    """Likes the same moves everywhere; remembers how many it was asked about at once. A scripted net."""
 
-    encoder = find_encoder("stones-1")
+    encoder = STONES
 
-    def __init__(self, logits: np.ndarray, temperature: float = 1.0):
+    def __init__(self, logits: np.ndarray):
         self.wishes = logits.astype(np.float32)
-        self.temperature = temperature
         self.batches: list[int] = []
 
-    def logits(self, planes: np.ndarray) -> np.ndarray:
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.batches.append(len(planes))
-        return np.tile(self.wishes, (len(planes), 1))
+        return np.tile(self.wishes, (len(planes), 1)), np.full(len(planes), np.nan, np.float32)
 
 
-def random_games(
-    rules: Rules, count: int, seed: int = 1, slots: int = 8, threads: int = 1, groups: int = 1, plies: int = 2
-) -> Played:
-    everyone = np.zeros(count, np.int64)
-    openings = draw_openings(rules, count, plies, 3)
-    seeds = draw_seeds(count, seed)
-    return play([Uniform()], by_colour(everyone, everyone), rules, seeds, openings, slots, threads, groups)
+def at_random(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
+    return np.full(len(numbers), RANDOM)
 
 
-def moves_of(played: Played, number: int) -> list[int]:
-    moves: list[int] = played.games.moves[played.games.starts[number] : played.games.starts[number + 1]].tolist()
-    return moves
+def the_first(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
+    return np.zeros(len(numbers), np.int64)
+
+
+def play(
+    rules: Rules,
+    count: int,
+    nets: Sequence[Evaluator] = (),
+    seats: Seats = at_random,
+    seed: int = 1,
+    openings: Sequence[Opening] = (),
+    slots: int = 1024,
+    **options: float,
+) -> list[PlayedGame]:
+    """One game for each seed, in their order."""
+    seeds = draw_seeds(count, seed).tolist()
+    new = iter(NewGame(n, s, rules.komi, openings[n] if openings else ()) for n, s in enumerate(seeds))
+    games = PolicyGames(rules, nets, seats, min(slots, count), **options)  # type: ignore[arg-type]
+    return sorted(games.play(lambda: next(new, None)), key=lambda game: game.number)
+
+
+def random_games(rules: Rules, count: int, seed: int = 1, plies: int = 2, **options: int) -> list[PlayedGame]:
+    return play(rules, count, seed=seed, openings=draw_openings(rules, count, plies, 3), **options)
+
+
+def replayed(game: PlayedGame, rules: Rules) -> Iterator[tuple[Game, int]]:
+    """The referee's game before each move, and the move; at the end it is checked."""
+    referee = Game(rules)
+    for move in game.moves.tolist():
+        assert not referee.is_over
+        yield referee, move
+        referee.play(move)
+    assert referee.outcome is not None and referee.outcome.margin == game.margin
+    assert (referee.outcome.ending is Ending.SCORE) == game.is_sound
+
+
+# --- Policies ---
 
 
 @pytest.mark.parametrize(
@@ -61,21 +113,14 @@ def moves_of(played: Played, number: int) -> list[int]:
 )
 def test_the_referee_agrees_with_every_move_every_end_and_every_score(rules: Rules) -> None:
     played = random_games(rules, 30)
-    ends = set()
-    for number, record in enumerate(played.records([("one", "other")] * 30)):
-        game = Game(rules)
-        moves = moves_of(played, number)
-        for move in moves:
-            assert not game.is_over
-            game.play(move)
-        assert game.outcome is not None and game.outcome == record.outcome
-        assert played.margins[number] == game.margin()
-        winner = BLACK_WON if game.margin() > 0 else WHITE_WON if game.margin() < 0 else DRAWN
-        assert played.games.winners[number] == winner
-        owners = np.array([0, 1, -1])[game.board.owners()]
-        assert np.array_equal(played.games.owners[number], owners)
-        ends.add(game.outcome.ending)
-    assert (Ending.SCORE in ends) == (rules.move_limit > 31) and (Ending.MOVE_LIMIT in ends or rules.move_limit > 75)
+    games = searched_games(rules.size, make_chunk(played, rules.size)).games
+    for number, game in enumerate(played):
+        *_, (referee, _) = replayed(game, rules)
+        owners = np.array([0, 1, -1])[referee.board.owners()]
+        assert np.array_equal(games.owners[number], owners)
+        won = (referee.outcome and referee.outcome.winner) or DRAWN
+        assert games.winners[number] == (int(won) if game.is_sound else 0)
+    assert any(game.is_sound for game in played) == (rules.move_limit > 31)
 
 
 def slow_mask(game: ReferenceGame, komi: float) -> np.ndarray:
@@ -89,198 +134,269 @@ def slow_mask(game: ReferenceGame, komi: float) -> np.ndarray:
     return mask
 
 
+def sensible(game: PlayedGame, rules: Rules) -> tuple[np.ndarray, bool]:
+    masks = np.zeros((len(game.moves), rules.size**2 + 1), np.bool_)
+    starts, komis = np.array([0, len(game.moves)]), np.array([rules.komi])
+    return masks, all_sensible(rules.size, game.moves, starts, komis, RuleParams.of(rules), masks)
+
+
 @pytest.mark.parametrize(("name", "size", "komi"), [("cgos", 5, 0.0), ("tromp-taylor", 5, 7.0), ("cgos", 6, 1.5)])
 def test_sensible_moves_are_those_of_the_slow_twin(name: str, size: int, komi: float) -> None:
     rules = Rules.preset(name, size, komi)
-    played = random_games(rules, 4, plies=0)
-    masks = sensible_moves(played.games, rules)
     fewer = passes = 0
-    for number in range(4):
-        game = ReferenceGame(size, rules.superko, rules.suicide)
-        for place, move in enumerate(moves_of(played, number), int(played.games.starts[number])):
+    for played in random_games(rules, 4, plies=0):
+        game, (masks, is_written) = ReferenceGame(size, rules.superko, rules.suicide), sensible(played, rules)
+        assert is_written
+        for mask, move in zip(masks, played.moves.tolist(), strict=True):
             expected = slow_mask(game, komi)
-            assert np.array_equal(masks[place], expected), (number, place)
+            assert np.array_equal(mask, expected)
             free = sum(divmod(point, size) not in game.board.stones for point in range(size * size))
             fewer += int(expected[:-1].sum()) < free
             passes += int(expected[-1])
             assert expected[move]
             game.play(move)
-    assert fewer > 10 and 0 < passes < len(masks)
+    assert fewer > 10 and passes
 
 
 def test_superko_is_kept_where_ko_alone_allows() -> None:
     """Without superko the masks of some games are others: these games would tell."""
-    rules = Rules.preset("cgos", 5, 0.0)
-    played = random_games(rules, 200, slots=200, plies=0)
-    by_ko = Rules("ko", 5, 0.0, superko=False, move_limit=75)
-    assert (sensible_moves(played.games, by_ko) > sensible_moves(played.games, rules)).any()
+    rules, by_ko = Rules.preset("cgos", 5, 0.0), Rules("ko", 5, 0.0, superko=False, move_limit=75)
+    played = random_games(rules, 200, plies=0)
+    assert any((sensible(game, by_ko)[0] > sensible(game, rules)[0]).any() for game in played)
+
+
+def test_a_game_over_the_limit_of_moves_writes_nothing_beyond_it() -> None:
+    """Hashes were written behind their array."""
+    (game,) = random_games(Rules.preset("cgos", 5), 1)
+    masks, is_written = sensible(game, Rules.preset("cgos", 5, move_limit=len(game.moves) - 1))
+    assert not is_written and not masks.any()
 
 
 def test_who_likes_to_pass_does_not_while_the_board_is_lost() -> None:
     wishes = np.zeros(26)
     wishes[-1] = 30.0
     rules = Rules.preset("cgos", 5, 7.0)
-    everyone = np.zeros(20, np.int64)
-    played = play([Wishes(wishes)], by_colour(everyone, everyone), rules, draw_seeds(20, 1))
-    for number in range(20):
-        game = Game(rules)
-        for move in moves_of(played, number):
-            margin = game.margin() if game.to_play is BLACK else -game.margin()
-            rest = game.sensible_moves()
-            assert move != 25 or margin >= 0 or not rest[:-1].any()
-            game.play(move)
-    assert played.games.lengths.min() > 4
-    assert (played.games.moves == 25).sum() > 100  # it does pass as soon as it leads
+    played = play(rules, 20, [Wishes(wishes)], the_first)
+    for game in played:
+        for referee, move in replayed(game, rules):
+            margin = referee.margin() if referee.to_play is BLACK else -referee.margin()
+            assert move != 25 or margin >= 0 or not referee.sensible_moves()[:-1].any()
+    assert min(len(game.moves) for game in played) > 4
+    assert sum((game.moves == 25).sum() for game in played) > 100  # it does pass as soon as it leads
 
 
 def test_a_game_depends_on_its_seed_and_its_opening_alone() -> None:
     rules = Rules.preset("cgos", 7)
-    played = random_games(rules, 40, slots=40)
+    played = random_games(rules, 40)
     for slots, threads, groups in ((3, 1, 1), (40, 3, 1), (40, 1, 2), (40, 3, 2), (7, 2, 3), (2, 1, 5)):
-        other = random_games(rules, 40, slots=slots, threads=threads, groups=groups)
-        assert np.array_equal(other.games.moves, played.games.moves)
-        assert np.array_equal(other.margins, played.margins) and np.array_equal(other.deciders, played.deciders)
+        for one, other in zip(
+            played, random_games(rules, 40, slots=slots, threads=threads, groups=groups), strict=True
+        ):
+            assert np.array_equal(one.moves, other.moves) and one.margin == other.margin
+            assert np.array_equal(one.deciders, other.deciders)
     changed = random_games(rules, 40, seed=2)
-    assert all(moves_of(changed, number)[2:] != moves_of(played, number)[2:] for number in range(40))
+    assert all(one.moves[2:].tolist() != other.moves[2:].tolist() for one, other in zip(changed, played, strict=True))
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_moves_are_drawn_as_often_as_the_temperature_says(temperature: float) -> None:
     rules = Rules.preset("cgos", 5, -1.0, move_limit=1)  # Black leads, so the pass is among the moves
     wishes = np.linspace(-2, 2, 26)
-    everyone = np.zeros(20_000, np.int64)
-    played = play([Wishes(wishes, temperature)], by_colour(everyone, everyone), rules, draw_seeds(20_000, 5))
+    played = play(rules, 20_000, [Wishes(wishes)], the_first, 5, temperature=temperature)
     expected = np.exp(wishes / temperature)
     expected /= expected.sum()
-    found = np.bincount(played.games.moves, minlength=26) / 20_000
+    found = np.bincount([game.moves[0] for game in played], minlength=26) / 20_000
     assert np.abs(found - expected).max() < 4 * np.sqrt(expected.max() / 20_000)
 
 
-def test_at_temperature_0_two_players_play_one_game_over_and_over_but_for_openings() -> None:
+def test_at_temperature_0_games_differ_by_their_openings_alone() -> None:
     rules = Rules.preset("cgos", 5)
-    best = Wishes(np.random.default_rng(1).normal(size=26), temperature=0)
-    everyone = np.zeros(6, np.int64)
-    seeds = draw_seeds(6, 1)
-    alike = play([best], by_colour(everyone, everyone), rules, seeds)
-    assert {tuple(moves_of(alike, number)) for number in range(6)} == {tuple(moves_of(alike, 0))}
-    openings = draw_openings(rules, 6, 2, 1)
-    apart = play([best], by_colour(everyone, everyone), rules, seeds, openings)
-    assert len({tuple(moves_of(apart, number)) for number in range(6)}) == 6
+    best = Wishes(np.random.default_rng(1).normal(size=26))
+    for openings, count in (((), 1), (draw_openings(rules, 6, 2, 1), 6)):
+        played = play(rules, 6, [best], the_first, openings=openings, temperature=0)
+        assert len({game.moves.tobytes() for game in played}) == count
 
 
 def test_two_nets_with_a_colour_each_are_asked_about_all_games_at_once() -> None:
     rules = Rules.preset("cgos", 7, move_limit=12)
     one, other = Wishes(np.zeros(50)), Wishes(np.zeros(50))
-    is_black = np.arange(10) % 2
-    played = play([one, other], by_colour(1 - is_black, is_black), rules, draw_seeds(10, 1))
+    played = play(rules, 10, [one, other], lambda numbers, plies: (numbers + plies) % 2)
     assert sorted([*one.batches, *other.batches]) == [5, 5, *[10] * 11]
-    assert played.speed.positions == 120 and played.speed.questions == 13
-    assert played.speed.batch == pytest.approx(120 / 13) and played.speed.fill == pytest.approx(12 / 13)
-    for number in range(10):
-        decided = played.deciders[played.games.starts[number] : played.games.starts[number + 1]].tolist()
-        assert decided == [number % 2, 1 - number % 2] * 6 or decided == [1 - number % 2, number % 2] * 6
-        assert decided[0] == 1 - is_black[number]
+    for game in played:
+        assert game.deciders is not None and game.deciders.tolist() == [(game.number + ply) % 2 for ply in range(12)]
 
 
-def test_one_group_is_played_while_a_player_is_asked_about_another() -> None:
+def test_one_group_is_played_while_a_net_is_asked_about_another() -> None:
     """The first answer comes only after the positions of the other group have been encoded."""
-    encoded = Event()
-
-    batches, waited = [], []
+    encoded, batches, waited = Event(), list[int](), list[bool]()
 
     def encode(positions: Positions, count: int, tables: np.ndarray, planes: np.ndarray) -> None:
         batches.append(count)
         if len(batches) == 2:
             encoded.set()
 
-    class Waiting(Uniform):
+    class Waiting(Wishes):
         encoder = Encoder("counting", 1, encode)
 
-        def logits(self, planes: np.ndarray) -> np.ndarray:
+        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             if not waited:
                 waited.append(encoded.wait(30))
-            return super().logits(planes)
+            return super().evaluate(planes)
 
-    seats = by_colour(np.zeros(9, np.int64), np.zeros(9, np.int64))
-    played = play([Waiting()], seats, Rules.preset("cgos", 5), draw_seeds(9, 1), groups=2)
-    assert waited == [True]
-    assert batches[:2] == [5, 4] and max(batches) == 5 and played.speed.slots == 5
-    assert played.speed.positions == sum(batches) and played.speed.questions == len(batches)
+    wishes = np.zeros(26)
+    wishes[-1] = NEVER
+    play(Rules.preset("cgos", 5), 9, [Waiting(wishes)], the_first, groups=2)
+    assert waited == [True] and batches[:2] == [5, 4] and max(batches) == 5
 
 
-def test_what_a_player_raises_comes_through() -> None:
-    class Broken(Uniform):
-        def logits(self, planes: np.ndarray) -> np.ndarray:
+@pytest.mark.parametrize("groups", [1, 2])
+def test_what_a_net_raises_comes_through(groups: int) -> None:
+    class Broken(Wishes):
+        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             raise MemoryError("no room for the net")
 
-    seats = by_colour(np.zeros(4, np.int64), np.zeros(4, np.int64))
-    for groups in (1, 2):
-        with pytest.raises(MemoryError, match="no room"):
-            play([Broken()], seats, Rules.preset("cgos", 5), draw_seeds(4, 1), groups=groups)
-
-
-def test_a_game_can_be_one_players_then_at_random_then_anothers() -> None:
-    rules = Rules.preset("cgos", 5)
-    first, last = Wishes(np.zeros(26)), Wishes(np.zeros(26))
-    turn = np.arange(1, 13)
-
-    def seats(games: np.ndarray, plies: np.ndarray) -> np.ndarray:
-        return 1 - np.sign(turn[games] - plies)
-
-    played = play([first, Uniform(), last], seats, rules, draw_seeds(12, 1), slots=5)
-    for number in range(12):
-        decided = played.deciders[played.games.starts[number] : played.games.starts[number + 1]].tolist()
-        rest = len(decided) - turn[number] - 1
-        assert decided == [0] * turn[number] + [1] + [2] * rest and rest > 0
+    with pytest.raises(MemoryError, match="no room"):
+        play(Rules.preset("cgos", 5), 4, [Broken(np.zeros(26))], the_first, groups=groups)
 
 
 def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
     rules = Rules.preset("cgos", 5)
-    seats = by_colour(np.zeros(2, np.int64), np.zeros(2, np.int64))
-    played = play([Uniform()], seats, rules, draw_seeds(2, 1), [(12, 7, 3), (25, 6)])
-    assert moves_of(played, 0)[:3] == [12, 7, 3] and moves_of(played, 1)[:2] == [25, 6]
-    given = [played.deciders[begin : begin + 4].tolist() for begin in played.games.starts[:-1]]
-    assert given == [[GIVEN, GIVEN, GIVEN, 0], [GIVEN, GIVEN, 0, 0]] and played.openings.tolist() == [3, 2]
+    first, second = play(rules, 2, openings=[(12, 7, 3), (25, 6)])
+    assert first.moves[:3].tolist() == [12, 7, 3] and second.moves[:2].tolist() == [25, 6]
+    assert first.deciders is not None and first.deciders[:4].tolist() == [GIVEN, GIVEN, GIVEN, RANDOM]
     for opening in ((12, 12), (25, 25), tuple(range(25)) * 3):
         with pytest.raises(IllegalMove, match="opening"):
-            play([Uniform()], seats, rules, draw_seeds(2, 1), [opening, opening])
+            play(rules, 2, openings=[opening, opening])
     with pytest.raises(ConfigError, match="prisoners"):
-        play([Uniform()], seats, Rules.preset("japanese", 5), draw_seeds(2, 1))
+        play(Rules.preset("japanese", 5), 2)
 
 
-def test_games_are_records_that_are_read_back() -> None:
-    rules = Rules.preset("cgos", 7)
-    played = random_games(rules, 4)
-    for number, record in enumerate(played.records([("rl@10", "sl-9x9")] * 4, event="match")):
-        back = read_sgf(write_sgf(record))
-        assert back.moves == record.moves == tuple(moves_of(played, number))
-        assert back.outcome == record.outcome and (back.black, back.white) == ("rl@10", "sl-9x9")
-        assert back.replay().margin() == played.margins[number] and back.opening == 2
+def test_moves_are_drawn_by_their_weights_and_at_temperature_0_the_heaviest_is_played() -> None:
+    weights = np.array([0.0, 1.0, 4.0, 0.0, 3.0])
+    drawn = [draw_move(weights, 1.0, share) for share in (np.arange(8000) + 0.5) / 8000]
+    assert np.bincount(drawn, minlength=5).tolist() == [0, 1000, 4000, 0, 3000]
+    sharper = [draw_move(weights, 0.5, share) for share in (np.arange(2600) + 0.5) / 2600]
+    assert np.bincount(sharper, minlength=5).tolist() == [0, 100, 1600, 0, 900]
+    assert draw_move(weights, 0.0, 0.99) == 2 and draw_move(weights, 1.0, 0.0) == 1
 
 
-def test_points_are_those_of_the_side_asked_for_and_no_game_is_no_mistake() -> None:
-    played = random_games(Rules.preset("cgos", 5, 0.0), 60)
-    black, white = played.points(np.ones(60, np.bool_)), played.points(np.zeros(60, np.bool_))
-    assert np.array_equal(black + white, np.ones(60))
-    assert np.array_equal(black == 1, played.games.winners == BLACK_WON)
-    assert {*black.tolist()} >= {0.0, 1.0}
-    nobody = np.empty(0, np.int64)
-    played = play([Uniform()], by_colour(nobody, nobody), Rules.preset("cgos", 5), draw_seeds(0, 1))
-    assert len(played.games) == 0 and list(pairwise(played.games.starts)) == []
+# --- Searches ---
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-def test_a_compiled_net_says_what_a_plain_one_does_also_after_it_has_learned() -> None:
-    torch.manual_seed(1)
-    network = named_network("arena-2x16", 17, 9)
-    plain, compiled = (
-        NetPlayer(network, find_encoder("arena-17"), torch.device("cpu"), compile=compile) for compile in (False, True)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "visits=12,rollout_weight=0.5,rollouts_full=0",
+        "visits=17,rollout_weight=0,virtual_loss_batch=3,stop_early=false@simulations=9",
+    ],
+)
+def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tmp_path: Path) -> None:
+    """Whatever the slots, the threads and the groups; the bot is the slow twin."""
+    net = untrained(tmp_path / "net", 1)
+    config = Distill(
+        teacher=f"alphago:checkpoint={net},max_tree_mb=1,{settings}", size=SIZE, komi=2.5, cheap_search_visits=4
     )
-    for _ in range(2):
-        for batch in (64, 7, 1):
-            planes = np.random.default_rng(batch).random((batch, 17, 9, 9), np.float32)
-            assert np.abs(plain.logits(planes) - compiled.logits(planes)).max() < 1e-4
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter += 0.01 * torch.randn_like(parameter)
+    recipe, numbers = Recipe.of(config, Registry()), range(20, 32)
+    bot = TeachingBot(recipe.teacher.build(), recipe)  # type: ignore[arg-type]  # it is a teacher
+    expected = sorted(bot.play(recipe.next_of(deque(numbers)), 5), key=lambda game: game.number)
+    for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
+        over = recipe.search(*shape).play(recipe.next_of(deque(numbers)))
+        for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
+            assert (fast.number, fast.margin, fast.is_sound) == (one.number, one.margin, one.is_sound)
+            for name in ("moves", "plies", "levels", "win_rates"):
+                told, wanted = getattr(fast, name), getattr(one, name)
+                assert told.dtype == wanted.dtype and np.array_equal(told, wanted)
+
+
+GUMBEL = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
+PARAMS = SelfPlayParams(13, 5, 0.5, first_pass=7, gumbel_scale=1.0)
+LIMIT = 2 * SIZE * SIZE + 38
+
+
+class Odd:
+    """A net that knows nothing."""
+
+    encoder = find_encoder("arena-17")
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits, rates = odd_net(planes)
+        logits[:, -1] = -1.0
+        return logits / 8, rates
+
+
+def gumbel_games(
+    params: SelfPlayParams = PARAMS, net: Evaluator | None = None, slots: int = 6, **options: int
+) -> tuple[SearchGames, Callable[[], NewGame]]:
+    numbers = iter(range(1, 10**9))
+
+    def begin() -> NewGame:
+        number = next(numbers)
+        return NewGame(number, number, number % 8 - 0.5, (), number % 4)
+
+    rules = Rules.preset("cgos", SIZE, move_limit=LIMIT)
+    return SearchGames(rules, net or Odd(), params, GUMBEL, slots, **options), begin
+
+
+def played_by(engines: Sequence[tuple[SearchGames, Callable[[], NewGame]]], rows: int) -> list[PlayedGame]:
+    with Players([partial(games.play, begin) for games, begin in engines]) as players:
+        return players.take(rows)
+
+
+@pytest.fixture(scope="module")
+def gumbels() -> list[PlayedGame]:
+    engines = [gumbel_games(), gumbel_games(threads=2, groups=2)]
+    games = played_by(engines, 400)
+    assert sum(len(game.plies) for game in games) >= 400
+    for engine, _ in engines:
+        assert engine.pace.moves and 0 < engine.pace.net_seconds < engine.pace.seconds
+    return games
+
+
+def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves(gumbels: list[PlayedGame]) -> None:
+    for game in gumbels:
+        rules = Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT)
+        found = dict(zip(game.plies, game.levels, strict=True))
+        for ply, (referee, move) in enumerate(replayed(game, rules)):
+            assert not (ply < PARAMS.first_pass and move == SIZE * SIZE)
+            if ply in found:
+                assert not (found[ply] > 0)[~referee.legal_moves()].any() and found[ply].max() == 255
+        assert ((game.win_rates >= 0) & (game.win_rates <= 1)).all()
+        assert not len(game.plies) or game.plies[0] >= game.number % 4  # the first moves are drawn from the policy
+    assert any(game.is_sound for game in gumbels)
+
+
+def test_a_game_of_searches_is_the_same_whatever_the_threads_and_the_groups(gumbels: list[PlayedGame]) -> None:
+    known = {game.number: game for game in gumbels}
+    for shape in ({"slots": 1}, {"slots": 9, "threads": 2}, {"slots": 5, "groups": 2}):
+        for game in played_by([gumbel_games(**shape)], 60):
+            if game.number in known:
+                assert game.moves.tolist() == known[game.number].moves.tolist()
+
+
+def test_decided_games_are_searched_in_full_less_often() -> None:
+    class Sure(Odd):
+        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            logits, rates = super().evaluate(planes)
+            return logits, np.where(planes[:, 0].mean((1, 2)) >= 0, np.float32(0.999), rates)
+
+    params = PARAMS._replace(full_search_prob=0.9, decided_full_search_factor=0.1)
+    often, seldom = ([], [])  # type: tuple[list[int], list[int]]
+    for rare, factor in ((often, 1.0), (seldom, 0.1)):
+        for game in played_by([gumbel_games(params._replace(decided_full_search_factor=factor), Sure())], 100):
+            rare.append(len(game.plies) / len(game.moves))  # type: ignore[arg-type]
+    assert np.mean(seldom) <= np.mean(often)
+
+
+def test_what_goes_wrong_in_an_engine_is_raised_where_its_games_are_taken() -> None:
+    class Failing(Odd):
+        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        played_by([gumbel_games(net=Failing())], 1)
+
+
+def test_players_end_with_their_last_game() -> None:
+    games, begin = gumbel_games()
+    with Players([partial(games.play, begin)], most=7) as players:
+        assert len(players.take(10**9)) == 7

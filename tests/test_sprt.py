@@ -25,7 +25,6 @@ from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.ratings import Sprt
 from arena.report.text import first_sections
-from arena.results.event import Findings
 from arena.results.store import Store
 
 FIGURES = ("SPRT", "Elo", "Score", "By colour")
@@ -189,7 +188,7 @@ def test_a_decided_match_played_again_plays_nothing_and_prints_what_its_report_s
     played = coins(5000, elo, Sprt(0, 120))
     with Store.open(tmp_path / "arena.db", write=True) as store:
         found = standings_of(play_event(played, store, 2), played)
-        strength = first_sections(Findings(played.event, found, is_match=True))[0].body
+        strength = first_sections(found)[0].body
         assert isinstance(strength, tuple)
         assert {label: text for label, text in strength if label in FIGURES} == {
             label: first[label] for label in FIGURES

@@ -52,7 +52,7 @@ def games(*winners: str | None) -> list[GameRecord]:
 
 
 def standings(test: Sprt | None = None) -> Standings:
-    return Standings({NEW: NEW, OLD: OLD}, by_name=True, tests={} if test is None else {"match-1": test})
+    return Standings({NEW: NEW, OLD: OLD}, is_match=True, tests={} if test is None else {"match-1": test})
 
 
 # --- What counts ---

@@ -32,9 +32,8 @@ from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.ratings import Sprt
-from arena.results.league import sequential_tests
+from arena.results.standings import read_report, sequential_tests
 from arena.results.store import Event, Pool, Store
-from arena.results.stored import read_report
 
 NINE = Rules.preset("cgos", 9)
 BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)
@@ -687,7 +686,7 @@ def test_a_table_with_one_more_column_is_one_line_for_every_command(path: Path, 
     ("change_", "words"),
     [
         ("UPDATE events SET settings = '[1'", "event 'e' in {path} is damaged (Expected `object`"),
-        ('UPDATE events SET settings = \'{"names": 3, "players": []}\'', "event 'e' in {path} is damaged (TypeError"),
+        ('UPDATE events SET settings = \'{"names": 3, "players": []}\'', "event 'e' in {path} is damaged (KeyError"),
         (
             "UPDATE players SET player = 'x'",
             "player '1' in {path} is damaged (JSON is malformed: invalid character (byte 0))",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyte
 import pytest
-from arena.results.frames import ratings_table
 from played import lines_of, match_of, record_of, records_of, whole_match, words_of
 from rich.cells import cell_len
 
@@ -16,6 +15,7 @@ from arena.go.collection import Statistics
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.match.schedule import Match
+from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.ratings import Estimate, Interval
 from arena.report import style
@@ -23,7 +23,7 @@ from arena.report.progress import show_training
 from arena.report.style import Console
 from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from arena.report.text import first_sections, title
-from arena.results.event import Findings
+from arena.results.standings import league
 from arena.results.store import Store
 from trainers.progress import Progress
 
@@ -38,14 +38,13 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row_however_long() -> None:
     assert shown.getvalue().splitlines()[-1] == sheet.note
 
 
-def findings_of(match: Match, *records: GameRecord) -> Findings:
+def standings_of(match: Match, *records: GameRecord) -> Standings:
     standings = match.standings()
-    for record in records:
-        standings.add([record])
-    return Findings(match.event, standings, match.games, is_match=True)
+    standings.add(records)
+    return standings
 
 
-def facts_of(found: Findings) -> dict[str, str]:
+def facts_of(found: Standings) -> dict[str, str]:
     """The labelled lines of what is shown at the end."""
     bodies = [section.body for section in first_sections(found)]
     return {label: text for body in bodies if isinstance(body, tuple) for label, text in body}
@@ -53,7 +52,7 @@ def facts_of(found: Findings) -> dict[str, str]:
 
 def test_the_end_tells_what_happened():
     match = match_of(games=8)
-    found = findings_of(match, *(record for update in whole_match(match) for record in update.records))
+    found = standings_of(match, *(record for update in whole_match(match) for record in update.records))
     lines = facts_of(found)
     assert re.fullmatch(r"\+338 \(-\d+ to \+\d+\) \(95 %\) for alphago, from 4 pairs; LOS 9\d\.\d %", lines["Elo"])
     assert lines["Score"] == "+7 =0 -1, 87.5 %"
@@ -70,11 +69,11 @@ def test_the_end_tells_what_happened():
 def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed():
     match = match_of(games=8)
     games = [record_of(match, n, winner) for n, winner in enumerate(("alphago", "alphago", "sl", None, "sl", "sl"))]
-    assert title(findings_of(match, *games[:2])) == "alphago beat sl 2-0 in 2 games"
-    assert title(findings_of(match, *games[:4])) == "alphago beat sl 2.5-1.5 in 4 games"
-    assert title(findings_of(match, *games)) == "alphago lost to sl 2.5-3.5 in 6 games"
-    assert title(findings_of(match, *records_of(match, range(2), None))) == "alphago and sl drew 1-1 in 2 games"
-    found = findings_of(match, *(record_of(match, n, "sl", Ending.ILLEGAL, f"alphago: {n}") for n in range(8)))
+    assert title(standings_of(match, *games[:2])) == "alphago beat sl 2-0 in 2 games"
+    assert title(standings_of(match, *games[:4])) == "alphago beat sl 2.5-1.5 in 4 games"
+    assert title(standings_of(match, *games)) == "alphago lost to sl 2.5-3.5 in 6 games"
+    assert title(standings_of(match, *records_of(match, range(2), None))) == "alphago and sl drew 1-1 in 2 games"
+    found = standings_of(match, *(record_of(match, n, "sl", Ending.ILLEGAL, f"alphago: {n}") for n in range(8)))
     forfeits = first_sections(found)[-1].body
     assert [row[2] for row in forfeits.rows] == [f"alphago: {n}" for n in range(5)]
     assert forfeits.note.startswith("And 3 more forfeits.")
@@ -102,7 +101,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
-    lines = lines_of(elo_table(ratings_table(store)), 100, 40)
+    lines = lines_of(elo_table(league(store)), 100, 40)
     rows = [line.split() for line in lines]
     first = next(" ".join(row) for row in rows if row[:2] == ["1", "alphago"])
     assert re.fullmatch(r"1 alphago \+\d+ \(\+\d+ to \+\d+\) 20 80\.0 %", first)
@@ -112,7 +111,7 @@ def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
 
 def test_an_empty_table_says_what_to_do(tmp_path: Path):
     with Store.open(tmp_path / "arena.db", write=True) as empty:
-        assert "arena match" in words_of(lines_of(elo_table(ratings_table(empty)), 80, 40))
+        assert "arena match" in words_of(lines_of(elo_table(league(empty)), 80, 40))
     assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
 
 
@@ -147,7 +146,7 @@ def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, stor
     settings = {f"setting_{n}": n for n in range(12)}
     wide = Player("long-name-of-a-bot", "policy", "bots.policy:BOT", settings | {"checkpoint": "net"}, "arena")
     games = list(store.numbered_games(limit=3))
-    for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
+    for sheet in (bots_table([wide], {}), elo_table(league(store)), games_table(games, 20)):
         lines = lines_of(sheet, width, 40, encoding=encoding)
         assert "…" not in "".join(lines)
     together = "".join("".join(lines_of(bots_table([wide], {}), width, 40)).split())

@@ -14,7 +14,7 @@ from arena import ConfigError
 from arena.cli import app
 from arena.go.sgf import write_sgf
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, rl, supervised, value, zero
+from trainers import distill, rl, value, zero
 from trainers.settings import (
     DISTILL_PRESETS,
     GROUPS,
@@ -109,13 +109,12 @@ def test_a_wrong_setting_is_refused_in_one_line(kind: type, given: dict[str, obj
 
 @pytest.mark.parametrize("preset", ["tiny", "cpu", "gpu"])
 def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_path: Path) -> None:
-    for trainer, module in (("distill", distill), ("value", value)):
-        config = replace(PRESETS[trainer][preset], device="cpu")
-        module.check(supervised.with_net_named(config, tmp_path), tmp_path)
+    value.check(replace(VALUE_PRESETS[preset], device="cpu"), tmp_path)
+    distill.check(distill.with_net_named(replace(DISTILL_PRESETS[preset], device="cpu"), tmp_path), tmp_path)
     rl.check(replace(RL_PRESETS[preset], device="cpu"), tmp_path)
     zero.check(replace(ZERO_PRESETS[preset], device="cpu"), tmp_path)
     with pytest.raises(ConfigError, match="without start there is no net"):
-        supervised.with_net_named(replace(DISTILL_PRESETS[preset], start=""), tmp_path)
+        distill.with_net_named(replace(DISTILL_PRESETS[preset], start=""), tmp_path)
 
 
 def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Answer
-from trainers import data, dataset, distill, losses, outcomes, sl, teachers, train, value
+from trainers import data, dataset, distill, losses, sl, teachers, train, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
 from trainers.progress import Progress
 from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
@@ -665,7 +665,7 @@ def test_of_two_trainers_on_one_name_the_second_says_who_has_it(trainer: str, tm
 
 def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(tmp_path: Path) -> None:
     config = replace(VALUE_PRESETS["tiny"], device="cpu")
-    folder = outcomes.Recipe.of(config, tmp_path).folder(tmp_path / "cache")
+    folder = value.Recipe.of(config, tmp_path).folder(tmp_path / "cache")
     with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
         value.train(config, tmp_path)
     taught = replace(DISTILL_PRESETS["tiny"], device="cpu")

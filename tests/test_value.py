@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from lent_cores import CoresHere
+from small_nets import untrained
 from test_training import Killed, killed_at, random_game
 from torch.nn import functional
 
@@ -18,33 +21,22 @@ from arena import CheckpointError, ConfigError, RecordError
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.go.sgf import write_sgf
-from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
-from trainers import data, outcomes, value
+from trainers import data, replay, value
+from trainers.baselines import Positions, ScoreProbe
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
-from trainers.export import describe, export
 from trainers.losses import Target
-from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
-from trainers.selfplay import Speed, gathered
+from trainers.replay import Replay, make_chunk, searched_games
+from trainers.selfplay import RANDOM
 from trainers.settings import METRICS_FILE, SETTINGS_FILE
 from trainers.settings import Value as Config
+from trainers.value import Recipe
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
-
-
-def untrained(folder: Path, seed: int) -> Path:
-    """A checkpoint of a net that has learned nothing."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        network = named_network("arena-1x8", ENCODER.planes, SIZE)
-    planes = sample_planes(ENCODER, SIZE)
-    return export(
-        network, folder, describe(network, folder.name, ENCODER, Rules.preset("cgos", SIZE)), planes, planes
-    ).folder
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +67,6 @@ def tiny(nets: tuple[Path, Path]) -> Config:
         net="arena-1x8",
         size=SIZE,
         games=60,
-        games_per_file=20,
         policy_moves=12,
         test_split=0.3,
         validation_split=0.1,
@@ -92,8 +83,13 @@ def tiny(nets: tuple[Path, Path]) -> Config:
 def results(tiny: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the games of ``tiny`` have been played."""
     folder = tmp_path_factory.mktemp("results")
-    outcomes.make_games(tiny, Recipe.of(tiny, folder), folder / "cache", torch.device("cpu"))
+    value.play_games(tiny, Recipe.of(tiny, folder), folder, lambda _: None, None)
     return folder
+
+
+def read(recipe: Recipe, results: Path, count: int = 60) -> tuple[Games, np.ndarray]:
+    searched, numbers = Replay(recipe.folder(results / "cache"), SIZE).by_number(count)
+    return searched.games, numbers
 
 
 def prefix(games: Games, game: int) -> list[int]:
@@ -107,7 +103,7 @@ def prefix(games: Games, game: int) -> list[int]:
 def test_a_position_where_black_is_to_move_and_black_won_is_a_win(games: Games) -> None:
     for ply, winner, result in ((4, 1, WIN), (4, 2, LOSS), (5, 1, LOSS), (5, 2, WIN), (4, 3, DRAW), (5, 3, DRAW)):
         game = replace(games.select(np.array([0])), winners=np.array([winner], np.uint8))
-        cut = outcomes.cut(game, np.array([ply]))
+        cut = value.cut(game, np.array([ply]))
         batch = data.OneEach(cut, ENCODER, last=True).batch(0, 3)
         assert batch.results.tolist() == [result] * 3 and batch.plies.tolist() == [ply] * 3
         assert Positions.some(cut, 0, 1, last=True).results.tolist() == [1 - result]
@@ -163,76 +159,70 @@ def test_a_game_has_three_phases_and_keeps_the_position_after_the_random_move(
     tiny: Config, nets: tuple[Path, Path], tmp_path: Path, other: bool
 ) -> None:
     recipe = Recipe.of(replace(tiny, finisher=str(nets[1]) if other else ""), tmp_path)
-    ended = list(recipe.play(range(5, 25), recipe.players(torch.device("cpu"), 1), slots=8))
-    played = gathered(recipe.rules, ended, np.zeros(20), Speed(0, 0, 0, 0.0, 0.0, 0.0))
-    lengths = recipe.lengths(np.arange(5, 25))
+    played = list(recipe.engine(deque(range(5, 25)), 8, "auto")(lambda: True))
+    games = searched_games(SIZE, make_chunk(played, SIZE)).games
+    lengths = np.array([recipe.first_moves(game.number)[1] for game in played])
     assert lengths.min() >= 1 and lengths.max() <= 12 and len(set(lengths.tolist())) > 5
-    cut = outcomes.cut(played.games, lengths + 1)
-    assert len(cut) == len(played.games) == 20
+    cut = value.cut(games, lengths + 1)
+    assert len(cut) == len(played) == 20
     for number, u in enumerate(lengths.tolist()):
-        begin, end = played.games.starts[number], played.games.starts[number + 1]
-        deciders = played.deciders[begin:end].tolist()
-        assert deciders == [0] * u + [1] + [2 if other else 0] * (end - begin - u - 1)
-        whole, game = prefix(played.games, number), Game(recipe.rules)
+        whole, game = prefix(games, number), Game(recipe.rules)
+        decided = [0] * u + [RANDOM] + [1 if other else 0] * (len(whole) - u - 1)
+        assert played[number].deciders is not None and played[number].deciders.tolist() == decided
         for move in whole:
             game.play(move)
-        assert game.outcome is not None and game.outcome.margin == played.margins[number]
-        assert played.games.winners[number] == (game.outcome.winner or data.DRAWN) == cut.winners[number]
+        assert game.outcome is not None and game.outcome.margin == played[number].margin
+        assert games.winners[number] == (game.outcome.winner or data.DRAWN) == cut.winners[number]
         assert prefix(cut, number) == whole[: u + 2]  # the kept position is that before the last of these
     batch = data.OneEach(cut, ENCODER, last=True).batch(0, 20)
     assert sorted(batch.plies) == sorted(lengths + 1)
 
 
-def test_games_in_parts_on_lent_cores_are_the_same_files(
-    tiny: Config, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outcomes, "AT_ONCE", 7)  # so that parts end within files
-    recipe, seen = Recipe.of(tiny, tmp_path), list[Made]()
-    outcomes.make_games(tiny, recipe, tmp_path, torch.device("cpu"), seen.append, CoresHere())  # type: ignore[arg-type]
-    assert [made.games for made in seen] == [20, 40, 60]
-    played = {path.name: path.read_bytes() for path in tmp_path.glob("*/*.npz")}
-    assert played == {path.name: path.read_bytes() for path in results.glob("cache/value-games-*/*.npz")}
+def test_games_in_parts_on_lent_cores_are_the_same(tiny: Config, results: Path, tmp_path: Path) -> None:
+    recipe, replay = Recipe.of(tiny, tmp_path), Replay(tmp_path, SIZE)
+    replay.add(list(CoresHere().play(partial(value.play_there, recipe), deque(range(60)), 7)))
+    there, here = replay.by_number(60)[0].games, read(recipe, results)[0]
+    assert all(np.array_equal(getattr(there, item.name), getattr(here, item.name)) for item in fields(Games))
 
 
 def test_a_game_that_ended_before_the_kept_position_gives_none(games: Games) -> None:
     plies = games.lengths.copy()
     plies[:3] -= 1
-    assert len(outcomes.cut(games, plies)) == 3
+    assert len(value.cut(games, plies)) == 3
 
 
-def test_games_that_were_stopped_go_on_and_are_the_same(tiny: Config, results: Path, tmp_path: Path) -> None:
-    recipe = Recipe.of(tiny, tmp_path)
-    seen: list[Made] = []
+def test_games_that_were_stopped_go_on_and_are_the_same(
+    tiny: Config, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.01)
+    recipe, seen = Recipe.of(tiny, tmp_path), list[Made]()
 
     def stop(made: Made) -> None:
         seen.append(made)
         raise Killed
 
-    cache, device = tmp_path / "cache", torch.device("cpu")
     with pytest.raises(Killed):
-        outcomes.make_games(tiny, recipe, cache, device, stop)
-    (first,) = cache.glob("*/*")
-    before = first.stat().st_mtime_ns
-    outcomes.make_games(tiny, recipe, cache, device, seen.append)
-    assert [made.games for made in seen] == [20, 40, 60] and first.stat().st_mtime_ns == before
-    whole, parts = (list(outcomes.read_games(tiny, recipe, where)) for where in (results / "cache", cache))
-    for (games, lengths), (again, same) in zip(whole, parts, strict=True):
-        assert np.array_equal(lengths, same)
-        for item in fields(Games):
-            assert np.array_equal(getattr(games, item.name), getattr(again, item.name)), item.name
-    second = sorted(first.parent.glob("*.npz"))[1]
-    content = second.read_bytes()
-    second.write_bytes(content[: len(content) // 2])  # damaged files are made anew, too
-    outcomes.make_games(tiny, recipe, cache, device, seen.append)
-    assert second.read_bytes() == content and len(seen) == 4
-    more = replace(tiny, games=70)
-    outcomes.make_games(more, recipe, cache, device, seen.append)
-    assert seen[-1].games == 70 and len(seen) == 5  # only those that were missing
+        value.play_games(tiny, recipe, tmp_path, stop, None)
+    folder = recipe.folder(tmp_path / "cache")
+    first, before = sorted(folder.glob("*.npz"))[0], len(read(recipe, tmp_path)[1])
+    written = first.stat().st_mtime_ns
+    value.play_games(tiny, recipe, tmp_path, seen.append, None)
+    assert seen[-1].games == 60 and before >= seen[0].games and first.stat().st_mtime_ns == written
+    whole, parts = (read(recipe, where) for where in (results, tmp_path))
+    assert np.array_equal(whole[1], parts[1])
+    for item in fields(Games):
+        assert np.array_equal(getattr(whole[0], item.name), getattr(parts[0], item.name)), item.name
+    first.write_bytes(first.read_bytes()[:-100])  # damaged ones are played again, too
+    value.play_games(tiny, recipe, tmp_path, seen.append, None)
+    assert read(recipe, tmp_path)[1].tolist() == list(range(60))
+    count = len(seen)
+    value.play_games(replace(tiny, games=70), recipe, tmp_path, seen.append, None)
+    assert seen[-1].games == 70 and seen[count].games > 60
 
 
 def test_held_out_games_share_nothing_with_the_others(tiny: Config, results: Path) -> None:
     recipe = Recipe.of(tiny, results)
-    split = outcomes.own_split(tiny, recipe, results / "cache")
+    split = value.read_own(tiny, recipe, results, ())
     parts = (split.train, split.validation, split.test)
     keys = [{data.canonical_key(np.array(prefix(part, g)), SIZE) for g in range(len(part))} for part in parts]
     assert sum(map(len, keys)) == len(set.union(*keys)) == 60 and all(keys)
@@ -241,18 +231,16 @@ def test_held_out_games_share_nothing_with_the_others(tiny: Config, results: Pat
 # --- What stands beside an error ---
 
 
-def test_the_probe_is_the_best_of_its_kind_and_the_floor_the_best_constant() -> None:
+def test_the_probe_is_the_best_of_its_kind() -> None:
     generator = np.random.default_rng(4)
     scores = generator.normal(2, 9, 400)
     results = np.where(np.tanh(0.12 * scores - 0.3) > generator.uniform(-1, 1, 400), 1.0, -1.0)
-    probe = Probe.fitted(scores, results)
+    probe = ScoreProbe.fitted(scores, results)
     found = float(((probe(scores) - results) ** 2).mean())
     slopes, shifts = np.meshgrid(np.linspace(0.02, 0.4, 77), np.linspace(-1, 1, 81))
     grid = ((np.tanh(slopes[..., None] * scores + shifts[..., None]) - results) ** 2).mean(2)
     assert grid.min() - 1e-3 < found <= grid.min()
-    constants = ((np.linspace(-1, 1, 2001)[:, None] - results) ** 2).mean(1)
-    assert math.isclose(((outcomes.floor(results) - results) ** 2).mean(), constants.min(), abs_tol=1e-6)
-    assert Probe.fitted(np.zeros(4), np.array([1, 1, 1, -1.0]))(np.zeros(1))[0] == pytest.approx(0.5)
+    assert ScoreProbe.fitted(np.zeros(4), np.array([1, 1, 1, -1.0]))(np.zeros(1))[0] == pytest.approx(0.5, abs=1e-3)
 
 
 def test_scores_and_playouts_are_of_the_side_to_move(games: Games) -> None:
@@ -271,11 +259,14 @@ def test_scores_and_playouts_are_of_the_side_to_move(games: Games) -> None:
     assert (np.sign(told.by_playouts(10)) == np.sign(told.scores())).all()
 
 
-def test_errors_are_told_of_early_and_late_positions_apart() -> None:
-    results, plies = np.array([1.0, -1.0, 1.0]), np.array([3, 39, 40])
-    told = value.errors(np.array([1.0, 1.0, 0.0]), results, plies)
-    assert told == {"": pytest.approx(5 / 3), "_before_40": 2.0, "_from_40": 1.0}
-    assert value.errors(0.0, results[:2], plies[:2]).keys() == {"", "_before_40"}
+def test_errors_are_told_of_early_and_late_positions_apart(games: Games) -> None:
+    positions = Positions.some(games, 0, 1, last=False)
+    early, results = positions.plies < value.EARLY, positions.results
+    found = value.errors("x", {"mse": np.zeros(len(positions)), "floor": 1.0}, positions)
+    assert 0 < early.sum() < len(early)
+    assert found["x_mse"] == pytest.approx((results**2).mean())
+    assert found["x_before_40_floor"] == pytest.approx(((1 - results[early]) ** 2).mean())
+    assert found["x_from_40_floor"] == pytest.approx(((1 - results[~early]) ** 2).mean())
 
 
 # --- Training ---
@@ -317,14 +308,12 @@ def test_a_killed_run_goes_on_bit_for_bit(tiny: Config, archive: Path, results: 
     assert {"test_mse", "records_test_mse", "records_gap"} <= whole.manifest.metrics.keys()
 
 
-def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, tmp_path: Path) -> None:
-    config = replace(tiny, source="records", data=(str(archive),), test_from="2018-01-01")
-    material = value.Material.read(config, tmp_path)
-    games = material.first.train
-    assert len(games) and not list(tmp_path.glob("cache/value-games-*"))  # nothing is played for it
-    one, every = (material.rows(replace(config, positions=how), ENCODER, 1) for how in ("one", "all"))
-    assert isinstance(one, data.Rows) and one.per_epoch == len(games)
-    assert isinstance(every, data.Rows) and every.per_epoch == len(games.moves)
+@pytest.mark.parametrize("how", ["one", "all"])
+def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, tmp_path: Path, how: str) -> None:
+    config = replace(tiny, source="records", data=(str(archive),), test_from="2018-01-01", positions=how, max_rows=32)
+    manifest = Checkpoint.open(value.train(config, tmp_path)).manifest
+    assert "test_mse" in manifest.metrics and "random.sgfs; sha256" in manifest.data
+    assert not list(tmp_path.glob("cache/value-games-*"))  # nothing is played for it
 
 
 @pytest.mark.parametrize(

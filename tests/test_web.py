@@ -23,8 +23,8 @@ from stored_events import store_event
 from arena.go.record import UNKNOWN, MoveStats
 from arena.go.sgf import write_sgf
 from arena.report.page import draw_svgs, html_page, script_data, write_page
+from arena.results.standings import last_games, read_report
 from arena.results.store import Store
-from arena.results.stored import last_games, read_report
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'arena[test]'")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -83,7 +83,7 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     with Store.open(tmp_path / "arena.db", write=True) as store:
         store_event(store, match, games)
         report = read_report(store)
-        path = write_page(report, draw_svgs(report, []), last_games(store, report.id), tmp_path / "page.html")
+        path = write_page(report, draw_svgs(report, []), last_games(store, report.event), tmp_path / "page.html")
     browser.get(path.as_uri())
     assert len(browser.find_elements("css selector", ".wall .small")) == 4
     assert press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).startswith(f"Move 3 of {moves}: ●")

@@ -1,7 +1,6 @@
-"""Learning from one's own searches: the games, their files, and what a run promises."""
+"""Learning from one's own searches: the games, the nets that play while they learn, and what a run promises."""
 
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
-from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -18,220 +16,94 @@ import numpy as np
 import pytest
 import torch
 from lent_cores import CoresHere
-from test_gumbel import odd_net
 
-from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
+from arena.go.record import GameRecord
 from arena.players.registry import Registry
 from arena.report.progress import EloCurve, LookedAt
 from arena.report.style import Console
-from bots.alphago import Config as Search
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
 from bots.nets.int8 import PackedModel, is_supported
-from bots.search import puct
-from bots.search.tree import params_of
 from trainers import zero
+from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
-from trainers.far import FarPlayer, SentNet
-from trainers.live import HeadsModel, LiveNet
-from trainers.players import LEVELS, Chances, Played, Player, Players, Style, Table
+from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.progress import Rating, Round, strengths
-from trainers.replay import Replay, findings_of, stored_form, window
+from trainers.replay import Replay
+from trainers.selfplay import PlayedGame, Players
 from trainers.settings import METRICS_FILE, ZERO_PRESETS, change
-from trainers.teaching import from_levels
+from trainers.settings import Zero as Config
 
 SIZE = 5
 ENCODER = find_encoder("arena-17")
-KNOWLEDGE = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
-STYLE = Style(full_search_prob=0.5, visits=12, cheap_search_visits=4, first_pass=7, gumbel_scale=1.0)
-LIMIT = 2 * SIZE * SIZE + 38
 
 
-class Odd:
-    """A net that knows nothing."""
-
-    encoder = ENCODER
-
-    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        logits, rates = odd_net(planes)
-        logits[:, -1] = -1.0
-        return logits / 8, rates
+# --- The games ---
 
 
-def player(slots: int = 6, style: Style = STYLE) -> Player:
-    seeds = count(1)
-    lock = threading.Lock()
-
-    def begin() -> tuple[float, int, int]:
-        with lock:
-            seed = next(seeds)
-        return seed % 8 - 0.5, seed, seed % 4
-
-    return Player(Table(SIZE, LIMIT, style, KNOWLEDGE), begin, Odd(), slots)
+def config_of(**changes: object) -> Config:
+    return replace(ZERO_PRESETS["tiny"], visits=8, cheap_search_visits=4, **changes)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def played() -> list[Played]:
-    with Players([player(), player()]) as players:
-        games = players.take(400)
-        pace = players.pace
-    assert sum(len(game.plies) for game in games) >= 400
-    assert pace.moves >= sum(len(game.moves) for game in games) and 0 < pace.net_seconds < pace.seconds
+def weights_of(recipe: zero.Recipe) -> zero.Weights:
+    network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
+    return zero.Weights(network, sample_planes(ENCODER, SIZE), recipe)
+
+
+def play(config: Config, rows: int, komi: float = 0.5) -> list[PlayedGame]:
+    latest = zero.Latest(weights_of(zero.Recipe(config, SIZE, komi)))
+    net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
+    searches, engines = zero.engines_of(config, net, latest, None, 100)
+    with Players(engines) as players:
+        games = players.take(rows)
+        look = searches[0].look()
+    if look is not None:
+        show = StringIO()
+        Console(file=show, width=60).print(LookedAt(look))
+        assert "to move" in show.getvalue() and len(show.getvalue().splitlines()) > SIZE
+        assert look.shares.sum() == pytest.approx(1) and 0 <= look.win_rate <= 1
     return games
 
 
-def test_games_follow_the_rules_and_end_as_the_referee_says(played: list[Played]) -> None:
-    for game in played:
-        referee = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT), seed=1)
-        for ply, move in enumerate(game.moves.tolist()):
-            assert not (ply < STYLE.first_pass and move == SIZE * SIZE)
-            referee.play(move)
-        assert referee.outcome is not None and referee.outcome.margin == game.margin
-        assert referee.is_passed_out == game.is_sound
-    assert any(game.is_sound for game in played)
-
-
-class Failing(Odd):
-    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise RuntimeError("no more")
-
-
-def test_lent_cores_play_with_the_weights_that_were_sent_last() -> None:
-    komi = 0.5
-    network, planes = named_network("arena-1x16", ENCODER.planes, SIZE).eval(), sample_planes(ENCODER, SIZE)
-    net = SentNet(lambda: Chances(komi, 0.0, SIZE**2, 0.5, 3))
-    net.take(network, planes)
-    table = Table(SIZE, LIMIT, STYLE, KNOWLEDGE)
-    cores = CoresHere()
-    with Players([FarPlayer(cores, table, net, ENCODER, 6)]) as players:  # type: ignore[arg-type]  # what is asked of it
-        games = players.take(60)
-        assert {game.komi for game in games} == {0.5}
-        komi = 7.0
-        net.take(network, planes)
-        while games[-1].komi != 7.0:
-            games += players.take(1)
-        assert players.pace.moves >= sum(len(game.moves) for game in games)
-    assert cores.asked == [[0]] and len({game.moves.tobytes() for game in games}) == len(games)
-
-
-def test_what_goes_wrong_in_a_player_is_raised_where_its_games_are_taken() -> None:
-    table = Table(SIZE, LIMIT, STYLE, KNOWLEDGE)
-    with (
-        pytest.raises(RuntimeError, match="no more"),
-        Players([Player(table, lambda: (0.5, 1, 0), Failing(), 2)]) as players,
-    ):
-        players.take(1)
-
-
-def test_about_as_many_moves_are_searched_in_full_as_was_asked(played: list[Played]) -> None:
-    moves, rows = sum(len(game.moves) for game in played), sum(len(game.plies) for game in played)
-    assert 0.25 < rows / moves < 0.6  # less than half: the first moves are drawn, and forced ones aren't searched
-    for game in played:
-        assert (game.levels.max(1, initial=0) == LEVELS).all()
-        assert ((game.win_rates >= 0) & (game.win_rates <= 1)).all()
-
-
-def test_the_policy_to_learn_is_of_legal_moves(played: list[Played]) -> None:
-    for game in played[:10]:
-        referee, at = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT), seed=1), 0
-        for ply, move in enumerate(game.moves.tolist()):
-            if at < len(game.plies) and game.plies[at] == ply:
-                assert not (game.levels[at] > 0)[~referee.legal_moves()].any()
-                at += 1
-            referee.play(move)
-
-
-def test_forked_games_begin_as_an_earlier_one_and_follow_the_rules() -> None:
-    with Players([player(style=STYLE._replace(fork_game_prob=1.0))]) as players:
-        games = players.take(300)
-    begun: set[bytes] = set()
-    forked = 0
+def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
+    config = config_of(parallel_games=8, komi_stdev=3.0)
+    games = play(config, 200)
+    assert len({game.komi for game in games}) > 4 and all(game.komi % 0.5 == 0 for game in games)
+    assert len({game.number for game in games}) == len(games) and min(game.number for game in games) >= 100
     for game in games:
-        referee = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT), seed=1)
+        referee = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=2 * SIZE * SIZE + 38), seed=1)
         for move in game.moves.tolist():
             referee.play(move)
         assert referee.outcome is not None and referee.outcome.margin == game.margin
-        forked += game.moves[:3].tobytes() in begun and bool(len(game.plies)) and game.plies[0] > 3
-        begun.add(game.moves[:3].tobytes())
-    assert forked > 0.2 * len(games)
 
 
-def test_a_position_under_way_can_be_looked_at_any_time() -> None:
-    with Players([player()]) as players:
-        looks = []
-        for _ in range(20):
-            players.take(10)
-            looks.append(players.look())
-    seen = [look for look in looks if look is not None]
-    assert seen and all(look.shares.sum() == pytest.approx(1) and 0 <= look.win_rate <= 1 for look in seen)
-    show = StringIO()
-    Console(file=show, width=60).print(LookedAt(seen[-1]))
-    assert "to move" in show.getvalue() and len(show.getvalue().splitlines()) > SIZE
+def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes() -> None:
+    recipe, earlier = zero.Recipe(config_of(fork_game_prob=1.0), SIZE, 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
+    openings = {recipe.begin(number, [earlier]).opening for number in range(50)}
+    assert openings == {(), (7,), (7, 12)}
+    assert all(new.drawn == len(new.opening) + 1 for new in (recipe.begin(number, [earlier]) for number in range(9)))
+    assert recipe.begin(3, []) == recipe.begin(3, []) and recipe.begin(3, []).opening == ()
 
 
-def test_files_of_games_are_read_as_they_were_written(played: list[Played], tmp_path: Path) -> None:
-    replay = Replay(tmp_path, SIZE, 10_000)
-    for part in (played[:5], played[5:20], played[20:]):
-        replay.add(part)
-    again = Replay(tmp_path, SIZE, 10_000)
-    assert (again.rows, again.games, again.positions) == (replay.rows, replay.games, replay.positions)
-    assert again.games == len(played)
-    for one, other in ((replay.findings, again.findings),):
-        assert (one.places == other.places).all() and (one.levels == other.levels).all()
-        assert (one.games.moves == other.games.moves).all() and (one.games.owners == other.games.owners).all()
-    found, row = again.findings, 0
-    for number, game in enumerate(played):
-        margin = found.games.owners[number].sum() - found.games.komis[number]
-        assert margin == game.margin
-        for ply, levels in zip(game.plies, game.levels, strict=True):
-            assert found.places[row] == found.games.starts[number] + ply
-            assert from_levels(found.levels[row]) == pytest.approx(levels / levels.sum())
-            row += 1
-    rows = again.batch([1], 32, ENCODER)
-    assert (rows.planes == again.batch([1], 32, ENCODER).planes).all() and rows.shares.sum(1) == pytest.approx(1)
-    size = sum(path.stat().st_size for path in tmp_path.glob("*.npz"))
-    assert size / again.positions < 40
+def test_cores_of_a_cluster_play_with_the_weights_that_were_sent_last() -> None:
+    config = config_of(parallel_games=6, komi_stdev=0.0)
+    latest, cores = zero.Latest(weights_of(zero.Recipe(config, SIZE, 0.5))), CoresHere()
+    net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
+    _, engines = zero.engines_of(config, net, latest, cores, 0)  # type: ignore[arg-type]  # what is asked of it
+    with Players(engines) as players:
+        games = players.take(40)
+        assert {game.komi for game in games} == {0.5}
+        latest.weights = weights_of(zero.Recipe(config, SIZE, 7.0))
+        while games[-1].komi != 7.0:
+            games += players.take(1)
+    assert cores.asked[0] == list(range(48)) and len({game.number for game in games}) == len(games)
 
 
-def test_damaged_files_are_skipped_and_other_sizes_refused(
-    played: list[Played], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    replay = Replay(tmp_path, SIZE, 10_000)
-    for part in (played[:5], played[5:10], played[10:15], played[15:20]):
-        replay.add(part)
-    first, second, third, _ = sorted(tmp_path.glob("*.npz"))
-    first.write_bytes(b"")
-    second.write_bytes(second.read_bytes()[:-200])
-    content = bytearray(third.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    third.write_bytes(content)
-    with caplog.at_level(logging.WARNING):
-        again = Replay(tmp_path, SIZE, 10_000)
-    assert again.damaged == [first.name, second.name, third.name] and len(caplog.messages) == 3
-    assert again.games == 20 and len(again.findings.games) == 5
-    with pytest.raises(ConfigError, match="another name"):
-        Replay(tmp_path, 7, 10_000)
-
-
-def test_the_window_grows_as_in_katago_and_older_files_go(played: list[Played], tmp_path: Path) -> None:
-    assert window(200, 250) == 200 and window(250, 250) == 250
-    assert window(1_000_000, 250_000) == int(250_000 * (1 + 0.4 * (4**0.75 - 1) / 0.75))
-    replay = Replay(tmp_path, SIZE, 50)
-    for begin in range(0, 40, 4):
-        replay.add(played[begin : begin + 4])
-    kept = len(replay.findings)
-    assert window(replay.rows, 50) <= kept < replay.rows
-    assert len(list(tmp_path.glob("*.npz"))) < 10
-    again = Replay(tmp_path, SIZE, 50)
-    assert len(again.findings) == kept and again.rows == replay.rows
-
-
-def test_no_games_make_an_empty_file() -> None:
-    assert len(findings_of(SIZE, stored_form([], SIZE))) == 0
+# --- Nets that play while they learn ---
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -239,7 +111,7 @@ def test_no_games_make_an_empty_file() -> None:
 def test_a_live_net_plays_with_the_weights_that_it_was_given_last(int8: bool, packed: bool) -> None:
     torch.manual_seed(1)
     network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
-    live = LiveNet(ENCODER, torch.device("cpu"), bf16=False, int8=int8, packed=packed)
+    live = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False, int8=int8, packed=packed)
     planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
     for _ in range(2):
         with torch.no_grad():
@@ -263,7 +135,7 @@ def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytes
     torch.manual_seed(1)
     network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
     planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
-    live = LiveNet(ENCODER, torch.device("cpu"), bf16=False)
+    live = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     live.take(network, planes)
     assert live.is_int8 or not has_fast_int8()
     for model in (PackedModel, OnnxModel):
@@ -293,13 +165,16 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
     logits, values = model.run(["policy", "value"], planes)
     alone = [model.run(["value", "policy"], planes[row : row + 1])[1][0] for row in range(len(planes))]
     assert (logits == np.stack(alone)).all()
-    rates = HeadsModel(model).evaluate(planes)[1]
+    rates = evaluate_with(model, planes)[1]
     with torch.no_grad():
         answer = network(torch.from_numpy(planes))
     wanted, odds = answer.policy.numpy(), answer.value.softmax(1).numpy()
     assert (logits - wanted).var() < 0.003 * wanted.var()
     assert values == pytest.approx(answer.value.numpy(), rel=0.03, abs=0.03)
     assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=0.03)
+
+
+# --- Runs ---
 
 
 TINY = {
@@ -374,10 +249,10 @@ def stop_after(rounds: int) -> Callable[[Round], None]:
 def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, went_on, steps = threading.Event(), threading.Event(), list[int]()
 
-    def spar(*_: object) -> np.ndarray:
+    def play(match: RatingMatch, *_: object) -> tuple[np.ndarray, list[GameRecord]]:
         begun.set()
         assert went_on.wait(60), "nothing was learned during a match"
-        return np.ones(2)
+        return np.ones(match.games), []
 
     def watch(progress: Round) -> None:
         if begun.is_set():
@@ -387,7 +262,7 @@ def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monke
         if progress.ratings:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(zero, "spar", spar)
+    monkeypatch.setattr(RatingMatch, "play", play)
     config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z", "max_games": 100_000, "snapshot_minutes": 0.01}, "test")
     zero.train(config, tmp_path, Registry(), watch)
     assert went_on.is_set()

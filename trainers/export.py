@@ -29,10 +29,11 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
-from arena.files import cores, read_json, reason
+from arena.files import read_json, reason
 from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.game import Rules
 from arena.go.planes import Encoder
+from arena.system import cores
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.inference import INT8_TOLERANCE, RANGES

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -11,7 +12,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers.data import NO_RESULT, Batch
+from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Batch
+
+if TYPE_CHECKING:
+    from trainers.replay import SearchBatch
 
 
 class Target(NamedTuple):
@@ -101,3 +105,45 @@ def mean_cross_entropy(logits: Tensor, classes: Tensor, unknown: int) -> Tensor:
     """The mean over the rows whose class isn't ``unknown``; 0 where there are none."""
     known = (classes != unknown).sum().clamp(min=1)
     return functional.cross_entropy(logits, classes, ignore_index=unknown, reduction="sum") / known
+
+
+# --- After a search ---
+
+
+class SearchTargets(NamedTuple):
+    """What a net should have said, after a search."""
+
+    usual: Target
+    """Its moves are those with the largest share."""
+    shares: Tensor  # (B, n² + 1)
+    win_rates: Tensor  # (B,), of the side to move; NaN where none is known
+
+
+def to_search_targets(batch: Batch, device: torch.device) -> tuple[Tensor, SearchTargets]:
+    """Planes (B, P, n, n) and what the net should say of them, on ``device``, of a ``SearchBatch``."""
+    searched, (planes, usual) = cast("SearchBatch", batch), to_tensors(batch, device)
+    return planes, SearchTargets(usual, moved(searched.shares, device), moved(searched.win_rates, device))
+
+
+def search_loss(outputs: Answer, targets: SearchTargets, outcome_share: float) -> Losses:
+    """How far a net's outputs are from what they should be.
+
+    Of the policy it is the cross entropy with the search's shares. Of the value it is the cross entropy of win, draw
+    and loss with the game's result and, in the share that is left by ``outcome_share``, that of winning, a draw being
+    half of it, with the win rate: a win rate doesn't tell how likely a draw is. Where only one of them is known, it
+    counts in full.
+    """
+    assert outputs.policy is not None and outputs.value is not None  # what ``train.check`` makes sure of
+    results = targets.usual.results
+    policy = -(targets.shares * outputs.policy.log_softmax(1)).sum(1).mean()
+    decided, judged = results != NO_RESULT, ~targets.win_rates.isnan()
+    by_result = functional.cross_entropy(outputs.value, results, ignore_index=NO_RESULT, reduction="none")
+    logs, half = outputs.value.log_softmax(1), math.log(0.5)
+    wins = torch.logaddexp(logs[:, WIN], logs[:, DRAW] + half)
+    losses = torch.logaddexp(logs[:, LOSS], logs[:, DRAW] + half)
+    rate = targets.win_rates.nan_to_num()
+    by_rate = -(rate * wins + (1 - rate) * losses)
+    first = torch.where(judged, outcome_share, 1.0) * decided
+    second = torch.where(decided, 1 - outcome_share, 1.0) * judged
+    value = (first * by_result + second * by_rate).sum() / (decided | judged).sum().clamp(min=1)
+    return replace(loss(outputs, targets.usual), policy=policy, value=value)

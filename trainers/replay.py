@@ -1,7 +1,7 @@
-"""The games that a net played against itself, in files, and the window of the latest ones that it learns from.
+"""Games that were played to be learned from, in files, and the window of the latest ones.
 
-A file holds whole games: their moves, and at those searched in full the improved policy and the win rate. It is written
-aside and renamed, and carries a checksum.
+A file (chunk) holds whole games: their moves, and what full searches found. It is written aside and renamed, and
+carries a checksum, so a process that is killed loses the games since the last one.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
+import signal
+import threading
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import cast
 from zipfile import BadZipFile
 from zlib import error as ZlibError
 
@@ -19,20 +26,68 @@ import numpy as np
 
 from arena import ConfigError, RecordError
 from arena.files import read_json, reason, replacing, write
+from arena.go.coords import symmetry_table
 from arena.go.planes import Encoder, final_owners
-from trainers.data import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Games
-from trainers.players import Played
-from trainers.teaching import Findings, Taught, encode_findings
+from trainers.data import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
+from trainers.progress import Made
+from trainers.selfplay import PlayedGame, Players, PlayGames
+from trainers.train import refuse_torchrun
 
-FORMAT = 1
-RULES_FILE = "replay.json"
-STORED = ("moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates")
-"""What a file has of its games and findings; all else follows from the moves."""
+FORMAT = 2
+FORMAT_FILE = "replay.json"
+STORED = ("numbers", "moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates", "seconds")
+"""The arrays of a chunk; all else follows from the moves."""
 
 
-def findings_of(size: int, stored: dict[str, np.ndarray]) -> Findings:
-    """Games and what was found, by the arrays of a file."""
-    moves, starts, margins, sound = (stored[name] for name in ("moves", "starts", "margins", "sound"))
+# --- Games and what searches found ---
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedGames:
+    """Games, and what was found at those of their moves that were searched in full."""
+
+    games: Games
+    places: np.ndarray  # (searches,) int64, rising: flat indices of ``games.moves``
+    levels: np.ndarray  # (searches, size² + 1) uint8 or uint16: the shares of the moves, up to a factor
+    win_rates: np.ndarray  # (searches,) float32 in [0, 1], of the side to move; NaN where the search has none
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def select(self, which: np.ndarray) -> SearchedGames:
+        """Those of the games that ``which``, a mask or indices, names."""
+        indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        begins = np.searchsorted(self.places, self.games.starts[indices])
+        counts = np.searchsorted(self.places, self.games.starts[indices + 1]) - begins
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        flat = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], counts)
+        games = self.games.select(indices)
+        moved = np.repeat(games.starts[:-1] - self.games.starts[indices], counts)
+        return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat])
+
+    @classmethod
+    def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
+        """All of them in one."""
+        offsets = np.cumsum([0, *(len(part.games.moves) for part in parts[:-1])])
+        return cls(
+            join_games([part.games for part in parts]),
+            np.concatenate([part.places + offset for part, offset in zip(parts, offsets, strict=True)]),
+            np.concatenate([part.levels for part in parts]),
+            np.concatenate([part.win_rates for part in parts]),
+        )
+
+
+def join_games(parts: Sequence[Games]) -> Games:
+    """All games in one."""
+    lengths = np.concatenate([part.lengths for part in parts])
+    names = [item.name for item in fields(Games) if item.name not in ("size", "starts")]
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Games(parts[0].size, starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), **arrays)
+
+
+def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
+    """The games of a chunk. The result of one that the move limit cut off isn't known."""
+    moves, starts, margins, sound = (chunk[name] for name in ("moves", "starts", "margins", "sound"))
     count = len(starts) - 1
     owners = np.empty((count, size * size), np.int8)
     final_owners(size, moves, starts, owners)
@@ -41,37 +96,89 @@ def findings_of(size: int, stored: dict[str, np.ndarray]) -> Findings:
         size=size,
         moves=moves,
         starts=starts,
-        komis=stored["komis"].astype(np.float64),
+        komis=chunk["komis"].astype(np.float64),
         winners=np.where(sound, won, UNKNOWN).astype(np.uint8),
         dates=np.zeros(count, np.int32),
         sources=np.zeros(count, np.uint8),
         scored=sound,
         owners=owners,
     )
-    return Findings(games, stored["places"].astype(np.int64), stored["levels"], stored["win_rates"].astype(np.float32))
+    return SearchedGames(games, chunk["places"].astype(np.int64), chunk["levels"], chunk["win_rates"])
 
 
-def _digest(stored: Mapping[str, np.ndarray]) -> np.ndarray:
-    digest = hashlib.sha256(b"".join(np.ascontiguousarray(stored[name]).tobytes() for name in STORED)).digest()
-    return np.frombuffer(digest, np.uint8)
-
-
-def stored_form(played: Sequence[Played], size: int) -> dict[str, np.ndarray]:
-    """The arrays of a file of these games."""
+def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) -> dict[str, np.ndarray]:
+    """The arrays of some games, which took so many ``seconds``."""
     starts = np.concatenate([[0], np.cumsum([len(game.moves) for game in played])]).astype(np.int64)
-    levels = [game.levels for game in played] or [np.empty((0, size * size + 1), np.uint8)]
+    places = [game.plies + start for game, start in zip(played, starts, strict=False)]
+    levels = np.concatenate([np.empty((0, size * size + 1), np.uint16), *(game.levels for game in played)])
     return {
-        "moves": np.concatenate([game.moves for game in played] or [np.empty(0, np.uint16)]),
+        "numbers": np.array([game.number for game in played], np.int64),
+        "moves": np.concatenate([np.empty(0, np.uint16), *(game.moves for game in played)]),
         "starts": starts,
         "komis": np.array([game.komi for game in played], np.float32),
         "margins": np.array([game.margin for game in played], np.float32),
         "sound": np.array([game.is_sound for game in played], np.bool_),
-        "places": np.concatenate(
-            [game.plies + start for game, start in zip(played, starts, strict=False)] or [np.empty(0, np.int64)]
-        ).astype(np.uint32),
-        "levels": np.concatenate(levels),
-        "win_rates": np.concatenate([game.win_rates for game in played] or [np.empty(0)]).astype(np.float16),
+        "places": np.concatenate([np.empty(0, np.int64), *places]).astype(np.uint32),
+        "levels": levels.astype(np.min_scalar_type(levels.max(initial=0))),
+        "win_rates": np.concatenate([np.empty(0, np.float32), *(game.win_rates for game in played)]),
+        "seconds": np.array(seconds),
     }
+
+
+# --- Rows ---
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBatch(Batch):
+    """Training rows with what a search found, all for the side to move. ``moves`` are those with the largest share."""
+
+    shares: np.ndarray  # (B, n² + 1) float32: of the visits or the improved policy; their sum is 1
+    win_rates: np.ndarray  # (B,) float32 in [0, 1]; NaN where none is known
+
+
+def shares_of(levels: np.ndarray) -> np.ndarray:
+    """The shares (..., moves) that are stored as levels; float32, their sum is 1."""
+    shares = levels.astype(np.float32)
+    return cast(np.ndarray, shares / shares.sum(-1, keepdims=True))
+
+
+def encode_searches(
+    searched: SearchedGames, encoder: Encoder, which: np.ndarray, symmetries: np.ndarray, threads: int = 1
+) -> SearchBatch:
+    """The rows of the searches ``which`` (B,), each under its symmetry."""
+    batch = encode_positions(searched.games, encoder, searched.places[which], symmetries, threads)
+    shares = shares_of(searched.levels[which])
+    turned = np.empty_like(shares)
+    np.put_along_axis(turned, symmetry_table(searched.games.size)[symmetries].astype(np.int64), shares, 1)
+    known = {item.name: getattr(batch, item.name) for item in fields(Batch)}
+    return SearchBatch(**{**known, "moves": turned.argmax(1)}, shares=turned, win_rates=searched.win_rates[which])
+
+
+class SearchRows(Rows):
+    """Rows of all searches, each once an epoch under a random symmetry."""
+
+    def __init__(self, searched: SearchedGames, encoder: Encoder, seed: int = 0, threads: int = 1):
+        super().__init__(searched.games, encoder, seed, threads)
+        self.searched = searched
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.searched)
+
+    def batch(self, first: int, count: int) -> SearchBatch:
+        which, symmetries = self.positions(first, count)
+        return encode_searches(self.searched, self.encoder, which, symmetries, self.threads)
+
+
+def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: int = 512) -> Iterator[SearchBatch]:
+    """The first ``count`` searches, or all for 0, as they stand: for measuring."""
+    end = min(count or len(searched), len(searched))
+    for first in range(0, end, batch):
+        which = np.arange(first, min(first + batch, end))
+        yield encode_searches(searched, encoder, which, np.zeros(len(which), np.int64))
+
+
+# --- The window ---
 
 
 def window(rows: int, begin: int, power: float = 0.75, slope: float = 0.4) -> int:
@@ -83,101 +190,189 @@ def window(rows: int, begin: int, power: float = 0.75, slope: float = 0.4) -> in
 
 
 class Replay:
-    """The games of a run in ``folder``, and the findings of its window in memory."""
+    """The games in a folder, of one size, and those of the window in memory."""
 
-    def __init__(self, folder: Path, size: int, begin: int):
-        """Raises ConfigError for a folder of games of another size, or of another version's."""
+    def __init__(self, folder: Path, size: int, begin: int = 2**62):
+        """The window has ``begin`` rows at first; without, it has all. Raises ConfigError for a folder of games of
+        another size, or of another version's."""
         self.folder, self.size, self._begin = folder, size, begin
         self.rows = self.games = self.positions = 0
-        self.bytes = 0
+        """Of all games that were ever added, those outside the window included."""
+        self.seconds = 0.0
         self.damaged: list[str] = []
-        self._parts: deque[tuple[Path, Findings]] = deque()
+        self._parts: deque[tuple[Path, np.ndarray, SearchedGames]] = deque()
         self._kept = 0
-        self._joined: Findings | None = None
+        self._joined: SearchedGames | None = None
         self._claim()
         for path in sorted(folder.glob("*.npz")):
             self._read(path)
         self._forget()
 
     def _claim(self) -> None:
-        path, mine = self.folder / RULES_FILE, {"format": FORMAT, "size": self.size, "rules": "cgos"}
+        path, mine = self.folder / FORMAT_FILE, {"format": FORMAT, "size": self.size, "rules": "cgos"}
         if path.exists():
             found = read_json(path, error=ConfigError, hint="start again with --new")
             if found != mine:
                 raise ConfigError(f"{path}: its games are {found}, and this run plays {mine}; give it another name")
-        else:
-            write(path, json.dumps(mine) + "\n", error=ConfigError)
+        elif any(self.folder.glob("*.npz")):
+            raise ConfigError(f"{self.folder}: its games are of another version; remove them or give another name")
 
     def _read(self, path: Path) -> None:
         """Take a file into the window; one that is damaged is skipped with a warning."""
         try:
             rows, games, positions = (int(word) for word in path.stem.split("-"))
             with np.load(path, allow_pickle=False) as arrays:
-                stored, digest = {name: arrays[name] for name in STORED}, arrays["digest"]
-            if not np.array_equal(digest, _digest(stored)):
+                chunk, digest = {name: arrays[name] for name in STORED}, arrays["digest"]
+            if not np.array_equal(digest, _digest(chunk)):
                 raise ValueError("its checksum is another")
-            found = findings_of(self.size, stored)
-            if found.levels.shape[1] != self.size**2 + 1:
-                raise ValueError(f"{found.levels.shape[1]} moves a position")
+            searched = searched_games(self.size, chunk)
+            if searched.levels.shape[1] != self.size**2 + 1:
+                raise ValueError(f"{searched.levels.shape[1]} moves a position")
         except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
             self.damaged.append(path.name)
             logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", path, reason(error))
             return
         self.rows, self.games, self.positions = rows, games, positions
-        self._take(path, found)
+        self._take(path, chunk, searched)
 
-    def _take(self, path: Path, found: Findings) -> None:
-        self._parts.append((path, found))
-        self._kept += len(found)
-        self.bytes += path.stat().st_size
+    def _take(self, path: Path, chunk: Mapping[str, np.ndarray], searched: SearchedGames) -> None:
+        self._parts.append((path, chunk["numbers"], searched))
+        self._kept += len(searched)
+        self.seconds += float(chunk["seconds"])
         self._joined = None
 
-    def add(self, played: Sequence[Played]) -> None:
+    def add(self, played: Sequence[PlayedGame], seconds: float = 0.0) -> None:
         """Keep some games: they are on disk when this returns. Raises StoreError for a disk that is full."""
         if not played:
             return
-        stored = stored_form(played, self.size)
-        rows, games = self.rows + len(stored["places"]), self.games + len(played)
-        positions = self.positions + len(stored["moves"])
+        chunk = make_chunk(played, self.size, seconds)
+        rows, games = self.rows + len(chunk["places"]), self.games + len(played)
+        positions = self.positions + len(chunk["moves"])
+        if not (self.folder / FORMAT_FILE).exists():
+            mine = {"format": FORMAT, "size": self.size, "rules": "cgos"}
+            write(self.folder / FORMAT_FILE, json.dumps(mine) + "\n", error=ConfigError)
         path = self.folder / f"{rows:011}-{games:09}-{positions:011}.npz"
         with replacing(path) as aside, aside.open("wb") as file:
-            np.savez_compressed(file, digest=_digest(stored), **stored)  # type: ignore[arg-type]  # numpy takes an array for its flag
+            np.savez_compressed(file, digest=_digest(chunk), **chunk)  # type: ignore[arg-type]  # numpy takes an array for its flag
         self.rows, self.games, self.positions = rows, games, positions
-        self._take(path, findings_of(self.size, stored))
+        self._take(path, chunk, searched_games(self.size, chunk))
         self._forget()
 
     def _forget(self) -> None:
         """Drop the oldest games outside the window, except one file."""
-        while len(self._parts) > 1 and self._kept - len(self._parts[0][1]) >= window(self.rows, self._begin):
-            path, found = self._parts.popleft()
-            self._kept -= len(found)
+        if self.rows <= self._begin:
+            return
+        while len(self._parts) > 1 and self._kept - len(self._parts[0][2]) >= window(self.rows, self._begin):
+            path, _, searched = self._parts.popleft()
+            self._kept -= len(searched)
             path.unlink(missing_ok=True)
             self._joined = None
 
     @property
-    def findings(self) -> Findings:
-        """Those of the window. Raises RecordError when there are none."""
+    def numbers(self) -> np.ndarray:
+        """The number of each game of the window, in the order of ``searched``; (games,) int64."""
+        return np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers, _ in self._parts)])
+
+    @property
+    def searched(self) -> SearchedGames:
+        """The games of the window, as they were added. Raises RecordError when there are none."""
         if not self._parts:
-            raise RecordError("no game is over yet")
+            raise RecordError(f"{self.folder}: no game is over yet")
         if self._joined is None:
-            self._joined = Findings.joined([found for _, found in self._parts])
+            self._joined = SearchedGames.joined([searched for *_, searched in self._parts])
         return self._joined
+
+    def missing(self, count: int) -> deque[int]:
+        """The numbers below ``count`` of games that aren't there."""
+        known = set(self.numbers.tolist())
+        return deque(number for number in range(count) if number not in known)
+
+    def by_number(self, count: int) -> tuple[SearchedGames, np.ndarray]:
+        """The games whose numbers are below ``count``, each once, and their rising numbers. Raises RecordError when
+        there are none."""
+        numbers, firsts = np.unique(self.numbers, return_index=True)
+        return self.searched.select(firsts[numbers < count]), numbers[numbers < count]
 
     @property
     def age(self) -> float:
         """The mean age of a row of the window, in rows played since."""
         return self._kept / 2
 
-    def batch(self, seed: Sequence[int], count: int, encoder: Encoder, threads: int = 1) -> Taught:
+    def batch(self, seed: Sequence[int], count: int, encoder: Encoder, threads: int = 1) -> SearchBatch:
         """Rows drawn from the window by ``seed``, each under a random symmetry."""
-        random, found = np.random.default_rng(seed), self.findings
-        return encode_findings(
-            found, encoder, random.integers(0, len(found), count), random.integers(0, 8, count), threads
-        )
+        random, searched = np.random.default_rng(seed), self.searched
+        which = random.integers(0, len(searched), count)
+        return encode_searches(searched, encoder, which, random.integers(0, 8, count), threads)
 
     @property
     def margin(self) -> float:
         """Black's mean margin before komi, in the latest games that ended by two passes; 0 where there are none."""
-        games = [found.games for _, found in list(self._parts)[-8:]]
-        margins = np.concatenate([part.owners.sum(1)[part.scored] for part in games] or [np.empty(0)])
+        games = [searched.games for *_, searched in list(self._parts)[-8:]]
+        margins = np.concatenate([np.empty(0), *(part.owners.sum(1)[part.scored] for part in games)])
         return float(margins.mean()) if len(margins) else 0.0
+
+
+def _digest(chunk: Mapping[str, np.ndarray]) -> np.ndarray:
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(chunk[name]).tobytes() for name in STORED)).digest()
+    return np.frombuffer(digest, np.uint8)
+
+
+# --- Games that a run plays before it learns ---
+
+CHUNK_SECONDS = 20.0
+"""Seconds of games in a chunk: what a process that is killed loses."""
+
+
+def play_missing(
+    replay: Replay,
+    missing: deque[int],
+    engines: Sequence[PlayGames],
+    wanted: int,
+    on_made: Callable[[Made], None],
+    minutes: float = math.inf,
+) -> None:
+    """Play the games ``missing``, which the ``engines`` take from its left; of the ``wanted`` ones the others are
+    there. No more begin once ``minutes`` are over. After SIGINT or SIGTERM the games that are over are kept, and it
+    raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError under torchrun, where each
+    process would play them."""
+    refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, and with it once they are")
+    began, there, made, moves, rows = time.monotonic(), wanted - len(missing), 0, 0, 0
+    asked = threading.Event()
+    with noting_signals(asked):
+        try:
+            with Players(engines) as players:
+                while True:
+                    marked = time.monotonic()
+                    left = began + 60 * minutes - marked
+                    if left <= 0:
+                        missing.clear()
+                    seconds = min(CHUNK_SECONDS, left) if left > 0 else CHUNK_SECONDS
+                    played = players.take(math.inf, lambda: not asked.is_set(), seconds)
+                    replay.add(played, time.monotonic() - marked)
+                    if asked.is_set() or (players.are_done and not played):
+                        break
+                    made, moves = made + len(played), moves + sum(len(game.moves) for game in played)
+                    rows += sum(len(game.plies) for game in played)
+                    if made:
+                        elapsed = time.monotonic() - began
+                        later = min(elapsed * (wanted - there - made) / made, max(0.0, left)) / 60
+                        on_made(Made(there + made, wanted, rows, moves / elapsed, later))
+        finally:
+            replay.add(players.rest())
+    if asked.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def noting_signals(asked: threading.Event) -> Iterator[None]:
+    """While inside, SIGINT and SIGTERM set the event and do nothing else. Only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -3,7 +3,7 @@
 REINFORCE (Williams 1992) as AlphaGo's second stage has it (Silver et al. 2016, "Mastering the game of Go with deep
 neural networks and tree search", Methods, "Policy network: reinforcement learning"). An iteration is a batch of games
 against one opponent, drawn from a pool of snapshots, and one step: moves after which it went better than was expected
-get likelier, the others less likely. What was expected may be the net's own forecast, and how it went that of the next
+get likelier, the others less likely. What was expected is the net's own value, and how it went that of the next
 positions rather than the result alone (Schulman et al. 2016, "High-dimensional continuous control using generalized
 advantage estimation"). The other heads go on learning from the same games, or they would no longer understand the tower
 that they share. In one process, on one device; games may be played on the cores of a cluster.
@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,56 +30,39 @@ from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
 from arena.files import replacing
-from arena.go.coords import SYMMETRIES
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from arena.go.sgf import write_sgf
 from arena.match.openings import Opening, draw_openings
-from arena.players import player
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import Answer, expected_result
-from trainers import data
-from trainers.cluster import Cores, Lent, connected
-from trainers.data import DRAW, LOSS, WIN
-from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
-from trainers.loop import Run
-from trainers.losses import loss as usual_loss
-from trainers.losses import to_tensors
-from trainers.optimizers import Plan
+from bots.nets.inference import sample_planes
+from bots.nets.network import expected_result
+from trainers import losses as heads
+from trainers.bot_games import PolicyBot, RatingMatch
+from trainers.cluster import Lent, connected
+from trainers.data import DRAW, LOSS, WIN, Games, encode_positions, results_of
+from trainers.export import forget_snapshots
+from trainers.live_inference import TorchEvaluator
 from trainers.progress import Iteration, Rating, read_ratings, write_rating
-from trainers.selfplay import (
-    Course,
-    Ended,
-    NetPlayer,
-    Played,
-    Player,
-    Speed,
-    by_colour,
-    draw_seeds,
-    gathered,
-    groups_on,
-    sensible_moves,
-)
-from trainers.settings import ADJUSTABLE, write_file
+from trainers.replay import make_chunk, searched_games
+from trainers.selfplay import NewGame, PlayedGame, PolicyGames, draw_seeds
 from trainers.settings import RL as Config
-from trainers.sparring import Sparring, spar
-from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
-from trainers.tracking import profiled, tracked
-from trainers.workers import Workers, compiled, pick_device, prepare, refuse_torchrun
+from trainers.slots import RuleParams, all_sensible
+from trainers.train import Origin, Run, check_run, inherited_rules, prepare, refuse_torchrun
 
 if TYPE_CHECKING:
     from trainers.cluster import Stage
 
 LEARNER, OPPONENT = 0, 1
-"""Who is who among the players of a game."""
+"""The nets of a game."""
 
 SHORT = 32
 """Games of the last match of a run that was stopped."""
 
-AT_ONCE = 32
-"""Games that a core of a cluster plays at once."""
+AT_ONCE, AT_ONCE_THERE = 1024, 32
+"""Games under way at once, and on a core of a cluster."""
 
 GAMES_FILE = "games.sgfs"
 POOL = "pool"
@@ -95,36 +79,17 @@ class Moves:
     sensible: Tensor  # (B, n² + 1) bool: what could have been drawn
     advantages: Tensor  # (B,) float32: how much better than expected it went for whoever played it
 
-    def part(self, begin: int, count: int) -> Moves:
-        return Moves(*(getattr(self, item.name)[begin : begin + count] for item in fields(self)))
-
-    def to(self, device: torch.device) -> Moves:
-        return Moves(*(getattr(self, item.name).to(device) for item in fields(self)))
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """Means over rows, scalars."""
-
-    policy: Tensor
-    entropy: Tensor
-    """Of the moves that may be drawn, in nats."""
-    divergence: Tensor
-    """From the first net's policy to this one's (Kullback and Leibler), in nats."""
-    others: Tensor
-    """The weighted losses of the other heads."""
-
-    def total(self, config: Config) -> Tensor:
-        return self.policy - config.entropy_weight * self.entropy + config.kl_weight * self.divergence + self.others
+    def part(self, begin: int, count: int, device: torch.device) -> Moves:
+        return Moves(*(getattr(self, item.name)[begin : begin + count].to(device) for item in fields(self)))
 
 
 def returns_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
     """1 where the side that plays at a ply (Black at 0) wins its game, -1 where it loses, 0 for a draw; float32."""
-    results = data.results_of(winners, plies)
+    results = results_of(winners, plies)
     return np.select([results == WIN, results == DRAW, results == LOSS], [1, 0, -1], 0).astype(np.float32)
 
 
-def advantages(games: data.Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
+def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
     """How much better than forecast it went after each move, for whoever played it; (all moves,) float32.
 
     A move is credited with the change of the forecast over it, and with ``trace`` ^ k of the change over the k-th move
@@ -147,37 +112,135 @@ def log_policy(logits: Tensor, sensible: Tensor, temperature: float) -> Tensor:
     return (logits / temperature).masked_fill(~sensible, -math.inf).log_softmax(1)
 
 
-def loss(logits: Tensor, moves: Moves, first: Tensor, temperature: float) -> Losses:
-    """The policy's losses, whose gradient is that of REINFORCE; ``first`` (B, n² + 1) are the first net's logits."""
+def policy_loss(logits: Tensor, moves: Moves, temperature: float) -> tuple[Tensor, Tensor]:
+    """The loss whose gradient is that of REINFORCE, and the entropy of the moves that may be drawn, in nats: means over
+    rows, scalars."""
     logs = log_policy(logits, moves.sensible, temperature)
     played = logs.gather(1, moves.chosen[:, None])[:, 0]
-    shares = logs.exp()
-    logs = logs.masked_fill(~moves.sensible, 0.0)  # 0 log 0 is 0
-    theirs = log_policy(first, moves.sensible, temperature).masked_fill(~moves.sensible, 0.0)
-    return Losses(
-        policy=-(moves.advantages * played).mean(),
-        entropy=-(shares * logs).sum(1).mean(),
-        divergence=(shares * (logs - theirs)).sum(1).mean(),
-        others=logits.new_zeros(()),
-    )
+    entropy = -(logs.exp() * logs.masked_fill(~moves.sensible, 0.0)).sum(1).mean()  # 0 log 0 is 0
+    return -(moves.advantages * played).mean(), entropy
 
 
-class Learner(nn.Module):
-    """The net that learns, and what else a run has to remember."""
+def divergence(logits: Tensor, first: Tensor, sensible: Tensor, temperature: float) -> Tensor:
+    """From the first net's policy to this one's (Kullback and Leibler), in nats, the mean over rows."""
+    own, theirs = (log_policy(each, sensible, temperature) for each in (logits, first))
+    return (own.exp() * (own - theirs).masked_fill(~sensible, 0.0)).sum(1).mean()
 
-    positions: Tensor  # () int64: moves learned from
 
-    def __init__(self, network: Net):
-        super().__init__()
-        self.network = network
-        self.register_buffer("positions", torch.zeros((), dtype=torch.int64))
+# --- The games ---
 
-    def forward(self, planes: Tensor) -> Answer:
-        answer: Answer = self.network(planes)
-        return answer
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """Games of the learner, who is the first of the ``nets``, with an opponent. By its number each is the same wherever
+    it is played on a CPU; two after another share an opening, and the learner has Black in the first."""
+
+    nets: tuple[Net, Net]
+    encoder: str
+    rules: Rules
+    temperature: float
+    seeds: np.ndarray  # (games,) uint64
+    openings: Sequence[Opening]  # one for two games
+
+    def begin(self, numbers: Iterator[int]) -> NewGame | None:
+        number = next(numbers, None)
+        if number is None:
+            return None
+        return NewGame(number, int(self.seeds[number]), self.rules.komi, self.openings[number // 2])
+
+    def games(self, nets: Sequence[TorchEvaluator], slots: int, threads: int, groups: int) -> PolicyGames:
+        def seats(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
+            return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
+
+        return PolicyGames(self.rules, nets, seats, slots, self.temperature, threads, groups)
+
+
+def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, PlayedGame]]:
+    """Play some of the games that were sent to a node of a cluster."""
+    torch.set_num_threads(1)
+    play: Play = stage.sent
+    encoder, device = find_encoder(play.encoder), torch.device("cpu")
+    games = play.games([TorchEvaluator(net, encoder, device) for net in play.nets], len(numbers), 1, 1)
+    left = iter(numbers)
+    for game in games.play(lambda: play.begin(left)):
+        yield game.number, game
+
+
+class Pool:
+    """Snapshots of the learner in a folder: the first net, which is 0, and the latest others, by iteration."""
+
+    def __init__(self, folder: Path, every: int, size: int):
+        self._folder, self._every, self._size = folder, every, size
+
+    def members(self, iteration: int) -> list[int]:
+        """Who is in it before an iteration, which count from 0."""
+        others = range(self._every, iteration + 1, self._every)
+        return [0, *others[max(0, len(others) - (self._size - 1)) :]]
+
+    def draw(self, iteration: int, seed: int) -> int:
+        """Whom the learner meets in an iteration."""
+        return int(np.random.default_rng([seed, 1, iteration]).choice(self.members(iteration)))
+
+    def add(self, iteration: int, network: nn.Module) -> None:
+        """Write a snapshot, aside and then renamed."""
+        state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
+        with replacing(self._path(iteration), error=CheckpointError) as aside:
+            aside.write_bytes(serialised(state))
+
+    def load(self, iteration: int, network: nn.Module) -> None:
+        """Give ``network`` a member's weights. Raises CheckpointError when they can't be read."""
+        path = self._path(iteration)
+        try:
+            network.load_state_dict(load_file(path))
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{path}: can't be read ({error}); start again with --new") from error
+
+    def keep(self, iteration: int) -> None:
+        """Delete who isn't in it any more; only once the state is saved that won't ask for them."""
+        for path in self._folder.glob("*.safetensors"):
+            if int(path.stem) not in self.members(iteration) and int(path.stem) < iteration:
+                path.unlink()
+
+    def _path(self, iteration: int) -> Path:
+        return self._folder / f"{iteration:06}.safetensors"
 
 
 # --- The run ---
+
+
+def check(config: Config, results: Path) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be."""
+    check_run(config)
+    for name, count in (
+        ("games", config.games),
+        ("eval_games", config.eval_games),
+        ("eval_opponent_games", config.eval_opponent_games),
+        ("final_eval_games", config.final_eval_games),
+    ):
+        if count % 2:
+            raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
+    if config.eval_temperature == 0 and config.plies == 0:
+        raise ConfigError("eval_temperature = 0 without openings plays one game over and over; give plies")
+    checkpoint = Checkpoint.open(find(config.start, results))
+    if checkpoint.folder.resolve() == (results / "checkpoints" / config.name).resolve():
+        raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+    checkpoint.require("policy", "value")
+    checkpoint.require_size(config.size)
+    most = max(config.games, config.eval_games, config.eval_opponent_games, config.final_eval_games)
+    draw_openings(rules_of(config), most // 2, config.plies, config.seed)
+
+
+def rules_of(config: Config) -> Rules:
+    return Rules.preset("cgos", config.size, config.komi)
+
+
+def moves_of(games: Games, rules: Rules, places: np.ndarray, gained: np.ndarray) -> Moves:
+    """The moves at flat indices ``places`` of some games; ``gained`` are their advantages."""
+    sensible = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
+    if not all_sensible(games.size, games.moves, games.starts, games.komis, RuleParams.of(rules), sensible):
+        raise ValueError(f"a game is longer than {rules.move_limit} moves")
+    chosen = torch.from_numpy(games.moves[places].astype(np.int64))
+    return Moves(chosen, torch.from_numpy(sensible[places]), torch.from_numpy(gained))
 
 
 def train(
@@ -197,422 +260,183 @@ def train(
     ConfigError for settings that can't be, and CheckpointError for a net that can't learn so or a state that doesn't
     fit.
     """
-    refuse_torchrun("rl")
+    refuse_torchrun("arena train rl learns in one process: start it without torchrun")
     check(config, results)
     bot = registry.resolve(config.eval_opponent).checked(config.size) if config.eval_opponent else None
-    with connected(lent, [], rules_of(config)) as cores:
-        return _Training(config, results, bot, on_progress, cores).run()
+    rules, device, start = rules_of(config), prepare(config), Checkpoint.open(find(config.start, results))
+    torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
+    encoder = find_encoder(start.manifest.encoder)
 
+    def first_net() -> Net:
+        """Batch norms stay in evaluation mode, while their weights learn: what learns must be what played, and it
+        played with the running means of the records' positions. With the means over dependent positions from few games
+        it would be another policy, whose likelihoods REINFORCE can't use."""
+        return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
 
-def check(config: Config, results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be."""
-    if config.max_iterations is None and config.max_minutes is None:
-        raise ConfigError("a training run needs an end: give max_iterations or max_minutes")
-    if not config.name or Path(config.name).name != config.name or config.name.startswith("."):
-        raise ConfigError(f"'{config.name}' can't name a checkpoint; a folder gets that name")
-    for name, count in (
-        ("games", config.games),
-        ("eval_games", config.eval_games),
-        ("eval_opponent_games", config.eval_opponent_games),
-        ("final_eval_games", config.final_eval_games),
-    ):
-        if count % 2:
-            raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
-    if config.eval_temperature == 0 and config.plies == 0:
-        raise ConfigError("eval_temperature = 0 without openings plays one game over and over; give plies")
-    pick_device(config.device, Workers())
-    checkpoint = Checkpoint.open(find(config.start, results))
-    if checkpoint.folder.resolve() == (results / "checkpoints" / config.name).resolve():
-        raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
-    checkpoint.require("policy", "value")
-    checkpoint.require_size(config.size)
-    most = max(config.games, config.eval_games, config.eval_opponent_games, config.final_eval_games)
-    draw_openings(rules_of(config), most // 2, config.plies, config.seed)
-
-
-def rules_of(config: Config) -> Rules:
-    return Rules.preset("cgos", config.size, config.komi)
-
-
-class Pool:
-    """Snapshots of the learner in a folder: the first net, which is 0, and the latest others, by iteration."""
-
-    def __init__(self, folder: Path, every: int, size: int):
-        self._folder, self._every, self._size = folder, every, size
-        self._loaded: dict[int, Mapping[str, Tensor]] = {}
-
-    def members(self, iteration: int) -> list[int]:
-        """Who is in it before an iteration, which count from 0."""
-        others = range(self._every, iteration + 1, self._every)
-        return [0, *others[max(0, len(others) - (self._size - 1)) :]]
-
-    def joins(self, iteration: int) -> bool:
-        """Whether the learner of that iteration joins."""
-        return iteration % self._every == 0
-
-    def draw(self, iteration: int, seed: int) -> int:
-        """Whom the learner meets in an iteration."""
-        return int(np.random.default_rng([seed, 1, iteration]).choice(self.members(iteration)))
-
-    def add(self, iteration: int, network: nn.Module) -> None:
-        """Write a snapshot, aside and then renamed."""
-        state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
-        with replacing(self._path(iteration), error=CheckpointError) as aside:
-            aside.write_bytes(serialised(state))
-        self._loaded[iteration] = state
-
-    def load(self, iteration: int, network: nn.Module) -> None:
-        """Give ``network`` a member's weights. Raises CheckpointError when they can't be read."""
-        if iteration not in self._loaded:
-            path = self._path(iteration)
-            try:
-                self._loaded[iteration] = load_file(path)
-            except (OSError, SafetensorError) as error:
-                raise CheckpointError(f"{path}: can't be read ({error}); start again with --new") from error
-        network.load_state_dict(self._loaded[iteration])
-
-    def keep(self, iteration: int) -> None:
-        """Forget who isn't in it any more; only once the state is saved that won't ask for them."""
-        members = self.members(iteration)
-        self._loaded = {member: state for member, state in self._loaded.items() if member in members}
-        for path in self._folder.glob("*.safetensors"):
-            if int(path.stem) not in members and int(path.stem) < iteration:
-                path.unlink()
-
-    def _path(self, iteration: int) -> Path:
-        return self._folder / f"{iteration:06}.safetensors"
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Games of the learner, who is the first of the ``nets``, with an opponent. By its number each is the same wherever
-    it is played on a CPU; the learner has Black in those with even numbers."""
-
-    nets: tuple[Net, Net]
-    encoder: str
-    rules: Rules
-    temperature: float
-    seeds: np.ndarray  # (games,) uint64
-    openings: Sequence[Opening]
-
-    def course(self, numbers: np.ndarray, players: Sequence[Player], threads: int = 1, groups: int = 1) -> Course:
-        """Some of the games."""
-        is_black = numbers % 2 == 0
-        seats = by_colour(np.where(is_black, LEARNER, OPPONENT), np.where(is_black, OPPONENT, LEARNER))
-        openings = [self.openings[number] for number in numbers.tolist()]
-        return Course(players, seats, self.rules, self.seeds[numbers], openings, threads=threads, groups=groups)
-
-    def played_on(self, cores: Cores) -> Played:
-        """All games, on the cores of a cluster."""
-        first, second = (deepcopy(net).cpu() for net in self.nets)
-        sent, started = replace(self, nets=(first, second)), time.perf_counter()
-        ended = list(cores.play(play_there, deque(range(len(self.seeds))), AT_ONCE, sent=lambda: sent))
-        moves = sum(len(game.moves) - game.given for game in ended)
-        speed = Speed(moves, 0, 0, time.perf_counter() - started, 0.0, 0.0)  # no node tells of its nets
-        return gathered(self.rules, ended, self.seeds, speed)
-
-
-def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, Ended]]:
-    """Play some games of the match that was sent to a node of a cluster."""
-    torch.set_num_threads(1)
-    match: Match = stage.sent
-    encoder, device = find_encoder(match.encoder), torch.device("cpu")
-    players = [NetPlayer(net, encoder, device, match.temperature) for net in match.nets]
-    for game in match.course(np.array(numbers), players).play():
-        number = numbers[game.number]
-        yield number, game._replace(number=number)
-
-
-class _Training:
-    """What one call of ``train`` works with."""
-
-    def __init__(
-        self,
-        config: Config,
-        results: Path,
-        bot: player.Player | None,
-        on_progress: Callable[[Iteration], None],
-        cores: Cores | None,
-    ):
-        self.config, self.on_progress, self.cores = config, on_progress, cores
-        self.rules = rules_of(config)
-        self.device = prepare(config, Workers())
-        torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
-        self.start = Checkpoint.open(find(config.start, results))
-        self.encoder = find_encoder(self.start.manifest.encoder)
-        self.folder = results / "training" / config.name
-        self.saved = results / "checkpoints" / config.name
-        self.learner = Learner(self._net()).to(self.device)
-        self.answering = compiled(self.learner, config, self.device, dynamic=True)
-        self.opponent, self.first, self.averaged = self._net(), self._net(), self._net()
-        self.pool = Pool(self.folder / POOL, config.pool_every, config.pool_size)
-        settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
-        settings |= {"start": self.start.identity}
-        plan = Plan.of(config, max_steps=config.max_iterations)
-        self.state = Run(self.learner, plan, self.folder, settings)
-        self.kept = time.monotonic()
-        self.players: dict[Net, NetPlayer] = {}
-        self.ratings: list[Rating] = []
-        self.bot = bot
-
-    def _net(self) -> Net:
-        """The first net. Its batch norms stay in evaluation mode all along, while their weights learn: what learns must
-        be what played, and it played with the running means of the records' positions. With the means over a batch of
-        dependent positions from few games it would be another policy, whose likelihoods REINFORCE can't use."""
-        network = load_network(self.start).eval()
-        return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
-
-    def run(self) -> Path:
-        state = self.state
-        if state.restore():
-            self.ratings = [rating for rating in read_ratings(self.folder) if rating.iteration <= state.step_count]
-        if self.pool.joins(state.step_count):  # the first net; or a run stopped between saving and this
-            self.pool.add(state.step_count, self.learner.network)
-        write_file(self.config, self.folder)
-        tracking, profiling = tracked(self.config, self.folder, Workers()), profiled(self.config.profile, self.folder)
-        with tracking as state.told, profiling as profile_step, state.stopping_on_signals():
-            if not state.is_over:
-                self._measure()  # it may have been stopped between saving and this
-            while not state.is_over and not state.stop_asked:
-                self._iterate()
-                profile_step()
-            state.save()
-            return self._finish()
-
-    def _iterate(self) -> None:
-        config, state = self.config, self.state
-        iteration, begun = state.step_count, time.monotonic()
-        is_black = np.arange(config.games) % 2 == 0
-        self.pool.load(met := self.pool.draw(iteration, config.seed), self.opponent)
-        nets = (self.learner.network, self.opponent)
-        seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
-        played = self._play(nets, config.games, config.temperature, seed, draw_seeds(config.games, seed))
-        figures = self._learn(played, iteration)
-        figures = {
-            "games_per_second": config.games / (time.monotonic() - begun),
-            "positions_per_second": played.speed.per_second,
-            **({} if self.cores else {"net_share": played.speed.net_share, "fill": played.speed.fill}),
-            "opponent": met,
-            "share": float(played.points(is_black).mean()),
-            "black": float(played.points(np.ones_like(is_black)).mean()),
-            "length": float(played.games.lengths.mean()),
-            **figures,
-        }
-        state.log(**figures)
-        if config.snapshot_minutes and time.monotonic() - self.kept > 60 * config.snapshot_minutes:
-            self._save(played, {}, state.seconds / 60, f"-step{state.step_count}")
-            forget_snapshots(self.saved, SNAPSHOTS)
-            self.kept = time.monotonic()
-        if self.pool.joins(state.step_count):
-            self.pool.add(state.step_count, self.learner.network)
-            state.save()
-            self.pool.keep(state.step_count)
-        state.save_when_due()
-        self._measure()
-        self.on_progress(
-            Iteration(
-                iteration=state.step_count,
-                games_per_second=figures["games_per_second"],
-                positions_per_second=figures["positions_per_second"],
-                share=figures["share"],
-                entropy=figures["entropy"],
-                divergence=figures["divergence"],
-                length=figures["length"],
-                black=figures["black"],
-                minutes_left=state.progress().minutes_left,
-                ratings=tuple(self.ratings),
-            )
-        )
-
-    def _measure(self) -> None:
-        """Play the matches that are due after an iteration, unless the run was stopped after them."""
-        iteration = self.state.step_count
-        known = any(rating.iteration == iteration for rating in self.ratings)
-        if iteration and iteration % self.config.eval_every == 0 and not (known or self.state.stop_asked):
-            self._rate(self.config.eval_games)
-            self._spar()
-
-    def _play(self, nets: tuple[Net, Net], games: int, temperature: float, seed: int, seeds: np.ndarray) -> Played:
-        """Games of the learner, who is ``nets[0]``, with an opponent; two after another share an opening, and the
-        learner has Black in the first."""
-        openings = draw_openings(self.rules, games // 2, self.config.plies, seed)
-        twice = [opening for opening in openings for _ in range(2)]
-        match = Match(nets, self.encoder.name, self.rules, temperature, seeds, twice)
-        if self.cores is not None:
-            return match.played_on(self.cores)
-        players = [self._player(net, temperature) for net in nets]
-        course = match.course(np.arange(games), players, self.config.num_workers, groups_on(self.device))
-        ended = list(course.play())
-        return gathered(self.rules, ended, seeds, course.speed)
-
-    def _player(self, net: Net, temperature: float) -> NetPlayer:
-        """A player with the weights that the net has now; always the same one, so that a GPU captures it once."""
-        if net not in self.players:
-            self.players[net] = NetPlayer(net, self.encoder, self.device, bf16=self.config.bf16)
-        player = self.players[net]
-        player.temperature = temperature
-        player.refresh()
-        return player
-
-    def _learn(self, played: Played, iteration: int) -> dict[str, float]:
-        """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""
-        config, state, games = self.config, self.state, played.games
-        gained = self._advantages(played)
-        places = np.flatnonzero(played.deciders == LEARNER)
-        places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
-        moves = moves_of(played, places, gained[places])
-        names = ("loss", "policy_loss", "entropy", "others_loss", "divergence")
-        sums = torch.zeros(len(names), device=self.device)
-        compared = 0
-        state.forget()
-        for begin in range(0, len(places), config.micro_batch_size):
-            some = places[begin : begin + config.micro_batch_size]
-            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.num_workers)
-            compare = begin == 0 or config.kl_weight > 0  # a batch is enough to tell how far away the first is
-            compared += compare * len(some)
-            losses = self._losses(batch, moves.part(begin, config.micro_batch_size).to(self.device), compare)
-            total = losses.total(config)
-            (total * (len(some) / len(games))).backward()
-            means = torch.stack([total, losses.policy, losses.entropy, losses.others, losses.divergence])
-            sums += means.detach() * (len(some) / len(places))
-        sums[-1] *= len(places) / compared
-        self.learner.positions += len(places)
-        state.update(len(places), dict(zip(names, sums, strict=True)))
-        return state.figures(1)
-
-    def _advantages(self, played: Played) -> np.ndarray:
-        """Of all moves, whoever decided them; (all moves,) float32."""
-        config, games = self.config, played.games
-        places = np.arange(len(games.moves))
-        forecasts = np.empty(len(places), np.float32)
-        for begin in range(0, len(places), config.micro_batch_size):
-            some = places[begin : begin + config.micro_batch_size]
-            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.num_workers)
-            planes, _ = to_tensors(batch, self.device)
-            with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
-                forecasts[some] = expected_result(self.learner(planes).to(torch.float32).value).cpu().numpy()
-        return advantages(games, forecasts, config.gae_lambda)
-
-    def _losses(self, batch: data.Batch, moves: Moves, compare: bool) -> Losses:
-        """Without ``compare`` the divergence is 0, which spares asking the first net."""
-        config = self.config
-        planes, target = to_tensors(batch, self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
-            answer = self.answering(planes)
-            with torch.no_grad():
-                first = self.first(planes).to(torch.float32).policy if compare else answer.policy.to(torch.float32)
-        answer = answer.to(torch.float32)
-        losses = loss(answer.policy, moves, first, config.temperature)
-        heads = usual_loss(answer, target)
-        weighed = (
-            config.value_weight * heads.value
-            + config.ownership_weight * heads.ownership
-            + config.score_weight * heads.score
-        )
-        return replace(losses, others=weighed)
-
-    def _rate(self, count: int) -> Played:
-        """A match of the averaged net against the first one; always with the same openings."""
-        config, iteration = self.config, self.state.step_count
-        nets = (self._average(), self.first)
-        seeds = draw_seeds(count, config.seed, 4, iteration)
-        played = self._play(nets, count, config.eval_temperature, config.seed, seeds)
-        is_black = np.arange(count) % 2 == 0
-        self._note(Rating.of(iteration, self.start.manifest.name, played.points(is_black)))
-        if config.save_games:
-            own, other = f"{config.name}@{iteration}", self.start.manifest.name
-            names = [(own, other) if black else (other, own) for black in is_black]
-            with (self.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
-                file.writelines(f"{write_sgf(record)}\n" for record in played.records(names))
-        return played
-
-    def _average(self) -> Net:
-        """The averaged net, which is saved, as it is now."""
-        prefix = "network."
-        weights = {key.removeprefix(prefix): value for key, value in self.state.averaged.items() if prefix in key}
-        self.averaged.load_state_dict(weights)
-        return self.averaged
-
-    def _spar(self) -> None:
-        """A match of the averaged net against a bot, always with the same openings; unless the run is stopped in it."""
-        if self.bot is None:
-            return
-        config, count, iteration, bot = self.config, self.config.eval_opponent_games, self.state.step_count, self.bot
-        player = self._player(self._average(), config.eval_temperature)
-        openings = draw_openings(self.rules, count // 2, config.plies, config.seed)
-        twice = [opening for opening in openings for _ in range(2)]
-        seeds = (draw_seeds(count, config.seed, 5, iteration) >> np.uint64(1)).tolist()
-        opponent = bot.build()
-        try:
-            points = spar(
-                Sparring(player),
-                opponent,
-                bot.limits,
-                self.rules,
-                seeds,
-                twice,
-                bot.bot_kind.boards,
-                lambda: not self.state.stop_asked,
-            )
-        finally:
-            opponent.close()
-        if points is not None:
-            self._note(Rating.of(iteration, bot.name, points))
-
-    def _note(self, rating: Rating) -> None:
-        """Keep a rating; a match that was played again counts as it went last."""
-        match = (rating.iteration, rating.against)
-        self.ratings = [*(old for old in self.ratings if (old.iteration, old.against) != match), rating]
-        write_rating(self.folder, rating)
-
-    def _finish(self) -> Path:
-        """The last matches, and the checkpoint."""
-        config, state = self.config, self.state
-        minutes = state.seconds / 60
-        if state.done >= 1 and not any(one.iteration == state.step_count for one in self.ratings):
-            self._spar()
-        played = self._rate(config.final_eval_games if state.done >= 1 else min(SHORT, config.final_eval_games))
-        rating = self.ratings[-1]
-        metrics = {
-            "iterations": state.step_count,
-            "share_against_start": round(rating.share, 5),
-            "share_against_start_low": round(rating.low, 5),
-            "share_against_start_high": round(rating.high, 5),
-            "share_games": rating.games,
-        }
-        if state.done >= 1:
-            forget_snapshots(self.saved)
-        return self._save(played, metrics, minutes)
-
-    def _save(self, played: Played, metrics: Mapping[str, float], minutes: float, step: str = "") -> Path:
-        """Export the averaged net, compared on positions of some games; quickly, as a snapshot, with a ``step``."""
-        config, state = self.config, self.state
-        network, name = deepcopy(self._average()).cpu(), f"{config.name}{step}"
-        places = np.random.default_rng(config.seed).permutation(len(played.games.moves))
-        turns = places % SYMMETRIES
-        rows = data.encode_positions(played.games, self.encoder, places[:PARITY_ROWS], turns[:PARITY_ROWS]).planes
-        manifest = describe(
-            network,
-            name,
-            self.encoder,
-            self.rules,
-            trainer="rl",
-            data=f"{state.step_count * config.games} games against itself; began as {self.start.identity}",
-            rows=int(self.learner.positions),
-            minutes=round(minutes, 1),
-            settings={**asdict(config), "start": Path(config.start).name},
-            metrics=metrics,
-            parent=self.start.identity,
-            splits=self.start.manifest.splits,
-        )
-        planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
-        return export(network, self.saved.with_name(name), manifest, *planes).folder
-
-
-def moves_of(played: Played, places: np.ndarray, gained: np.ndarray) -> Moves:
-    """The moves at flat indices ``places`` of some games; ``gained`` are their advantages."""
-    return Moves(
-        chosen=torch.from_numpy(played.games.moves[places].astype(np.int64)),
-        sensible=torch.from_numpy(sensible_moves(played.games, played.rules)[places]),
-        advantages=torch.from_numpy(gained),
+    opponent, first = first_net(), first_net()
+    network = first_net()
+    run = Run(network, config, results, dynamic=True)
+    run.settings["start"] = start.identity
+    nets = (network, opponent, run.averaged, first)
+    learner_plays, opponent_plays, averaged_plays, first_plays = (
+        TorchEvaluator(net, encoder, device, config.bf16) for net in nets
     )
+    pool = Pool(run.folder / POOL, config.pool_every, config.pool_size)
+    with connected(lent, [], rules) as cores, run:
+        if run.restore():
+            run.games = run.step_count * config.games
+        ratings = [rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count]
+        games: Games | None = None  # of the latest iteration
+
+        def origin() -> Origin:
+            def planes(count: int) -> np.ndarray:
+                if games is None:
+                    return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
+                places = np.random.default_rng(config.seed).choice(len(games.moves), count)
+                return encode_positions(games, encoder, places, places % 8).planes
+
+            words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
+            return Origin("rl", encoder, rules, words, planes, inherited_rules(config.start, results), start.identity)
+
+        def rate_start(count: int) -> Rating:
+            """A match of the averaged net against the first one, always with the same openings."""
+            averaged_plays.refresh()
+            name, own = start.manifest.name, f"{config.name}@{run.step_count}"
+            match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
+            player, other = (PolicyBot(net, config.eval_temperature) for net in (averaged_plays, first_plays))
+            points, records = match.play((own, name), player, other, slots=AT_ONCE)
+            if config.save_games:
+                with (run.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
+                    file.writelines(f"{write_sgf(record)}\n" for record in records)
+            return note(Rating.of(run.step_count, name, points))
+
+        def rate_bot() -> None:
+            """The same against the bot, unless the run is stopped in it."""
+            averaged_plays.refresh()
+            match = RatingMatch(rules, config.eval_opponent_games, config.plies, (config.seed, 5, run.step_count))
+            player = PolicyBot(averaged_plays, config.eval_temperature)
+            if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
+                note(rating)
+
+        def note(rating: Rating) -> Rating:
+            """Keep a rating; a match that was played again counts as it went last."""
+            ratings[:] = [old for old in ratings if (old.iteration, old.against) != (rating.iteration, rating.against)]
+            ratings.append(rating)
+            write_rating(run.folder, rating)
+            return rating
+
+        def rate_when_due() -> None:
+            is_known = any(rating.iteration == run.step_count for rating in ratings)
+            if run.step_count and run.step_count % config.eval_every == 0 and not (is_known or run.stop_asked):
+                rate_start(config.eval_games)
+                rate_bot()
+
+        if run.step_count % config.pool_every == 0:  # the first net; or a run stopped between saving and this
+            pool.add(run.step_count, network)
+        if not run.is_over:
+            rate_when_due()  # it may have been stopped between saving and this
+        while not run.is_over and not run.stop_asked:
+            # Play, against a member of the pool
+            begun, iteration = time.monotonic(), run.step_count
+            pool.load(met := pool.draw(iteration, config.seed), opponent)
+            seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
+            openings = draw_openings(rules, config.games // 2, config.plies, seed)
+            seeds = draw_seeds(config.games, seed)
+            play = Play((network, opponent), encoder.name, rules, config.temperature, seeds, openings)
+            if cores is None:
+                learner_plays.refresh()
+                opponent_plays.refresh()
+                left, groups = iter(range(config.games)), 1 if device.type == "cpu" else 2
+                slots = min(AT_ONCE, config.games)
+                engine = play.games((learner_plays, opponent_plays), slots, config.num_workers, groups)
+                played = list(engine.play(lambda: play.begin(left)))  # noqa: B023  # it is used up at once
+                net_share = {"net_share": engine.pace.net_seconds / max(1e-9, engine.pace.seconds)}
+            else:
+                play = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
+                numbers = deque(range(config.games))
+                played = list(cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda play: play, play)))
+                net_share = {}  # no node tells of its nets
+            played.sort(key=lambda game: game.number)
+            spent = time.monotonic() - begun
+
+            # What is learned from it: the moves of the learner, with their advantages
+            chunk = make_chunk(played, config.size)
+            games = searched_games(config.size, {**chunk, "sound": np.ones(len(played), np.bool_)}).games
+            forecasts = np.empty(len(games.moves), np.float32)
+            for at in range(0, len(forecasts), config.micro_batch_size):
+                places = np.arange(at, min(at + config.micro_batch_size, len(forecasts)))
+                batch = encode_positions(games, encoder, places, np.zeros_like(places), config.num_workers)
+                with torch.no_grad():
+                    value = run.forward(heads.to_tensors(batch, device)[0]).value
+                assert value is not None  # what ``check`` makes sure of
+                forecasts[places] = expected_result(value).cpu().numpy()
+            gained = advantages(games, forecasts, config.gae_lambda)
+            places = np.flatnonzero(np.concatenate([game.deciders for game in played]) == LEARNER)
+            places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
+            moves = moves_of(games, rules, places, gained[places])
+
+            # One step: the sum over the moves of a game, the mean over games
+            sums, far = torch.zeros(4, device=device), torch.zeros((), device=device)
+            run.zero_grad()
+            for at in range(0, len(places), config.micro_batch_size):
+                some = places[at : at + config.micro_batch_size]
+                batch = encode_positions(games, encoder, some, np.zeros_like(some), config.num_workers)
+                planes, targets = heads.to_tensors(batch, device)
+                part, outputs = moves.part(at, config.micro_batch_size, device), run.forward(planes)
+                assert outputs.policy is not None  # what ``check`` makes sure of
+                usual = heads.loss(outputs, targets)
+                others = usual.total(config) - usual.policy
+                of_policy, entropy = policy_loss(outputs.policy, part, config.temperature)
+                total = of_policy - config.entropy_weight * entropy + others
+                (total * (len(some) / len(games))).backward()
+                means = torch.stack([total, of_policy, entropy, others])
+                sums += means.detach() * (len(some) / len(places))
+                if at == 0:  # rows enough to tell how far away the first net is
+                    with torch.no_grad():
+                        then = first(planes).to(torch.float32).policy
+                        far = divergence(outputs.policy.detach(), then, part.sensible, config.temperature)
+            names = ("loss", "policy_loss", "entropy", "others_loss")
+            run.update(len(places), {**dict(zip(names, sums, strict=True)), "divergence": far})
+
+            # Log, save and measure
+            is_black = np.arange(config.games) % 2 == 0  # the learner, whose games' numbers are even
+            black = np.sign(chunk["margins"]) / 2 + 0.5
+            points = np.where(is_black, black, 1 - black)
+            own_moves = sum(len(game.moves) for game in played) - sum(map(len, openings)) * 2
+            figures = {
+                "games_per_second": config.games / (time.monotonic() - begun),
+                "positions_per_second": own_moves / spent,
+                **net_share,
+                "opponent": met,
+                "share": float(points.mean()),
+                "black": float(black.mean()),
+                "length": float(games.lengths.mean()),
+                **run.figures(1),
+            }
+            run.log(**figures)
+            if run.snapshot_is_due():
+                run.save_snapshot(origin())
+            if run.step_count % config.pool_every == 0:
+                pool.add(run.step_count, network)
+                run.save()
+                pool.keep(run.step_count)
+            run.save_when_due()
+            rate_when_due()
+            known = {item.name: figures[item.name] for item in fields(Iteration) if item.name in figures}
+            left_minutes = run.progress().minutes_left
+            on_progress(Iteration(iteration=run.step_count, minutes_left=left_minutes, ratings=tuple(ratings), **known))
+        run.save()
+        is_done = run.done >= 1
+        if is_done and not any(rating.iteration == run.step_count for rating in ratings):
+            rate_bot()
+        last = rate_start(config.final_eval_games if is_done else min(SHORT, config.final_eval_games))
+        metrics = {
+            "iterations": run.step_count,
+            "share_against_start": last.share,
+            "share_against_start_low": last.low,
+            "share_against_start_high": last.high,
+            "share_games": last.games,
+        }
+        if is_done:
+            forget_snapshots(run.saved)
+        return run.save_checkpoint(origin(), metrics)

@@ -26,7 +26,7 @@ from trainers import data, dataset
 from trainers.data import LATE
 from trainers.progress import Progress
 from trainers.settings import Rollout as Config
-from trainers.workers import refuse_torchrun
+from trainers.train import refuse_torchrun
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     Raises RecordError for records that can't be used and ConfigError for settings that can't be. Stopped before its end
     it leaves no checkpoint, or the one that was there.
     """
-    refuse_torchrun("rollout")
+    refuse_torchrun("arena train rollout learns in one process: start it without torchrun")
     check(config)
     paths = [Path(path) for path in config.data]
     split = dataset.read_split(config, results / "cache")

@@ -1,404 +1,474 @@
-"""Games that policies play in lock step, for trainers: one question to a net about all games where it is to move.
+"""Games that nets play to be learned from: many in lock step, moves by policies alone or by a search at each.
 
-Who decides a move is up to the caller (``Seats``): two nets with a colour each, or one net up to some ply, then a
-random move, then another net. A game depends on its seed, its opening and the players alone, whatever is played beside
-it, as far as a net's sums do (in torch on a GPU their last bits may depend on the size of a batch). Not here: search,
-clocks, resignation, setup stones, rules that count prisoners.
+A share of the moves of a search gets all of its visits and is kept to learn from, the others get a few (playout cap
+randomization: Wu 2019, "Accelerating self-play learning in Go", section 3.1). Nothing is resigned or adjudicated. A
+game depends on its number, seed, opening and nets alone, whatever is played beside it, as far as a net's sums do: in
+torch on a GPU their last bits depend on the size of a batch.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import torch
 
-from arena.go.game import Ending, Outcome, Rules
-from arena.go.planes import Encoder, Positions, final_owners
-from arena.go.record import GameRecord
+from arena.go.coords import symmetry_table
+from arena.go.game import Rules
+from arena.go.kernels import area_of
+from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
-from bots.nets.catalogue import Net
-from bots.nets.gpu import TorchModel
-from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
-from trainers.slots import Law, Tables, Threads, all_sensible, in_turn, look, put_game, take_turns
+from bots.search.puct import Leaves, PuctParams, expand_leaves
+from trainers.progress import Look
+from trainers.slots import (
+    GameSlots,
+    RuleParams,
+    SearchSlots,
+    SelfPlayParams,
+    begin_search,
+    copy_positions,
+    play_policy_moves,
+    put_game,
+    search_on,
+)
 
-TOGETHER = 16
-"""Positions that a net in torch evaluates at once on a processor, no more and no fewer: the last bits of its answers
-depend on their number."""
+RANDOM, GIVEN = -1, -2
+"""Who decided a move: a uniformly random one, and one of the opening; else the number of an evaluator."""
 
-GIVEN = -1
-"""Who decided the moves of an opening."""
+NEVER = -1e4
+"""A logit of a move that is played only where there is no other, and no infinity to subtract."""
 
-
-def sensible_moves(games: Games, rules: Rules) -> np.ndarray:
-    """What could sensibly be played in place of each move of some games; (all moves, size² + 1) bool.
-
-    ``rules`` are those by which all of ``games`` were played. Raises ConfigError for rules that count prisoners.
-    """
-    masks = np.empty((len(games.moves), games.size * games.size + 1), np.bool_)
-    all_sensible(games.size, games.moves, games.starts, Law.of(rules), masks)
-    return masks
-
-
-# --- Who plays ---
-
-
-class Player(Protocol):
-    """Whoever decides moves, of many games at once."""
-
-    @property
-    def encoder(self) -> Encoder | None:
-        """How positions are put to it; None when it needs none."""
-        ...
-
-    @property
-    def temperature(self) -> float:
-        """Moves are drawn from probabilities ^ (1 / temperature); 0 plays the best."""
-        ...
-
-    def logits(self, planes: np.ndarray) -> np.ndarray:
-        """(B, size² + 1) float32 for ``planes`` (B, P, n, n) float32."""
-        ...
-
-
-class NetPlayer:
-    """A net in torch that may still learn: it plays with the weights that it had when it was last refreshed."""
-
-    def __init__(
-        self, network: Net, encoder: Encoder, device: torch.device, temperature: float = 1.0, bf16: bool = False
-    ):
-        self.encoder: Encoder | None = encoder
-        self.temperature = temperature
-        self._model = TorchModel(network, device, bf16)
-        self._parts = device.type == "cpu"
-
-    def refresh(self) -> None:
-        """Take over what the net has learned."""
-        self._model.refresh()
-
-    def logits(self, planes: np.ndarray) -> np.ndarray:
-        if not self._parts:
-            return self._model.run(["policy"], planes)[0]
-        filled = np.zeros((-(-len(planes) // TOGETHER) * TOGETHER, *planes.shape[1:]), np.float32)
-        filled[: len(planes)] = planes
-        starts = range(0, len(filled), TOGETHER)
-        parts = [self._model.run(["policy"], filled[first : first + TOGETHER])[0] for first in starts]
-        return np.concatenate(parts)[: len(planes)]
-
-
-class Uniform:
-    """Plays any sensible point alike, and passes only when there is none."""
-
-    encoder: Encoder | None = None
-    temperature = 1.0
-
-    def logits(self, planes: np.ndarray) -> np.ndarray:
-        count, _, size, _ = planes.shape
-        logits = np.zeros((count, size * size + 1), np.float32)
-        logits[:, -1] = -1e4  # as good as never, and no infinity to subtract
-        return logits
-
-
-Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Which of the players decides: ``seats(games, plies)`` gives for each game's number and the number of moves played
-there, both (k,) int64, the player's number; (k,) int64."""
-
-
-def by_colour(black: np.ndarray, white: np.ndarray) -> Seats:
-    """Seats for games that have one player a colour: their numbers, (games,) each."""
-    pairs = np.stack([black, white], 1).astype(np.int64)
-    return lambda games, plies: pairs[games, plies % 2]
-
-
-# --- Playing ---
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Where the time of some games went."""
-
-    positions: int
-    """Moves that were decided."""
-    questions: int
-    """Batches that they were decided in."""
-    slots: int
-    """The most games in a batch."""
-    seconds: float
-    net_seconds: float
-    """Spent in players, with the way to the device and back."""
-    encoding_seconds: float
-
-    @property
-    def per_second(self) -> float:
-        return self.positions / max(1e-9, self.seconds)
-
-    @property
-    def batch(self) -> float:
-        """Positions of a question, in the mean."""
-        return self.positions / max(1, self.questions)
-
-    @property
-    def fill(self) -> float:
-        """The mean share of the slots that a question fills."""
-        return self.batch / max(1, self.slots)
-
-    @property
-    def net_share(self) -> float:
-        """The share of the time spent in players."""
-        return self.net_seconds / max(1e-9, self.seconds)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.per_second:,.0f} positions/s in batches of {self.batch:.0f} ({self.fill:.0%} full), "
-            f"{self.net_share:.0%} of the time in nets"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """Finished games, in the order of their seeds."""
-
-    rules: Rules
-    games: Games
-    margins: np.ndarray  # (games,) float64: Black's, komi counted
-    openings: np.ndarray  # (games,) int64: moves of each that were given
-    deciders: np.ndarray  # (all moves,) int8: the number of the player who decided it, or GIVEN
-    seeds: np.ndarray  # (games,) uint64
-    speed: Speed
-
-    def points(self, black: np.ndarray) -> np.ndarray:
-        """(games,) float64: 1 for a win, 1/2 for a draw, 0 for a loss of the side that has Black where ``black``, a
-        mask, says so and else White."""
-        return np.where(black, 1.0, -1.0) * np.sign(self.margins) / 2 + 0.5
-
-    def records(self, names: Sequence[tuple[str, str]], **fields: Any) -> Iterator[GameRecord]:
-        """The games as records; ``names`` are Black's and White's of each, ``fields`` the same for all."""
-        passing = self.games.size**2
-        for number, (black, white) in enumerate(names):
-            moves = self.games.moves[self.games.starts[number] : self.games.starts[number + 1]].tolist()
-            ending = Ending.SCORE if moves[-2:] == [passing, passing] else Ending.MOVE_LIMIT
-            yield GameRecord(
-                self.rules,
-                tuple(moves),
-                Outcome.scored(float(self.margins[number]), ending),
-                black,
-                white,
-                seed=int(self.seeds[number] >> np.uint64(1)),
-                opening=int(self.openings[number]),
-                **fields,
-            )
-
-
-ROOM = 64
+PIECE = 64
 """Positions that a thread copies and encodes at a time: as many as stay in the cache."""
 
-
-class _Room:
-    """The slots, and the work on them that Python only hands out."""
-
-    def __init__(self, rules: Rules, slots: int, threads: Threads):
-        self.rules, self.law, self.slots = rules, Law.of(rules), slots
-        self.tables = Tables.empty(slots, rules.move_limit)
-        self._threads = threads
-
-    def planes(self, which: np.ndarray, encoder: Encoder | None) -> np.ndarray:
-        """(len(which), planes, n, n) float32."""
-        size = self.rules.size
-        if encoder is None:
-            return np.empty((len(which), 0, size, size), np.float32)
-        planes = np.empty((len(which), encoder.planes, size * size), np.float32)
-
-        def fill(part: slice) -> None:
-            positions = Positions.empty(min(ROOM, part.stop - part.start))
-            for first in range(part.start, part.stop, ROOM):
-                some = which[first : min(first + ROOM, part.stop)]
-                look(self.tables, some, self.law.komi, positions)
-                encoder.encode(positions, len(some), planes[first : first + len(some)])
-
-        self._threads.each(fill, self._threads.parts(len(which)))
-        return planes.reshape(len(which), encoder.planes, size, size)
-
-    def take_turns(self, which: np.ndarray, logits: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-        """Whether each game ended, and Black's margin of those that did; (len(which),) each."""
-        over, margins = np.empty(len(which), np.bool_), np.empty(len(which), np.float64)
-
-        def turn(part: slice) -> None:
-            take_turns(self.tables, which[part], logits[part], temperature, self.law, margins[part], over[part])
-
-        self._threads.each(turn, self._threads.parts(len(which)))
-        return over, margins
+NICE_INCREMENT = 6
+"""Of threads that play beside a net that learns: they step back behind it."""
 
 
-def groups_on(device: torch.device) -> int:
-    """In how many groups games are best played with nets on a device: on a processor the nets have all of it."""
-    return 1 if device.type == "cpu" else 2
+class Evaluator(Protocol):
+    """A net; it may get other weights between two calls."""
+
+    encoder: Encoder
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Policy logits (B, n² + 1) and win rates (B,) of ``planes`` (B, P, n, n), float32; for the side to move."""
+        ...
 
 
-class _Question(NamedTuple):
-    """What a player is asked, and about which slots."""
-
-    player: int
-    which: np.ndarray  # (k,) int64
-    planes: np.ndarray  # (k, planes, n, n) float32
-
-
-class Ended(NamedTuple):
-    """A game that is over."""
+class NewGame(NamedTuple):
+    """A game to be played."""
 
     number: int
-    """Among the seeds."""
+    seed: int
+    komi: float
+    opening: Opening = ()
+    drawn: int = 0
+    """Moves before this one are drawn from the policy of a search's net."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """A game that is over, and what full searches found."""
+
+    number: int
     moves: np.ndarray  # (moves,) uint16
-    deciders: np.ndarray  # (moves,) int8
+    komi: float
     margin: float
     """Black's, komi counted."""
-    given: int
-    """Moves of its opening."""
+    is_sound: bool
+    """Whether both sides passed; else the move limit cut it off."""
+    plies: np.ndarray  # (searches,) int64
+    levels: np.ndarray  # (searches, size² + 1) uint16: shares of the moves, up to a factor
+    win_rates: np.ndarray  # (searches,) float32, of the side to move
+    deciders: np.ndarray | None = None  # (moves,) int8: who decided each, without a search
 
 
-class Course:
-    """Games on their way through the slots, which are parted into groups: who is asked what, and what became of it."""
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What was played, and the seconds that it took, summed over engines."""
 
-    def __init__(
-        self,
-        players: Sequence[Player],
-        seats: Seats,
-        rules: Rules,
-        seeds: np.ndarray,
-        openings: Sequence[Opening] = (),
-        slots: int = 1024,
-        threads: int = 1,
-        groups: int = 1,
-    ):
-        """See ``play``."""
-        slots = max(1, min(slots, len(seeds)))
-        groups = min(groups, slots)
-        self._players, self._seats, self._rules, self._seeds, self._openings = players, seats, rules, seeds, openings
-        self._threads = threads
-        self._groups = np.array_split(np.arange(slots), groups)
-        self._begun = 0
-        self._game = np.full(slots, -1)  # of each slot
-        self._given = np.zeros(slots, np.int64)
-        self._decided = np.empty((slots, rules.move_limit), np.int8)
-        self._over: list[Ended] = []
-        self.speed = Speed(0, 0, -(-slots // groups), 0.0, 0.0, 0.0)
-        """Of what was played so far."""
+    seconds: float = 0.0
+    net_seconds: float = 0.0
+    evaluations: int = 0
+    batches: int = 0
+    moves: int = 0
 
-    def play(self) -> Iterator[Ended]:
-        """The games, as they end; to be called once."""
-        started = time.perf_counter()
-        with Threads(self._threads) as pool:
-            self._room = _Room(self._rules, len(self._game), pool)
-            for _ in in_turn(len(self._groups), self._ask, self._consult, self._take):
-                self.speed = replace(self.speed, seconds=time.perf_counter() - started)
-                yield from self._over
-                self._over.clear()
+    def __add__(self, other: Pace) -> Pace:
+        return Pace(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(Pace)))
 
-    def _ask(self, group: int) -> _Question | None:
-        """The next question about a group, whose free slots take new games first; None when all of them are over."""
-        slots, lengths = self._groups[group], self._room.tables.lengths
-        for slot in slots[self._game[slots] < 0][: len(self._seeds) - self._begun].tolist():
-            self._begin(slot)
-        waiting = slots[self._game[slots] >= 0]
-        if not len(waiting):
-            return None
-        seated = self._seats(self._game[waiting], lengths[waiting])
-        player = int(np.bincount(seated).argmax())
-        which = waiting[seated == player]
-        started = time.perf_counter()
-        planes = self._room.planes(which, self._players[player].encoder)
-        spent = self.speed.encoding_seconds + time.perf_counter() - started
-        self.speed = replace(self.speed, encoding_seconds=spent)
-        return _Question(player, which, planes)
-
-    def _begin(self, slot: int) -> None:
-        opening = self._openings[self._begun] if self._openings else ()
-        room = self._room
-        put_game(room.tables, slot, room.law, room.rules.size, int(self._seeds[self._begun]), opening)
-        self._decided[slot, : len(opening)] = GIVEN
-        self._game[slot], self._given[slot] = self._begun, len(opening)
-        self._begun += 1
-
-    def _consult(self, question: _Question) -> tuple[np.ndarray, float]:
-        """The answer, and the seconds that it took: in another thread, where there are groups."""
-        asked = time.perf_counter()
-        return self._players[question.player].logits(question.planes), time.perf_counter() - asked
-
-    def _take(self, question: _Question, answer: tuple[np.ndarray, float]) -> None:
-        """Play what a player has said; games that are over leave their slots."""
-        which, lengths, (logits, seconds) = question.which, self._room.tables.lengths, answer
-        self._decided[which, lengths[which]] = question.player
-        over, margins = self._room.take_turns(which, logits, self._players[question.player].temperature)
-        speed = self.speed
-        self.speed = replace(
-            speed,
-            positions=speed.positions + len(which),
-            questions=speed.questions + 1,
-            net_seconds=speed.net_seconds + seconds,
-        )
-        for slot, margin in zip(which[over].tolist(), margins[over].tolist(), strict=True):
-            length = lengths[slot]
-            moves, deciders = self._room.tables.moves[slot, :length].copy(), self._decided[slot, :length].copy()
-            self._over.append(Ended(int(self._game[slot]), moves, deciders, margin, int(self._given[slot])))
-            self._game[slot] = -1
-
-
-def play(
-    players: Sequence[Player],
-    seats: Seats,
-    rules: Rules,
-    seeds: np.ndarray,
-    openings: Sequence[Opening] = (),
-    slots: int = 1024,
-    threads: int = 1,
-    groups: int = 1,
-) -> Played:
-    """Play one game for each of ``seeds`` (games,) uint64, ``slots`` at once; a slot whose game ends takes the next.
-
-    ``openings``, one a game or none at all, are moves that are given. Of the players the one is asked next who is to
-    move in the most games. So two nets with half of the colours each fall out of step by a move at once, and from then
-    on each is asked about all the games, not half of them. The slots are parted into ``groups``: with more than one, a
-    player is asked about one of them in a thread of its own while the moves of another are played and its next
-    positions encoded, so that neither waits. Raises ConfigError for rules that count prisoners and IllegalMove for an
-    opening that can't be played.
-    """
-    course = Course(players, seats, rules, seeds, openings, slots, threads, groups)
-    ended = list(course.play())
-    return gathered(rules, ended, seeds, course.speed)
-
-
-def gathered(rules: Rules, ended: Sequence[Ended], seeds: np.ndarray, speed: Speed) -> Played:
-    """All games of ``seeds``, in the order of their numbers."""
-    ended = sorted(ended, key=lambda game: game.number)
-    margins = np.array([game.margin for game in ended], np.float64)
-    games = games_from_moves(rules, [game.moves for game in ended], margins)
-    deciders = np.concatenate([game.deciders for game in ended]) if ended else np.empty(0, np.int8)
-    given = np.array([game.given for game in ended], np.int64)
-    return Played(rules, games, margins, given, deciders, np.asarray(seeds, np.uint64), speed)
-
-
-def games_from_moves(rules: Rules, finished: Sequence[np.ndarray], margins: np.ndarray) -> Games:
-    """Games by their moves and Black's margins, from which rows can be made: all are scored as they stand."""
-    count = len(finished)
-    moves = np.concatenate(finished) if finished else np.empty(0, np.uint16)
-    starts = np.concatenate([[0], np.cumsum([len(game) for game in finished])]).astype(np.int64)
-    owners = np.empty((count, rules.size**2), np.int8)
-    final_owners(rules.size, moves, starts, owners)
-    return Games(
-        size=rules.size,
-        moves=moves,
-        starts=starts,
-        komis=np.full(count, rules.komi),
-        winners=np.where(margins > 0, BLACK_WON, np.where(margins < 0, WHITE_WON, DRAWN)).astype(np.uint8),
-        dates=np.zeros(count, np.int32),
-        sources=np.zeros(count, np.uint8),
-        scored=np.ones(count, np.bool_),
-        owners=owners,
-    )
+    def __sub__(self, other: Pace) -> Pace:
+        return Pace(*(getattr(self, item.name) - getattr(other, item.name) for item in fields(Pace)))
 
 
 def draw_seeds(count: int, *key: int) -> np.ndarray:
     """Seeds of games, (count,) uint64, by a key of numbers."""
     return np.random.default_rng(key).integers(0, 2**63, count, np.uint64)
+
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+class Threads:
+    """Threads that share work on slots; with one, whoever calls does it."""
+
+    def __init__(self, count: int):
+        self.count = count
+        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def parts(self, count: int) -> list[slice]:
+        """``count`` slots in a range a thread, or in one where that is too little for each."""
+        parts = self.count if count >= 2 * self.count else 1
+        bounds = [count * part // parts for part in range(parts + 1)]
+        return list(map(slice, bounds, bounds[1:]))
+
+    def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+        if self._pool is None or len(parts) == 1:
+            return list(map(work, parts))
+        return list(self._pool.map(work, parts))
+
+
+class _Request(NamedTuple):
+    """Positions of a group that a net is to evaluate, and what its answer is for."""
+
+    evaluator: int
+    planes: np.ndarray  # (B, P, n, n)
+    waiting: Any
+
+
+class Games:
+    """Games in slots, which are parted into groups: with two, a net evaluates the positions of one in a thread of its
+    own while the moves of the other are played. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
+
+    def __init__(self, rules: Rules, nets: Sequence[Evaluator], slots: int, threads: int = 1, groups: int = 1):
+        """Raises ConfigError for rules that count prisoners."""
+        self.pace = Pace()
+        """Of all that was played so far."""
+        self._rules, self._rule_params, self._nets = rules, RuleParams.of(rules), nets
+        self._games = GameSlots.empty(slots, rules.move_limit)
+        self._numbers = np.full(slots, -1)
+        self._groups = np.array_split(np.arange(slots), min(groups, slots))
+        self._threads = Threads(threads)
+        self._over: list[PlayedGame] = []
+
+    def play(
+        self, begin: Callable[[], NewGame | None], goes_on: Callable[[], bool] = lambda: True
+    ) -> Iterator[PlayedGame]:
+        """Play the games that ``begin`` gives until it gives none; games as they end. Games under way are lost once it
+        no longer ``goes_on``. To be called once. Raises IllegalMove for an opening that can't be played."""
+        waiting: deque[tuple[int, _Request, Callable[[], Any]]] = deque()
+        with self._threads, ThreadPoolExecutor(1, "nets") as beside:
+
+            def ask(group: int) -> None:
+                request, began = None, time.perf_counter()
+                while request is None and goes_on() and self._fill(group, begin):
+                    request = self._request(self._groups[group])
+                self.pace += Pace(time.perf_counter() - began)
+                if request is not None:
+                    answer = partial(self._evaluate, request)
+                    later = answer if len(self._groups) == 1 else beside.submit(answer).result
+                    waiting.append((group, request, later))
+
+            for group in range(len(self._groups)):
+                ask(group)
+            while waiting:
+                group, request, later = waiting.popleft()
+                began = time.perf_counter()
+                logits, win_rates, seconds = later()
+                self._take(request, logits, win_rates)
+                self.pace += Pace(time.perf_counter() - began, seconds, len(request.planes), 1)
+                ask(group)
+                yield from self._over
+                self._over.clear()
+            yield from self._over
+
+    def _fill(self, group: int, begin: Callable[[], NewGame | None]) -> bool:
+        """Begin games in the free slots of a group; whether it plays any."""
+        slots, playing = self._groups[group], self._games.playing
+        for slot in slots[~playing[slots]].tolist():
+            new = begin()
+            if new is None:
+                break
+            put_game(self._games, slot, self._rule_params, self._rules.size, new.komi, new.seed, new.opening)
+            self._numbers[slot] = new.number
+            self._begin(slot, new)
+        return bool(playing[slots].any())
+
+    def _evaluate(self, request: _Request) -> tuple[np.ndarray, np.ndarray, float]:
+        began = time.perf_counter()
+        return *self._nets[request.evaluator].evaluate(request.planes), time.perf_counter() - began
+
+    def _finish(self, slots: np.ndarray) -> None:
+        """Note the games of these slots that are over."""
+        size, games = self._rules.size, self._games
+        for slot in slots[~games.playing[slots]].tolist():
+            moves = games.moves[slot, : games.lengths[slot]].copy()
+            self._over.append(
+                PlayedGame(
+                    int(self._numbers[slot]),
+                    moves,
+                    float(games.komis[slot]),
+                    float(area_of(games.boards, slot) - games.komis[slot]),
+                    moves[-2:].tolist() == [size**2, size**2],
+                    *self._found(slot),
+                )
+            )
+
+    def _begin(self, slot: int, new: NewGame) -> None:
+        raise NotImplementedError
+
+    def _request(self, slots: np.ndarray) -> _Request | None:
+        """Go on with a group until a net is needed; None where all of its games have ended instead."""
+        raise NotImplementedError
+
+    def _take(self, request: _Request, logits: np.ndarray, win_rates: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _found(self, slot: int) -> tuple[Any, ...]:
+        """The last fields of a ``PlayedGame``."""
+        raise NotImplementedError
+
+
+Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Who decides: ``seats(numbers, plies)`` gives for each game's number and the number of moves played there, both (k,)
+int64, the number of an evaluator, or RANDOM; (k,) int64."""
+
+
+class PolicyGames(Games):
+    """Games whose moves are drawn from policies. Of the nets that one is asked next which is to move in the most games:
+    so two nets with a colour each fall out of step at once, and each is asked about all games, not half of them."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        nets: Sequence[Evaluator],
+        seats: Seats,
+        slots: int,
+        temperature: float = 1.0,
+        threads: int = 1,
+        groups: int = 1,
+    ):
+        super().__init__(rules, nets, slots, threads, groups)
+        self._seats, self._temperature = seats, temperature
+        self._deciders = np.empty((slots, rules.move_limit), np.int8)
+
+    def _begin(self, slot: int, new: NewGame) -> None:
+        self._deciders[slot, : len(new.opening)] = GIVEN
+
+    def _request(self, slots: np.ndarray) -> _Request | None:
+        while len(slots := slots[self._games.playing[slots]]):
+            seated = self._seats(self._numbers[slots], self._games.lengths[slots])
+            if not (at_random := slots[seated == RANDOM]).size:
+                most = int(np.bincount(seated).argmax())
+                which = slots[seated == most]
+                return _Request(most, self._encode(which, self._nets[most].encoder), which)
+            logits = np.zeros((len(at_random), self._rules.size**2 + 1), np.float32)
+            logits[:, -1] = NEVER
+            self._play(at_random, logits, RANDOM)
+        return None
+
+    def _take(self, request: _Request, logits: np.ndarray, win_rates: np.ndarray) -> None:
+        self._play(request.waiting, logits, request.evaluator)
+
+    def _play(self, which: np.ndarray, logits: np.ndarray, decider: int) -> None:
+        self._deciders[which, self._games.lengths[which]] = decider
+
+        def play(part: slice) -> None:
+            play_policy_moves(self._games, which[part], logits[part], self._temperature, self._rule_params)
+
+        self._threads.map(play, self._threads.parts(len(which)))
+        self.pace += Pace(moves=len(which))
+        self._finish(which)
+
+    def _encode(self, which: np.ndarray, encoder: Encoder) -> np.ndarray:
+        size = self._rules.size
+        planes = np.empty((len(which), encoder.planes, size * size), np.float32)
+
+        def encode(part: slice) -> None:
+            positions = Positions.empty(min(PIECE, part.stop - part.start))
+            for first in range(part.start, part.stop, PIECE):
+                some = which[first : min(first + PIECE, part.stop)]
+                copy_positions(self._games, some, positions)
+                encoder.encode(positions, len(some), planes[first : first + len(some)])
+
+        self._threads.map(encode, self._threads.parts(len(which)))
+        return planes.reshape(len(which), encoder.planes, size, size)
+
+    def _found(self, slot: int) -> tuple[Any, ...]:
+        length, moves = self._games.lengths[slot], self._rules.size**2 + 1
+        none = np.empty(0, np.int64), np.empty((0, moves), np.uint16), np.empty(0, np.float32)
+        return *none, self._deciders[slot, :length].copy()
+
+
+class SearchGames(Games):
+    """Games with a search by one net at each move, PUCT or Gumbel's, in a range of slots a thread."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        net: Evaluator,
+        params: SelfPlayParams,
+        puct: PuctParams,
+        slots: int,
+        threads: int = 1,
+        groups: int = 1,
+        most_nodes: int = 2**31,
+    ):
+        super().__init__(rules, [net], slots, threads, groups)
+        self._params, self._puct, self._encoder = params, puct, net.encoder
+        moves, at_once = rules.size**2 + 1, params.virtual_loss_batch
+        capacity = (max(params.visits, params.cheap_search_visits) + at_once) * moves + 1
+        self._searches = SearchSlots.empty(slots, min(most_nodes, capacity), rules.move_limit, moves)
+        batch = len(self._groups[0]) * at_once
+        self._leaves = {int(group[0]): Leaves.empty(batch) for group in self._groups}
+        self._planes = {
+            int(group[0]): np.empty((batch, net.encoder.planes, moves - 1), np.float32) for group in self._groups
+        }
+
+    def look(self) -> Look | None:
+        """The latest position of a game under way that was searched in full; None before there is one."""
+        games, found = self._games, self._searches
+        if not found.counts[0]:
+            return None
+        last = int(found.counts[0]) - 1
+        ply, win_rate = int(found.plies[0, last]), float(found.win_rates[0, last])
+        shares = found.levels[0, last].astype(np.float32)
+        black = win_rate if ply % 2 == 0 else 1 - win_rate
+        return Look(self._rules.size, games.moves[0, :ply].copy(), float(games.komis[0]), black, shares / shares.sum())
+
+    def _begin(self, slot: int, new: NewGame) -> None:
+        slots = np.array([slot])
+        begin_search(self._games, self._searches, slots, new.drawn, self._rule_params, self._params, self._puct)
+
+    def _request(self, group: np.ndarray) -> _Request | None:
+        leaves, planes, at_once = (
+            self._leaves[int(group[0])],
+            self._planes[int(group[0])],
+            self._params.virtual_loss_batch,
+        )
+        slots = group[self._games.playing[group]]
+        parts = self._threads.parts(len(slots))
+        some = [_part(leaves, slice(part.start * at_once, part.stop * at_once)) for part in parts]
+
+        def search(work: tuple[slice, Leaves]) -> int:
+            part, found = work
+            trees = (self._games, self._searches, slots[part])
+            return int(search_on(*trees, self._rule_params, self._params, self._puct, found))
+
+        before = int(self._games.lengths[slots].sum())
+        counts = self._threads.map(search, list(zip(parts, some, strict=True)))
+        self.pace += Pace(moves=int(self._games.lengths[slots].sum()) - before)
+        self._finish(slots)
+        bounds = np.cumsum([0, *counts]).tolist()
+        waiting = [(one, slice(*ends)) for one, ends in zip(some, pairwise(bounds), strict=True)]
+
+        def encode(work: tuple[Leaves, slice]) -> None:
+            found, part = work
+            self._encoder.encode(found.positions, part.stop - part.start, planes[part])
+
+        self._threads.map(encode, waiting)
+        shape = (bounds[-1], self._encoder.planes, self._rules.size, self._rules.size)
+        return _Request(0, planes[: bounds[-1]].reshape(shape), waiting) if bounds[-1] else None
+
+    def _take(self, request: _Request, logits: np.ndarray, win_rates: np.ndarray) -> None:
+        turns, searches = symmetry_table(self._rules.size), self._searches
+
+        def expand(work: tuple[Leaves, slice]) -> None:
+            leaves, part = work
+            trees = (searches.roots, searches.nodes, searches.owners, self._puct, turns)
+            expand_leaves(*trees, leaves, part.stop - part.start, logits[part], win_rates[part])
+
+        self._threads.map(expand, request.waiting)
+
+    def _found(self, slot: int) -> tuple[Any, ...]:
+        searches, count = self._searches, self._searches.counts[slot]
+        return tuple(column[slot, :count].copy() for column in (searches.plies, searches.levels, searches.win_rates))
+
+
+def _part(leaves: Leaves, part: slice) -> Leaves:
+    positions = Positions(*(column[part] for column in leaves.positions))
+    return Leaves(leaves.slots[part], leaves.paths[part], leaves.depths[part], positions)
+
+
+# --- Beside a net that learns ---
+
+PlayGames = Callable[[Callable[[], bool]], Iterator[PlayedGame]]
+"""Plays while a condition holds, and gives games as they end."""
+
+
+class Players:
+    """Engines that play in threads as long as the context lasts, or until they have finished ``most`` games."""
+
+    def __init__(self, engines: Sequence[PlayGames], most: float = math.inf):
+        self._engines, self._left = engines, most
+        self._pool = ThreadPoolExecutor(len(engines), "players")
+        self._changed = threading.Condition()
+        self._finished: list[PlayedGame] = []
+        self._rows = 0
+        self._stopped = False
+        self._working: list[Future[None]] = []
+
+    def __enter__(self) -> Players:
+        self._working = [self._pool.submit(self._play, engine) for engine in self._engines]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped = True
+        self._pool.shutdown()
+
+    def _play(self, engine: PlayGames) -> None:
+        if sys.platform == "linux":
+            usual = os.getpriority(os.PRIO_PROCESS, os.getpid())
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(19, usual + NICE_INCREMENT))
+        for game in engine(lambda: not self._stopped and self._left > 0):
+            with self._changed:
+                if self._left > 0:
+                    self._left -= 1
+                    self._finished.append(game)
+                    self._rows += len(game.plies)
+                    self._changed.notify_all()
+
+    def take(
+        self, rows: float, goes_on: Callable[[], bool] = lambda: True, seconds: float = math.inf
+    ) -> list[PlayedGame]:
+        """Finished games that weren't taken yet, once they have ``rows`` rows, all have been played, some ``seconds``
+        are over, or it no longer ``goes_on``. Raises what an engine raised."""
+        until = time.monotonic() + seconds
+        while goes_on() and time.monotonic() < until:
+            are_done = [working.done() for working in self._working]
+            for working in self._working:
+                if working.done():
+                    working.result()
+            with self._changed:
+                if self._rows >= rows or self._left <= 0 or all(are_done):
+                    break
+                self._changed.wait(0.2)
+        return self.rest()
+
+    def rest(self) -> list[PlayedGame]:
+        """Finished games that weren't taken yet."""
+        with self._changed:
+            taken, self._finished, self._rows = self._finished, [], 0
+        return taken
+
+    @property
+    def are_done(self) -> bool:
+        """Whether every engine has ended."""
+        return all(working.done() for working in self._working)

@@ -262,7 +262,6 @@ class RL(Loop):
     ema_decay: float = option(0.8, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
     gae_lambda: float = option(1.0, LEARNING, "GAE lambda (1 = Monte Carlo returns)", 0, 1)
     entropy_weight: float = option(0.0, LEARNING, "Weight of the entropy bonus, in nats a move", 0)
-    kl_weight: float = option(0.0, LEARNING, "Weight of the KL divergence from the first net's policy", 0)
     value_weight: float = option(0.1, LEARNING, "Weight of the value loss", 0)
     ownership_weight: float = option(0.05, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.02, LEARNING, "Weight of the score loss", 0)
@@ -354,7 +353,6 @@ class Value(Supervised):
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss, in scored games", 0)
     playouts: int = option(100, WATCHING, "Playouts of the rollout policy to compare with; 0 for none", 0)
     playout_positions: int = option(1_000, WATCHING, "Test positions from which they start", 1)
-    games_per_file: int = option(1_024, MACHINE, "Self-play: games in a file; a stopped command loses one file", 1)
     parallel_games: int = option(1_024, MACHINE, "Self-play: games under way at once", 1)
 
 
@@ -370,7 +368,6 @@ VALUE_PRESETS = {
         validate_every=1_000,
         test_positions=1_000,
         playout_positions=50,
-        games_per_file=100,
     ),
     "cpu": Value("value", batch_size=128, max_minutes=60, ema_decay=0.9995, validate_every=100_000),
     "gpu": Value(
@@ -380,7 +377,6 @@ VALUE_PRESETS = {
         max_minutes=10,
         validate_every=500_000,
         validation_positions=10_000,
-        games_per_file=20_000,
         parallel_games=4_096,
         **GPU,
     ),
@@ -430,7 +426,6 @@ class Distill(Supervised):
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(0.1, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.05, LEARNING, "Weight of the score loss", 0)
-    games_per_file: int = option(16, MACHINE, "Games in a file; a killed command loses one file", 1)
     parallel_games: int = option(32, MACHINE, "Games under way at once, in each game thread", 1)
     game_threads: int = option(1, MACHINE, "Threads that play games, each with a teacher of its own", 1)
 
@@ -456,7 +451,6 @@ DISTILL_PRESETS = {
         full_search_prob=1.0,
         learning_rate=0.02,
         outcome_share=0.4,
-        games_per_file=256,
         parallel_games=128,
         batch_size=1024,
         max_minutes=10,
@@ -489,8 +483,6 @@ class Zero(Loop):
     cheap_search_visits: int = option(12, PLAYING, "Playout cap randomization: visits for the other moves", 2)
     gumbel_sample_size: int = option(16, PLAYING, "Moves considered at the root", 2, 362)
     gumbel_scale: float = option(1.0, PLAYING, "Scale of the Gumbel noise at the root", 0, 10)
-    gumbel_c_visit: float = option(50.0, PLAYING, "c_visit of the scale of results", 0)
-    gumbel_c_scale: float = option(1.0, PLAYING, "c_scale of the scale of results", 0)
     komi: float | None = option(
         None, PLAYING, "Mean komi, by CGOS rules; without one it is Black's mean margin in the latest games", -361, 361
     )
@@ -506,7 +498,6 @@ class Zero(Loop):
         0,
         1,
     )
-    first_pass: float = option(0.3, PLAYING, "Moves before the first allowed pass, as a share of the points", 0, 1)
     max_games: int | None = option(None, BUDGET, "Games", 1)
     max_minutes: float | None = option(60, BUDGET, "Minutes of play and training, all sittings together", 0)
     batch_size: int = option(256, LEARNING, "Rows a step", 1)

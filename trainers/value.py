@@ -1,18 +1,22 @@
 """A value net: who will win, from any position. AlphaGo's third stage; no moves are learned, nothing is searched.
 
 After Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree search", Methods ("Value network:
-regression"). It begins with a policy net, and the policy stays: the tower learns the value with the policy held to what
-it was (the divergence from it is part of the loss), or doesn't learn at all. Where positions come from, and what they
-are compared with, is in ``outcomes.py``.
+regression"). A game has three phases: U moves by a policy, U being uniform up to a limit; one random move; the rest by
+a second policy. Learned from is the position after the random move, with the result: one a game, because the others
+share their result with it, and a net would learn games by heart. It begins with a policy net, and the policy stays: the
+divergence from it is part of the loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,198 +24,281 @@ from torch import Tensor
 from torch.nn import functional
 
 from arena import ConfigError
+from arena.contract.code import SENT
+from arena.go.game import Rules
 from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.inference import Evaluator
 from bots.nets.network import Answer, expected_result
-from trainers import data, outcomes, supervised
+from trainers import data, dataset, losses
+from trainers.baselines import Positions, ScoreProbe
 from trainers.cluster import Lent, connected
+from trainers.data import NO_RESULT, UNKNOWN, Games, OneEach, Split, SplitRule, parts_of
 from trainers.losses import Losses, Target, to_tensors
-from trainers.losses import loss as usual_loss
-from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
+from trainers.replay import Replay, play_missing
+from trainers.selfplay import RANDOM, NewGame, PlayedGame, PlayGames, PolicyGames, draw_seeds
 from trainers.settings import Value as Config
-from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
-from trainers.train import inherited_rules
-from trainers.workers import Workers, kept_to_one, pick_device
+from trainers.train import (
+    Run,
+    build,
+    claim,
+    encoder_of,
+    inherited_rules,
+    joined,
+    kept_to_one,
+    origin_of,
+    pick_device,
+)
+from trainers.train import check as check_supervised
 
-OPENING = 40
-"""Positions before this move are judged apart: there playouts tell least."""
+if TYPE_CHECKING:
+    from trainers.cluster import Stage
 
-BATCH = 512
+FORMAT = 2
+"""Written into the name of every folder of games; a change of who plays what raises it."""
+
+EARLY = 40
+"""Positions before this move are measured apart: there playouts tell least."""
+
+AT_ONCE_THERE = 128
+"""Games that a core of a cluster plays at once."""
+
+# --- The games ---
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Who plays the games, and how: all that they depend on."""
+
+    policy: Checkpoint
+    finisher: Checkpoint
+    rules: Rules
+    policy_moves: int
+    """The most moves of the first phase."""
+    seed: int
+
+    @classmethod
+    def of(cls, config: Config, results: Path) -> Recipe:
+        """Raises CheckpointError for a checkpoint that isn't there or doesn't play on such boards."""
+        names = (config.policy, config.finisher or config.policy)
+        policy, finisher = (Checkpoint.open(find(name, results)) for name in names)
+        for checkpoint in (policy, finisher):
+            checkpoint.require_size(config.size)
+            checkpoint.require("policy")
+        return cls(policy, finisher, Rules.preset("cgos", config.size, config.komi), config.policy_moves, config.seed)
+
+    def folder(self, cache: Path) -> Path:
+        """Where games by this recipe are kept."""
+        parts = (FORMAT, self.policy.identity, self.finisher.identity, self.rules, self.policy_moves, self.seed)
+        return cache / f"value-games-{hashlib.sha256(repr(parts).encode()).hexdigest()[:24]}"
+
+    def first_moves(self, number: int) -> tuple[int, int]:
+        """The seed of the game of this number, and its U."""
+        seed, drawn = draw_seeds(2, self.seed, number).tolist()
+        return seed, drawn % self.policy_moves + 1
+
+    def engine(self, numbers: deque[int], slots: int, precision: str, threads: int = 1, groups: int = 1) -> PlayGames:
+        """Plays the games of ``numbers``, which are taken from the left; several threads may share them."""
+        nets = [Evaluator(self.policy, precision)]
+        if self.finisher.identity != self.policy.identity:
+            nets.append(Evaluator(self.finisher, precision))
+        lengths: dict[int, int] = {}
+
+        def seats(which: np.ndarray, plies: np.ndarray) -> np.ndarray:
+            first = np.array([lengths[number] for number in which.tolist()])
+            return np.where(plies < first, 0, np.where(plies == first, RANDOM, len(nets) - 1))
+
+        def begin() -> NewGame | None:
+            try:
+                number = numbers.popleft()
+            except IndexError:
+                return None
+            seed, lengths[number] = self.first_moves(number)
+            return NewGame(number, seed, self.rules.komi)
+
+        return partial(PolicyGames(self.rules, nets, seats, slots, 1.0, threads, groups).play, begin)
+
+
+def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, PlayedGame]]:
+    """Play the games of these numbers on a node of a cluster, which may have been sent the nets."""
+
+    def there(checkpoint: Checkpoint) -> Checkpoint:
+        return Checkpoint.open(folder) if (folder := SENT / checkpoint.identity).is_dir() else checkpoint
+
+    recipe = replace(recipe, policy=there(recipe.policy), finisher=there(recipe.finisher))
+    for game in recipe.engine(deque(numbers), len(numbers), "auto")(lambda: not stage.is_over):
+        yield game.number, game
+
+
+def play_games(
+    config: Config, recipe: Recipe, results: Path, on_made: Callable[[Made], None], lent: Lent | None
+) -> None:
+    """Play the games that are still missing, here or on the cores that are ``lent``."""
+    replay = Replay(recipe.folder(results / "cache"), config.size)
+    missing = replay.missing(config.games)
+    if not missing:
+        claim(config, results)
+        return
+    nets = {net.identity: net.folder for net in (recipe.policy, recipe.finisher)}
+    players = [Registry(results=results).resolve(f"checkpoint:{folder}") for folder in nets.values()]
+    with connected(lent, players, recipe.rules) as cores, kept_to_one(replay.folder, "; it plays the same games"):
+        claim(config, results)
+        if cores is not None:
+            work = partial(play_there, recipe)
+            engines: list[PlayGames] = [lambda goes_on: cores.play(work, missing, AT_ONCE_THERE, goes_on)]
+        elif pick_device(config.device).type == "cpu":
+            engines = [recipe.engine(missing, config.parallel_games, "auto") for _ in range(config.num_workers)]
+        else:
+            engines = [recipe.engine(missing, config.parallel_games, "bf16", config.num_workers, 2)]
+        play_missing(replay, missing, engines, config.games, on_made)
+
+
+def cut(games: Games, plies: np.ndarray) -> Games:
+    """The games up to the move that followed on ``plies`` moves, with their results: each one's kept position is that
+    before its last move. Those that ended before are left out."""
+    long = games.lengths > plies
+    games, plies = games.select(long), plies[long]
+    starts = np.concatenate([[0], np.cumsum(plies + 1)]).astype(np.int64)
+    flat = np.arange(starts[-1]) + np.repeat(games.starts[:-1] - starts[:-1], plies + 1)
+    arrays = {item.name: getattr(games, item.name) for item in fields(Games)}
+    return Games(**{**arrays, "moves": games.moves[flat], "starts": starts})
+
+
+def read_own(config: Config, recipe: Recipe, results: Path, inherited: Sequence[SplitRule]) -> Split:
+    """The kept positions of the games that were played. Raises ConfigError where nothing is left to learn from or to be
+    tested on."""
+    replay = Replay(recipe.folder(results / "cache"), config.size)
+    games, numbers = replay.by_number(config.games)
+    known = games.games.winners != UNKNOWN
+    lengths = np.array([recipe.first_moves(number)[1] for number in numbers[known].tolist()])
+    kept, rules = games.games.select(known), (SplitRule.of(config, played=True), *inherited)
+    sides = parts_of(kept, rules)
+    train, validation, test = (cut(kept.select(here := sides == part), lengths[here] + 1) for part in range(3))
+    if not len(train) or not len(test):
+        raise ConfigError(f"{config.games} games leave nothing to learn from or for the test; play more games")
+    names = " and ".join(f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher))
+    return Split(train, validation, test, rules, f"{config.games} games of {names}")
+
+
+def read_records(config: Config, results: Path, inherited: Sequence[SplitRule]) -> Split:
+    """The games of records whose result is known, apart as ``dataset.read_split`` does it."""
+    split = dataset.read_split(config, results / "cache", inherited)
+    parts = (part.select(part.winners != UNKNOWN) for part in (split.train, split.validation, split.test))
+    train, validation, test = parts
+    split = Split(train, validation, test, split.rules, split.source)
+    if not len(split.train):
+        raise ConfigError("no game of the records has a known result; give records with results")
+    return split
 
 
 # --- The loss ---
 
 
-def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -> Losses:
-    """How far an answer is from what it should be; rows without a result, or without a score, don't count for it.
+def loss(outputs: Answer, targets: Target, before: Tensor | None, squared: bool) -> Losses:
+    """How far a net's outputs are from what they should be; rows without a result, or a score, don't count for it.
 
     Of the value it is the cross entropy of win, draw and loss, or the squared error of the expected result. Of the
     policy it is the divergence from ``before`` (B, n² + 1), the logits to be kept, or without them the cross entropy of
     the moves that were played. The accuracy is of the winner, in decided games.
     """
-    assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
-    usual = usual_loss(answer, target)
-    known = target.results != data.NO_RESULT
-    results = 1.0 - target.results.to(answer.value.dtype)
-    guess = expected_result(answer.value)
+    assert outputs.policy is not None and outputs.value is not None  # what ``check`` makes sure of
+    usual = losses.loss(outputs, targets)
+    known = targets.results != NO_RESULT
+    results = 1.0 - targets.results.to(outputs.value.dtype)
+    guess = expected_result(outputs.value)
     value, policy = usual.value, usual.policy
     if squared:
         value = ((guess - results) ** 2 * known).sum() / known.sum().clamp(min=1)
     if before is not None:
         policy = functional.kl_div(
-            answer.policy.log_softmax(1), before.log_softmax(1), reduction="batchmean", log_target=True
+            outputs.policy.log_softmax(1), before.log_softmax(1), reduction="batchmean", log_target=True
         )
     decided = known & (results != 0)
-    right = (guess.detach() * results > 0) & decided
-    share = right.sum() / decided.sum().clamp(min=1)
-    return replace(usual, value=value, policy=policy, right=share)
-
-
-def total(losses: Losses, config: Config) -> Tensor:
-    """What is learned: the value, and beside it, by their weights, the rest."""
-    return (
-        losses.value
-        + config.policy_weight * losses.policy
-        + config.ownership_weight * losses.ownership
-        + config.score_weight * losses.score
-    )
-
-
-# --- What is learned from ---
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """The games of each source; the second is none where there is but one."""
-
-    first: data.Split
-    is_own: bool
-    """Whether the first's are cut games of its own; else they are records."""
-    second: data.Split | None = None
-
-    @classmethod
-    def read(cls, config: Config, results: Path) -> Material:
-        """Raises ConfigError, CheckpointError or RecordError for settings or records that can't be used."""
-        cache, rules = results / "cache", inherited_rules(config.start, results)
-        own = None
-        if config.source != "records":
-            own = outcomes.own_split(config, Recipe.of(config, results), cache, rules)
-        records = None if config.source == "self-play" else outcomes.records_split(config, cache, rules)
-        if own is None:
-            assert records is not None
-            return cls(records, False)
-        return cls(own, True, records)
-
-    def rows(self, config: Config, encoder: Encoder, seed: int) -> data.Source:
-        """The endless order of training rows."""
-
-        def of(split: data.Split, is_own: bool) -> data.Rows:
-            if config.positions == "all" and not is_own:
-                return data.Rows(split.train, encoder, seed, config.num_workers)
-            return data.OneEach(split.train, encoder, seed, config.num_workers, last=is_own)
-
-        first = of(self.first, self.is_own)
-        return first if self.second is None else data.Mixed(first, of(self.second, False), config.records_share)
-
-    def judged(self, part: str, count: int, seed: int) -> Iterator[tuple[str, Positions]]:
-        """Up to ``count`` positions, or all for 0, of each source that has games in ``part`` (train, validation,
-        test), one a game, under the beginning of their figures' names."""
-        for name, split in (("", self.first), ("records_", self.second)):
-            if split is not None and len(games := getattr(split, part)):
-                last = self.is_own and not name
-                yield f"{name}{part}", Positions.some(games, count, seed, last)
+    right = ((guess.detach() * results > 0) & decided).sum() / decided.sum().clamp(min=1)
+    return replace(usual, value=value, policy=policy, right=right)
 
 
 # --- Measuring ---
 
 
-def guesses(ask: Ask, positions: Positions, encoder: Encoder) -> np.ndarray:
+def guesses(network: Net, positions: Positions, encoder: Encoder) -> np.ndarray:
     """The result that a net expects of each, for the side to move; (positions,) float64, from -1 to 1."""
-    parts = [np.empty(0)]
-    for first in range(0, len(positions), BATCH):
-        places = positions.places[first : first + BATCH]
+    device, parts = next(network.parameters()).device, [np.empty(0)]
+    for first in range(0, len(positions), 512):
+        places = positions.places[first : first + 512]
         batch = data.encode_positions(positions.games, encoder, places, np.zeros(len(places), np.int64))
         with torch.no_grad():
-            value = ask(batch).value
-        assert value is not None
-        parts.append(expected_result(value.double()).numpy())
+            value = network(to_tensors(batch, device)[0]).value
+        parts.append(expected_result(value.double()).cpu().numpy())
     return np.concatenate(parts)
 
 
-def errors(guess: np.ndarray | float, results: np.ndarray, plies: np.ndarray) -> Mapping[str, float]:
-    """Mean squared errors on the scale from -1 to 1: of all positions, of those before move ``OPENING`` and of the
-    later ones. A phase without positions has none."""
-    squares = (guess - results) ** 2
-    early = plies < OPENING
-    phases = {"": np.ones(len(plies), np.bool_), f"_before_{OPENING}": early, f"_from_{OPENING}": ~early}
-    return {phase: float(squares[mask].mean()) for phase, mask in phases.items() if mask.any()}
-
-
-def figures(name: str, rivals: Mapping[str, np.ndarray | float], positions: Positions) -> Mapping[str, float]:
-    """The errors of each rival's guesses about the same positions."""
-    results, plies = positions.results, positions.plies
-    told = {what: errors(guess, results, plies) for what, guess in rivals.items()}
-    return {f"{name}{phase}_{what}": error for what, parts in told.items() for phase, error in parts.items()}
-
-
-def judge(name: str, guess: np.ndarray, positions: Positions, constant: float, probe: Probe) -> Mapping[str, float]:
-    """The errors of a net's guesses and, beside each, that of the constant (floor) and of the probe of the score."""
-    rivals: dict[str, np.ndarray | float] = {"mse": guess, "floor": constant, "probe": probe(positions.scores())}
-    return {f"{name}_positions": float(len(positions)), **figures(name, rivals, positions)}
-
-
-def compare_playouts(name: str, guess: np.ndarray, positions: Positions, playouts: int) -> Mapping[str, float]:
-    """The errors of the mean result of playouts, and of a net's guesses about the same positions."""
-    rivals = {"playouts": positions.by_playouts(playouts), "beside_playouts": guess}
-    return {f"{name}_playout_positions": float(len(positions)), **figures(name, rivals, positions)}
+def errors(
+    name: str, guess: Mapping[str, np.ndarray | float] | Mapping[str, np.ndarray], positions: Positions
+) -> dict[str, float]:
+    """Mean squared errors of each guess on the scale from -1 to 1: of all positions, of those before move ``EARLY`` and
+    of the later ones. A phase without positions has none."""
+    early = positions.plies < EARLY
+    phases = {"": early | ~early, f"_before_{EARLY}": early, f"_from_{EARLY}": ~early}
+    return {
+        f"{name}{phase}_{what}": float(((guess - positions.results) ** 2)[mask].mean())
+        for what, guess in guess.items()
+        for phase, mask in phases.items()
+        if mask.any()
+    }
 
 
 class Measuring:
-    """What a net is measured by, the floor and the probe fitted once on positions of training games."""
+    """Errors of a net beside those of the best constant (floor) and of the score, fitted on training positions."""
 
-    def __init__(self, config: Config, results: Path, material: Material):
-        self._config, self._results, self._material = config, results, material
-        self._encoder = encoder_of(config)
+    def __init__(self, config: Config, encoder: Encoder, splits: Mapping[str, tuple[Split, bool]]):
+        self._config, self._encoder, self._splits = config, encoder, splits
+        self._fitted: dict[str, tuple[float, ScoreProbe]] = {}
 
-    @cached_property
-    def _fitted(self) -> Mapping[str, tuple[Positions, float, Probe]]:
-        """By source: positions of training games, the floor and the probe."""
-        fitted = {}
-        for name, positions in self._material.judged("train", self._config.test_positions, self._config.seed):
-            probe = Probe.fitted(positions.scores(), positions.results)
-            fitted[name.removesuffix("train")] = positions, outcomes.floor(positions.results), probe
-        return fitted
+    def _positions(self, part: str, count: int) -> Iterator[tuple[str, Positions]]:
+        for source, (split, is_own) in self._splits.items():
+            if len(games := getattr(split, part)):
+                yield source, Positions.some(games, count, self._config.seed, is_own)
 
-    def validation(self, ask: Ask) -> Mapping[str, float]:
-        """The figures of a net over validation positions."""
-        told: dict[str, float] = {}
-        for name, positions in self._material.judged(
-            "validation", self._config.validation_positions, self._config.seed
-        ):
-            _, constant, probe = self._fitted[name.removesuffix("validation")]
-            told |= judge(name, guesses(ask, positions, self._encoder), positions, constant, probe)
-        return told
+    def of(self, network: Net, part: str, count: int) -> dict[str, float]:
+        """The errors over ``part``: train, validation or test."""
+        if not self._fitted:
+            for source, positions in self._positions("train", self._config.test_positions):
+                results = positions.results
+                self._fitted[source] = float(results.mean()), ScoreProbe.fitted(positions.scores(), results)
+        found: dict[str, float] = {}
+        for source, positions in self._positions(part, count):
+            floor, probe = self._fitted[source]
+            rivals: dict[str, np.ndarray | float] = {
+                "mse": guesses(network, positions, self._encoder),
+                "floor": floor,
+                "probe": probe(positions.scores()),
+            }
+            found |= {
+                f"{source}{part}_positions": float(len(positions)),
+                **errors(f"{source}{part}", rivals, positions),
+            }
+        return found
 
-    def test(self, ask: Ask) -> Mapping[str, float]:
-        """The figures of a net over test positions and as many of training games, the gap between the two, the errors
-        of what it began with, and what playouts tell of some test positions."""
-        config, told = self._config, dict[str, float]()
-        before = ask_start(config, self._results)
-        for name, positions in self._material.judged("test", config.test_positions, config.seed):
-            source = name.removesuffix("test")
-            learned, constant, probe = self._fitted[source]
-            guess = guesses(ask, positions, self._encoder)
-            told |= judge(f"{source}train", guesses(ask, learned, self._encoder), learned, constant, probe)
-            told |= judge(name, guess, positions, constant, probe)
+    def test(self, network: Net, before: Net | None) -> dict[str, float]:
+        """The errors over test positions and as many of training games, the gap between the two, the errors of the net
+        that the run started from, and of playouts from some test positions."""
+        config, count = self._config, self._config.test_positions
+        found = {**self.of(network, "train", count), **self.of(network, "test", count)}
+        for source, positions in self._positions("test", count):
+            name = f"{source}test"
+            found[f"{source}gap"] = found[f"{name}_mse"] - found[f"{source}train_mse"]
             if before is not None:
-                told |= figures(name, {"start": guesses(before, positions, self._encoder)}, positions)
-            told[f"{source}gap"] = told[f"{name}_mse"] - told[f"{source}train_mse"]
+                found |= errors(name, {"start": guesses(before, positions, self._encoder)}, positions)
             if config.playouts:
                 some = Positions(positions.games, positions.places[: config.playout_positions])
-                told |= compare_playouts(name, guess[: len(some)], some, config.playouts)
-        return told
+                own = guesses(network, some, self._encoder)
+                beside = {"playouts": some.by_playouts(config.playouts), "beside_playouts": own}
+                found |= {f"{name}_playout_positions": float(len(some)), **errors(name, beside, some)}
+        return found
 
 
 # --- Training ---
@@ -219,15 +306,13 @@ class Measuring:
 
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
-    supervised.check(config, "value", ("policy", "value"), results)
+    check_supervised(config, "value", ("policy", "value"), results)
     if config.source != "self-play" and not config.data:
         raise ConfigError(f"source = {config.source} needs game records: name them with --data, or choose self-play")
     if config.source == "self-play" and config.data:
         raise ConfigError("source = self-play reads no game records; choose records or both, or leave out --data")
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
-    if config.source == "both":
-        outcomes.records_split(config, results / "cache")  # or hours of play would come before what is wrong with them
 
 
 def train(
@@ -238,55 +323,53 @@ def train(
     lent: Lent | None = None,
 ) -> Path:
     """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
-    of this name stopped; the checkpoint's folder. See ``supervised.train``; the games are in cache/, too."""
+    of this name stopped; the checkpoint's folder. Games are in cache/; otherwise as ``sl.train``."""
     check(config, results)
+    encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
+    splits: dict[str, tuple[Split, bool]] = {}
+    if config.source != "self-play":  # before the games: or hours of play would come before what is wrong with them
+        splits["records_" if config.source == "both" else ""] = read_records(config, results, inherited), False
     if config.source != "records":
         recipe = Recipe.of(config, results)
-        cache, device = results / "cache", pick_device(config.device, Workers())
-        missing = outcomes.what_is_missing(config, recipe, cache)
-        nets = {net.identity: net.folder for net in (recipe.policy, recipe.finisher)} if missing else {}
-        entries = [Registry(results=results).resolve(f"checkpoint:{folder}") for folder in nets.values()]
-        with connected(lent if missing else None, entries, recipe.rules) as cores:
-            supervised.claim(config, results)
-            if missing:
-                with kept_to_one(recipe.folder(cache), "; it plays the same games"):
-                    outcomes.make_games(config, recipe, cache, device, on_made, cores)
-    return supervised.train(config, results, partial(lesson_of, config, results), on_progress)
+        play_games(config, recipe, results, on_made, lent)
+        splits = {"": (read_own(config, recipe, results, inherited), True), **splits}
 
+    def rows_of(split: Split, is_own: bool) -> data.Rows:
+        if config.positions == "all" and not is_own:
+            return data.Rows(split.train, encoder, config.seed, config.num_workers)
+        return OneEach(split.train, encoder, config.seed, config.num_workers, last=is_own)
 
-def lesson_of(config: Config, results: Path) -> Lesson[Target]:
-    """What is learned from games that are there; raises as ``Material.read`` does."""
-    material, played = Material.read(config, results), ""
-    if material.is_own:
-        recipe = Recipe.of(config, results)
-        named = [f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher)]
-        played = f"{config.games} games of {' and '.join(named)}"
-    measuring, encoder, split = Measuring(config, results, material), encoder_of(config), material.first
-    kept = split.validation if len(split.validation) else split.train
-    return Lesson(
-        "value",
-        komi=float(np.median(split.train.komis)),
-        rows=partial(material.rows, config, encoder),
-        kept=data.OneEach(kept, encoder, config.seed + 1, last=material.is_own),
-        to_tensors=to_tensors,
-        begin=partial(begin, config),
-        watch=measuring.validation,
-        test=measuring.test,
-        played=played,
-        splits=tuple(dict.fromkeys((*split.rules, *(material.second.rules if material.second else ())))),
-    )
+    orders = [rows_of(*each) for each in splits.values()]
+    rows = data.Mixed(orders[0], orders[1], config.records_share) if len(orders) > 1 else orders[0]
+    split, is_own = splits[""]
+    kept = OneEach(split.validation if len(split.validation) else split.train, encoder, config.seed + 1, last=is_own)
+    rules = tuple(dict.fromkeys(rule for each, _ in splits.values() for rule in each.rules))
+    words = "; ".join(each.source for each, _ in splits.values())
+    origin = origin_of(config, results, "value", split.komi, words, lambda count: kept.batch(0, count).planes, rules)
+    measuring, network = Measuring(config, encoder, splits), build(config, results)
+    before = deepcopy(network).eval() if config.start else None
 
+    with joined(config) as device, Run(network.to(device).train(), config, results) as run:
+        if before is not None:
+            before.to(device)
+        run.restore()
 
-def begin(config: Config, network: Net) -> Loss[Target]:
-    """The loss of a net that begins to learn, whose policy is held to what it is now."""
-    before = None
-    if config.start:
-        before = answering_with(deepcopy(network).eval(), config)
+        def validation() -> dict[str, float]:
+            return measuring.of(run.averaged, "validation", config.validation_positions)
 
-    def weigh(answering: Answering, planes: Tensor, target: Target) -> Weighed:
-        with torch.no_grad():
-            held = None if before is None else before(planes).policy
-        losses = loss(answering(planes), target, held, config.loss == "mse")
-        return Weighed(total(losses, config), losses.right, losses.figures())
-
-    return weigh
+        with run.batches(rows, to_tensors, config.batch_size) as batches:
+            for planes, targets in batches:
+                with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
+                    policy = None if before is None else before(planes).policy.to(torch.float32)
+                parts = loss(run.forward(planes), targets, policy, config.loss == "mse")
+                total = (
+                    parts.value
+                    + config.policy_weight * parts.policy
+                    + config.ownership_weight * parts.ownership
+                    + config.score_weight * parts.score
+                )
+                on_progress(run.step(total, config.batch_size, parts.figures()))
+                run.validate_when_due(config.validate_every, validation)
+                run.snapshot_when_due(origin)
+                run.save_when_due()
+        return run.finish(origin, validation, lambda: measuring.test(run.averaged, before))

@@ -4,7 +4,7 @@ Each round the averaged net plays against itself, with a Gumbel search at every 
 improvement by planning with Gumbel"), and then learns from the latest games: the improved policy, the result and the
 search's win rate, whose each point was at the end, and the score. What makes that cheap is KataGo's (Wu 2019,
 "Accelerating self-play learning in Go"): playout cap randomization, ownership and score, varied komi, a growing window.
-In one process, on one device, the players in threads of their own or on the cores of a cluster.
+In one process, on one device, the games in threads of their own or on the cores of a cluster.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from copy import deepcopy
-from dataclasses import asdict, fields
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
+import torch
 
 from arena import ConfigError
-from arena.go.coords import MAX_SIZE, MIN_SIZE
+from arena.go.coords import MAX_SIZE, MIN_SIZE, pass_move
 from arena.go.game import Rules
-from arena.match.openings import draw_openings
+from arena.go.planes import find_encoder
+from arena.match.openings import Opening
+from arena.players.registry import Registry
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
 from bots.nets.catalogue import Net
@@ -34,27 +38,36 @@ from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import params_of
-from trainers import data, distill, supervised
+from trainers.bot_games import RatingMatch
 from trainers.cluster import Cores, Lent, connected
-from trainers.distill import TaughtTarget, to_taught
-from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
-from trainers.far import FarPlayer, SentNet
-from trainers.live import LiveNet
-from trainers.loop import Run
-from trainers.optimizers import Plan
-from trainers.players import Chances, Pace, Played, Player, Players, Playing, Style, Table
-from trainers.progress import Look, Rating, Round, read_ratings, write_rating
+from trainers.export import forget_snapshots
+from trainers.live_inference import LiveEvaluator
+from trainers.losses import search_loss, to_search_targets
+from trainers.progress import Round, read_ratings, write_rating
 from trainers.replay import Replay
-from trainers.selfplay import draw_seeds
-from trainers.settings import ADJUSTABLE, write_file
+from trainers.selfplay import Evaluator, NewGame, Pace, PlayedGame, Players, PlayGames, SearchGames
 from trainers.settings import Zero as Config
-from trainers.sparring import spar
-from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS, Answering, Weighed, answering_with, gradients
-from trainers.tracking import profiled, tracked
-from trainers.workers import ALONE, Workers, compiled, pick_device, prepare, refuse_torchrun
+from trainers.slots import SelfPlayParams
+from trainers.train import (
+    QUICK_ROWS,
+    Origin,
+    Run,
+    build,
+    check_run,
+    encoder_of,
+    inherited_rules,
+    prepare,
+    refuse_torchrun,
+)
+
+if TYPE_CHECKING:
+    from trainers.cluster import Stage
 
 GAMES = "games"
 """The folder of a run's games, beside its state."""
+
+MANY, RANGE = 1_000_000, 8
+"""Games that cores of a cluster may be asked for, and how many of them, a slot, a core is asked for at a time."""
 
 LEAST = 4
 """Batches of rows that there must be before anything is learned."""
@@ -62,38 +75,108 @@ LEAST = 4
 PLIES = 4
 """Random moves at the start of the games against other bots."""
 
+WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0
+"""The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
 
-# --- The run ---
+FIRST_PASS = 0.3
+"""Moves before the first allowed pass, as a share of the points."""
+
+DECIDED_FULL_SEARCH_FACTOR = 0.25
+"""On full_search_prob in games that are as good as decided."""
 
 
-def train(
-    config: Config,
-    results: Path,
-    registry: Any,
-    on_progress: Callable[[Round], None] = lambda _: None,
-    lent: Lent | None = None,
-) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
-    against are of ``registry``. Games are played here, or on the cores that are ``lent``.
+# --- The games ---
 
-    Files go under ``results``: training/NAME/, where the games are, too, and checkpoints/NAME/. Stopped by SIGINT,
-    SIGTERM or SIGHUP it keeps the games that are over, saves its state and a checkpoint, and returns as always; killed
-    it loses the games of one round and what was learned since the state was saved. Raises ConfigError for settings that
-    can't be, and CheckpointError for a net that can't learn so or a state that doesn't fit.
-    """
-    refuse_torchrun("zero")
-    check(config, results)
-    entries = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
-    with connected(lent, [], Rules.preset("cgos", config.size)) as cores:
-        return _Training(config, results, entries, on_progress, cores).run()
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How games are played now."""
+
+    config: Config
+    size: int
+    komi: float
+    """Its mean."""
+
+    def games(self, net: Evaluator, slots: int, threads: int = 1, groups: int = 1) -> SearchGames:
+        """An engine that plays them."""
+        config, points = self.config, self.size**2
+        params = SelfPlayParams(
+            config.visits + 1,  # the root's own visit, which tells nothing of moves
+            config.cheap_search_visits + 1,
+            config.full_search_prob,
+            first_pass=int(FIRST_PASS * points),
+            gumbel_scale=config.gumbel_scale,
+            decided_full_search_factor=DECIDED_FULL_SEARCH_FACTOR,
+        )
+        search = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
+        search = search._replace(gumbel_sample_size=config.gumbel_sample_size)
+        rules = Rules.preset("cgos", self.size, move_limit=2 * points + 38)
+        return SearchGames(rules, net, params, search, slots, threads, groups)
+
+    def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
+        """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one
+        before half of it and before the first pass."""
+        config, random = self.config, np.random.default_rng([self.config.seed, number])
+        stdev = config.komi_stdev * (WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0)
+        komi = float(np.clip(round(2 * random.normal(self.komi, stdev)) / 2, -(self.size**2), self.size**2))
+        seed, drawn = int(random.integers(2**62)), 0
+        opening: Opening = ()
+        if random.random() < config.policy_init_prob:
+            drawn = int(random.integers(config.policy_init_moves + 1))
+        if earlier and random.random() < config.fork_game_prob:
+            moves = earlier[int(random.integers(len(earlier)))]
+            moves = moves[: random.integers(1 + len(moves) // 2)].tolist()
+            opening = tuple(moves[: (*moves, pass_move(self.size)).index(pass_move(self.size))])
+            drawn = len(opening) + 1
+        return NewGame(number, seed, komi, opening, drawn)
+
+
+def play_on(
+    games: SearchGames, recipe: Callable[[], Recipe], numbers: Iterator[int], slots: int, goes_on: Callable[[], bool]
+) -> Iterator[PlayedGame]:
+    """Play the games of ``numbers``, each by the recipe of the moment when it begins."""
+    earlier: deque[np.ndarray] = deque(maxlen=slots)
+
+    def begin() -> NewGame | None:
+        number = next(numbers, None)
+        return None if number is None else recipe().begin(number, earlier)
+
+    for game in games.play(begin, goes_on):
+        earlier.append(game.moves)
+        yield game
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the nodes of a cluster are sent."""
+
+    network: Net  # on the processor
+    planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
+    recipe: Recipe
+
+
+def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, PlayedGame]]:
+    """Play the games of these numbers on a node of a cluster, with the weights that were sent last."""
+    net = stage.once(lambda: LiveEvaluator(find_encoder(encoder), torch.device("cpu"), bf16=False))
+    known: Weights = stage.sent
+    net.take_once(known, known.network, known.planes)
+
+    def goes_on() -> bool:
+        sent: Weights = stage.sent
+        net.take_once(sent, sent.network, sent.planes)
+        return not stage.is_over
+
+    games = known.recipe.games(net, slots)
+    for game in play_on(games, lambda: stage.sent.recipe, iter(numbers), slots, goes_on):
+        yield game.number, game
+
+
+# --- The settings ---
 
 
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
-    if config.max_minutes is None and config.max_games is None:
-        raise ConfigError("a training run needs an end: give max_minutes or max_games")
-    if not config.name:
-        raise ConfigError("a run needs a name; give --name")
+    check_run(config)
     if config.eval_games % 2:
         raise ConfigError(f"eval_games = {config.eval_games} can't be played in pairs; give an even number")
     if not config.net.startswith("arena-"):
@@ -106,13 +189,12 @@ def check(config: Config, results: Path) -> None:
             raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
         start.require_net()
         start.require_size(config.size)
-        if start.manifest.encoder != supervised.encoder_of(config).name:
+        if start.manifest.encoder != encoder_of(config).name:
             raise ConfigError(
                 f"{config.start} has the encoder {start.manifest.encoder}; give --set encoder={start.manifest.encoder}"
             )
     stages_of(config)
-    pick_device(config.device, Workers())
-    supervised.build(config, results)
+    build(config, results)
 
 
 def stages_of(config: Config) -> list[tuple[int, float]]:
@@ -136,329 +218,196 @@ def stages_of(config: Config) -> list[tuple[int, float]]:
     return [(size, float(end)) for (size, _), end in zip(given, np.cumsum(shares), strict=True)]
 
 
-class _Run(Run):
-    """A run whose budget may be in games."""
-
-    games = 0
-    most: int | None = None
-
-    @property
-    def done(self) -> float:
-        return max(super().done, self.games / self.most if self.most else 0.0)
+# --- The run ---
 
 
-class _Training:
-    """What one call of ``train`` works with."""
+@dataclass(slots=True)
+class Latest:
+    """What games are played with now."""
 
-    def __init__(
-        self,
-        config: Config,
-        results: Path,
-        opponents: list[Any],
-        on_progress: Callable[[Round], None],
-        cores: Cores | None,
-    ):
-        self.config, self.results, self.opponents, self.on_progress = config, results, opponents, on_progress
-        self.cores = cores
-        self.device = prepare(config, ALONE)
-        self.encoder = supervised.encoder_of(config)
-        self.folder, self.saved = results / "training" / config.name, results / "checkpoints" / config.name
-        self.network = supervised.build(config, results).to(self.device).train()
-        self.averaged = deepcopy(self.network).eval()
-        self.answering = answering_with(compiled(self.network, config, self.device), config)
-        settings = {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(config).items()
-            if key not in ADJUSTABLE
-        }
-        minutes = config.max_minutes if config.max_minutes is not None else np.inf
-        self.state = _Run(self.network, Plan.of(config, max_minutes=minutes), self.folder, settings)
-        self.stages = stages_of(config)
-        self.replays = {
-            size: Replay(
-                self.folder / (GAMES if size == config.size else f"{GAMES}-{size}x{size}"), size, config.replay_window
-            )
-            for size, _ in self.stages
-        }
-        self.size = config.size  # of the boards that are played on now
-        self.live: LiveNet | SentNet = LiveNet(self.encoder, self.device, config.bf16)
-        self.ratings: list[Rating] = []
-        self.has_ended = False
-        self.beside = ThreadPoolExecutor(1, "matches")
-        self.matches: Future[None] | None = None
-        self.kept = time.monotonic()
-        self.lock = threading.Lock()
-        self.random = np.random.default_rng([config.seed, self._total("games")])
+    weights: Weights
 
-    def _size_due(self) -> int:
-        """The size that the curriculum has now."""
-        return next((size for size, end in self.stages if self.state.done < end), self.config.size)
 
-    @property
-    def replay(self) -> Replay:
-        """The games of this size."""
-        return self.replays[self.size]
+def train(
+    config: Config,
+    results: Path,
+    registry: Registry,
+    on_progress: Callable[[Round], None] = lambda _: None,
+    lent: Lent | None = None,
+) -> Path:
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
+    against are of ``registry``. Games are played here, or on the cores that are ``lent``.
 
-    def _total(self, name: str) -> int:
+    Files go under ``results``: training/NAME/, where the games are, too, and checkpoints/NAME/. Stopped by SIGINT,
+    SIGTERM or SIGHUP it keeps the games that are over, saves its state and a checkpoint, and returns as always; killed
+    it loses the games of one round and what was learned since the state was saved. Raises ConfigError for settings that
+    can't be, and CheckpointError for a net that can't learn so or a state that doesn't fit.
+    """
+    refuse_torchrun("arena train zero learns in one process: start it without torchrun")
+    check(config, results)
+    opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
+    device, encoder = prepare(config), encoder_of(config)
+    rules = Rules.preset("cgos", config.size, None if config.komi is None else round(2 * config.komi) / 2)
+    run = Run(build(config, results).to(device).train(), config, results)
+    folders = {
+        size: run.folder / (GAMES if size == config.size else f"{GAMES}-{size}x{size}") for size, _ in stages_of(config)
+    }
+    replays = {size: Replay(folder, size, config.replay_window) for size, folder in folders.items()}
+
+    def total(name: str) -> int:
         """Games, positions or rows of all sizes."""
-        return sum(getattr(replay, name) for replay in self.replays.values())
+        return sum(getattr(replay, name) for replay in replays.values())
 
-    def run(self) -> Path:
-        config, state = self.config, self.state
-        state.restore()
-        state.most, state.games = config.max_games, self._total("games")
-        self.ratings = [rating for rating in read_ratings(self.folder) if rating.iteration <= state.step_count]
-        write_file(config, self.folder)
-        with ExitStack() as stack:
-            state.told = stack.enter_context(tracked(config, self.folder, ALONE))
-            profile_step = stack.enter_context(profiled(config.profile, self.folder))
-            stack.enter_context(state.stopping_on_signals())
-            stack.enter_context(self.beside)
-            stack.callback(setattr, self, "has_ended", True)
-            while state.done < 1 and not state.stop_asked:
-                self._stage(profile_step)
-            state.save()
-            return self._finish()
-
-    def _stage(self, profile_step: Callable[[], None]) -> None:
-        """Play and learn on boards of one size."""
-        state = self.state
-        self.size = self._size_due()
-        most = math.ceil(dict(self.stages)[self.size] * state.most) - state.games if state.most else math.inf
-        with Players(self._players(), most) as players:
-            while state.done < 1 and not state.stop_asked and self._size_due() == self.size:
-                self._round(players)
-                profile_step()
-        self.replay.add(players.take(0))
-        state.games = self._total("games")
-
-    def _players(self) -> Sequence[Playing]:
-        """Who plays now, with the averaged weights."""
-        config, encoder, slots, table = self.config, self.encoder, self.config.parallel_games, self._table()
-        if self.cores is not None:
-            self.live = sent = SentNet(self._chances)
-            self._refresh()
-            return [FarPlayer(self.cores, table, sent, encoder, slots)]
-        self.live = live = LiveNet(encoder, self.device, config.bf16)
-        self._refresh()
-        return [Player(table, self._begin, live, slots) for _ in range(config.game_threads)]
-
-    # --- A round ---
-
-    def _round(self, players: Players) -> None:
-        """Wait for games, keep them, learn, let the players have what was learned, and measure it now and then."""
-        state, begun, before = self.state, time.monotonic(), players.pace
-        played = players.take(self.config.round_rows, lambda: not state.stop_asked)
-        replay = self.replay
-        replay.add(played)
-        state.games = self._total("games")
-        if state.stop_asked:
-            return
-        rows, learning = state.rows, time.monotonic()
-        self._learn()
-        learned = time.monotonic()
-        self._refresh()
-        refreshed = time.monotonic()
-        pace = players.pace - before
-        figures = {
-            **_figures(played, pace, refreshed - begun),
-            "size": replay.size,
-            "games": state.games,
-            "positions": self._total("positions"),
-            "new_rows": self._total("rows"),
-            "age": replay.age,
-            "komi": self._komi(),
-            "int8": float(self.live.is_int8),
-            "refresh_seconds": refreshed - learned,
-            "waiting": (learning - begun) / (refreshed - begun),
-            "learned_per_second": (state.rows - rows) / (learned - learning),
-        }
-        state.log(**figures, **state.figures())
-        state.save_when_due()
-        self._are_rating()
-        if state.step_count and time.monotonic() - self.kept > 60 * self.config.snapshot_minutes:
-            self._measure()
-        self._tell(figures, players.look())
-
-    def _learn(self) -> None:
-        """As many steps as the new rows allow, but no more than those of two rounds: players want new weights."""
-        config, state, replay = self.config, self.state, self.replay
-        if replay.rows < LEAST * config.batch_size:
-            return
-        most = int(config.replay_ratio * self._total("rows")) - state.rows
-        most = min(most, int(2 * config.replay_ratio * config.round_rows))
-        for _ in range(most // config.batch_size):
-            if state.stop_asked or state.done >= 1:
-                return
-            batch = replay.batch([config.seed, state.step_count], config.batch_size, self.encoder, config.num_workers)
-            parts = [to_taught(part, self.device) for part in data.parted(batch, config.micro_batch_size)]
-            state.forget()
-            figures = gradients(lambda planes, target: weigh(config, self.answering, planes, target), parts)
-            state.update(config.batch_size, figures)
-
-    def _refresh(self) -> None:
-        """Let the players have the averaged weights."""
-        self.live.take(self._average(), self._some_planes(QUICK_ROWS, 1))
-
-    def _some_planes(self, count: int, key: int) -> np.ndarray:
+    def planes_of(replay: Replay, count: int) -> np.ndarray:
         """Planes of positions that were played, (count, P, n, n); of random games before that."""
-        replay = self.replay
         if replay.rows:
-            return replay.batch([self.config.seed, self.state.step_count, key], count, self.encoder).planes
-        planes = sample_planes(self.encoder, self.size)
-        return np.concatenate([planes] * (count // len(planes)))
+            return replay.batch([config.seed, run.step_count, 1], count, encoder).planes
+        sample = sample_planes(encoder, replay.size)
+        return np.resize(sample, (count, *sample.shape[1:]))
 
-    def _average(self) -> Net:
-        """The averaged net, which plays and is saved, as it is now."""
-        self.averaged.load_state_dict(self.state.averaged)
-        return self.averaged
+    def origin() -> Origin:
+        words = f"{total('games')} games of its own search, {total('rows')} of {total('positions')} positions in full"
+        parent = Checkpoint.open(find(config.start, results)).identity if config.start else ""
+        planes, splits = partial(planes_of, replays[config.size]), inherited_rules(config.start, results)
+        return Origin("zero", encoder, rules, words, planes, splits, parent)
 
-    # --- The games ---
+    def latest_weights(replay: Replay) -> Weights:
+        """The averaged weights, and a mean komi that is fair."""
+        is_given = config.komi is not None and replay.size == config.size
+        recipe = Recipe(config, replay.size, config.komi if is_given else replay.margin)  # type: ignore[arg-type]
+        return Weights(run.averaged, planes_of(replay, QUICK_ROWS), recipe)
 
-    def _table(self) -> Table:
-        config, size = self.config, self.size
-        points = size**2
-        params = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)._replace(
-            gumbel_sample_size=config.gumbel_sample_size,
-            gumbel_c_visit=config.gumbel_c_visit,
-            gumbel_c_scale=config.gumbel_c_scale,
-        )
-        first_pass = int(config.first_pass * points)
-        style = Style(
-            config.full_search_prob,
-            config.visits,
-            config.cheap_search_visits,
-            first_pass,
-            config.gumbel_scale,
-            config.fork_game_prob,
-        )
-        return Table(size, 2 * points + 38, style, params)
+    with ExitStack() as stack:
+        cores = stack.enter_context(connected(lent, [], rules))
+        beside = stack.enter_context(ThreadPoolExecutor(1, "matches"))
+        has_ended = threading.Event()
+        stack.callback(has_ended.set)
+        stack.enter_context(run)
+        run.restore()
+        run.games = total("games")
+        ratings = [rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count]
+        matches: Future[None] | None = None
 
-    def _komi(self) -> float:
-        komi = self.config.komi
-        return komi if komi is not None and self.size == self.config.size else self.replay.margin
-
-    def _chances(self) -> Chances:
-        config = self.config
-        return Chances(self._komi(), config.komi_stdev, self.size**2, config.policy_init_prob, config.policy_init_moves)
-
-    def _begin(self) -> tuple[float, int, int]:
-        with self.lock:
-            return self._chances().draw(self.random)
-
-    # --- What becomes of it ---
-
-    def _measure(self) -> None:
-        """Keep the net as a snapshot, and let its search play the matches in a thread of their own, while the net goes
-        on learning. Those of a net whose predecessor's still go on are left out."""
-        checkpoint = self._save({}, f"-step{self.state.step_count}")
-        if self.opponents and not self._are_rating():
+        def rate(folder: Path, step: int) -> None:
+            """Play the matches of a snapshot, with the search and the precision of the games."""
+            precision = "bf16" if device.type != "cpu" and config.bf16 else "auto"
             search = Search(
-                str(checkpoint.folder),
-                search="gumbel",
-                visits=self.config.eval_visits,
-                rollout_weight=0.0,
-                precision="bf16" if self.device.type == "cuda" and self.config.bf16 else "auto",
+                str(folder), search="gumbel", visits=config.eval_visits, rollout_weight=0.0, precision=precision
             )
-            self.matches = self.beside.submit(self._rate, AlphaGo(search), self.state.step_count)
-        forget_snapshots(self.saved, SNAPSHOTS)
-        self.kept = time.monotonic()
+            player, match = AlphaGo(search), RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
+            for opponent in opponents:
+                rating = match.rate(step, player, opponent, lambda: not (run.stop_asked or has_ended.is_set()))
+                if rating is not None:
+                    ratings.append(rating)
+                    write_rating(run.folder, rating)
 
-    def _are_rating(self, waits: bool = False) -> bool:
-        """Whether matches still go on; with ``waits`` until they are over. Raises what went wrong in them."""
-        if self.matches is not None and (waits or self.matches.done()):
-            self.matches.result()
-            self.matches = None
-        return self.matches is not None
+        while not run.is_over and not run.stop_asked:
+            size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
+            replay, net = replays[size], LiveEvaluator(encoder, device, config.bf16)
+            latest = Latest(latest_weights(replay))
+            searches, engines = engines_of(config, net, latest, cores, total("games"))
+            most = math.ceil(end * config.max_games) - run.games if config.max_games else math.inf
+            with Players(engines, most) as players:
+                while run.done < end and not run.stop_asked:
+                    # Play
+                    began, before = time.monotonic(), pace_of(searches)
+                    played = players.take(config.round_rows, lambda: not run.stop_asked)
+                    replay.add(played)
+                    run.games = total("games")
+                    if run.stop_asked:
+                        break
 
-    def _rate(self, player: AlphaGo, step: int) -> None:
-        config = self.config
-        rules = self._rules()
-        openings = draw_openings(rules, config.eval_games // 2, PLIES, config.seed)
-        twice = [opening for opening in openings for _ in range(2)]
-        seeds = (draw_seeds(config.eval_games, config.seed, step) >> np.uint64(1)).tolist()
-        for entry in self.opponents:
-            bot = entry.build()
-            try:
-                slots = min(config.eval_games, entry.bot_kind.boards)
-                points = spar(player, bot, entry.limits, rules, seeds, twice, slots, self._goes_on)
-            finally:
-                bot.close()
-            if points is not None:
-                rating = Rating.of(step, entry.name, points)
-                self.ratings.append(rating)
-                write_rating(self.folder, rating)
+                    # Learn: as many steps as the new rows allow, but no more than those of two rounds
+                    learning, rows, steps = time.monotonic(), run.rows, 0
+                    if replay.rows >= LEAST * config.batch_size:
+                        due = int(config.replay_ratio * total("rows")) - run.rows
+                        steps = min(due, int(2 * config.replay_ratio * config.round_rows)) // config.batch_size
+                    for _ in range(steps):
+                        if run.stop_asked:
+                            break
+                        seed = [config.seed, run.step_count]
+                        batch = replay.batch(seed, config.batch_size, encoder, config.num_workers)
+                        planes, targets = to_search_targets(batch, device)
+                        losses = search_loss(run.forward(planes), targets, config.outcome_share)
+                        run.step(losses.total(config), config.batch_size, losses.figures())
+                    learned = time.monotonic()
 
-    def _goes_on(self) -> bool:
-        return not (self.state.stop_asked or self.has_ended)
+                    # Let the games have what was learned
+                    latest.weights = latest_weights(replay)
+                    if cores is None:
+                        net.take(latest.weights.network, latest.weights.planes)
+                    refreshed = time.monotonic()
 
-    def _rules(self) -> Rules:
-        """Of matches, and of the manifest."""
-        komi = None if self.config.komi is None else round(2 * self.config.komi) / 2
-        return Rules.preset("cgos", self.config.size, komi)
-
-    def _tell(self, figures: Mapping[str, float], look: Look | None) -> None:
-        progress, most = self.state.progress(), self.config.max_games
-        left = [np.inf if progress.minutes_left is None else progress.minutes_left]
-        if most and figures["games_per_second"]:
-            left.append(max(0, most - self.state.games) / figures["games_per_second"] / 60)
-        told: dict[str, Any] = {
-            **figures,
-            "step": self.state.step_count,
-            "rows": self._total("rows"),
-            "look": look,
-            "loss": progress.loss,
-            "right": progress.right,
-            "minutes_left": min(left),
-            "ratings": tuple(self.ratings),
-        }
-        self.on_progress(Round(**{item.name: told[item.name] for item in fields(Round)}))
-
-    def _finish(self) -> Path:
-        """The checkpoint, and its matches once the budget is spent."""
-        state, metrics = self.state, dict[str, float]()
-        if state.done >= 1 and not state.stop_asked:
-            self._are_rating(waits=True)
-            self._measure()
-            self._are_rating(waits=True)
-            latest = {rating.against: rating for rating in self.ratings if rating.iteration == state.step_count}
-            metrics = {f"share_against_{name}": rating.share for name, rating in latest.items()}
-            forget_snapshots(self.saved)
-        return self._save(metrics).folder
-
-    def _save(self, metrics: Mapping[str, float], step: str = "") -> Checkpoint:
-        """Export the averaged net; quickly, as a snapshot, with a ``step``."""
-        config, state = self.config, self.state
-        games, positions = self._total("games"), self._total("positions")
-        network, name = deepcopy(self._average()).cpu(), f"{config.name}{step}"
-        start = Checkpoint.open(find(config.start, self.results)) if config.start else None
-        manifest = describe(
-            network,
-            name,
-            self.encoder,
-            self._rules(),
-            trainer="zero",
-            data=f"{games} games of its own search, {self._total('rows')} of {positions} positions in full",
-            rows=state.rows,
-            minutes=round(state.seconds / 60, 1),
-            settings={**asdict(config), "start": Path(config.start).name},
-            metrics={"games": games, "positions": positions, **metrics},
-            parent=start.identity if start else "",
-            splits=start.manifest.splits if start else (),
-        )
-        rows = self._some_planes(PARITY_ROWS, 2)
-        is_quantised = self.live.is_int8 or not step  # matches are played in the precision of the games
-        calibration = rows[:CALIBRATION] if is_quantised else None
-        planes = calibration, rows[:QUICK_ROWS] if step else rows
-        return export(network, self.saved.with_name(name), manifest, *planes)
-
-
-def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
-    losses = distill.loss(answering(planes), target, config.outcome_share)
-    return Weighed(losses.total(config), losses.right, losses.figures())
+                    # Log, save and measure
+                    figures = {
+                        **figures_of(played, pace_of(searches) - before, refreshed - began),
+                        "size": size,
+                        "games": run.games,
+                        "positions": total("positions"),
+                        "new_rows": total("rows"),
+                        "age": replay.age,
+                        "komi": latest.weights.recipe.komi,
+                        "int8": float(net.is_int8),
+                        "refresh_seconds": refreshed - learned,
+                        "waiting": (learning - began) / (refreshed - began),
+                        "learned_per_second": (run.rows - rows) / max(1e-9, learned - learning),
+                    }
+                    run.log(**figures, **run.figures())
+                    run.save_when_due()
+                    if matches is not None and matches.done():
+                        matches = matches.result()
+                    if run.step_count and run.snapshot_is_due():
+                        snapshot = run.save_snapshot(origin(), calibrates=net.is_int8)
+                        if opponents and matches is None:  # else those of its predecessor still go on
+                            matches = beside.submit(rate, snapshot, run.step_count)
+                    progress = run.progress()
+                    left = [np.inf if progress.minutes_left is None else progress.minutes_left]
+                    if config.max_games:
+                        left.append(max(0, config.max_games - run.games) / figures["games_per_second"] / 60)
+                    figures |= {"step": run.step_count, "rows": total("rows"), "minutes_left": min(left)}
+                    figures |= {"loss": progress.loss, "right": progress.right}
+                    known: dict[str, Any] = {
+                        item.name: figures[item.name] for item in fields(Round) if item.name in figures
+                    }
+                    look = searches[0].look() if searches else None
+                    on_progress(Round(**known, ratings=tuple(ratings), look=look))
+            replay.add(players.rest())
+            run.games = total("games")
+        run.save()
+        metrics: dict[str, float] = {"games": total("games"), "positions": total("positions")}
+        if run.done >= 1 and not run.stop_asked:
+            if matches is not None:
+                matches.result()
+            if opponents:
+                rate(run.save_snapshot(origin(), calibrates=True), run.step_count)
+            shares = {rating.against: rating.share for rating in ratings if rating.iteration == run.step_count}
+            metrics |= {f"share_against_{name}": share for name, share in shares.items()}
+            forget_snapshots(run.saved)
+        return run.save_checkpoint(origin(), metrics)
 
 
-def _figures(played: list[Played], pace: Pace, spent: float) -> dict[str, float]:
+def engines_of(
+    config: Config, net: LiveEvaluator, latest: Latest, cores: Cores | None, first: int
+) -> tuple[list[SearchGames], list[PlayGames]]:
+    """Who plays from game number ``first`` on, each to be called in a thread of its own, and what of it is here. On a
+    GPU one engine has all games, in two groups: one is evaluated while the moves of the other are played."""
+    slots, threads = config.parallel_games, config.game_threads
+    if cores is not None:
+        there = partial(play_there, slots, net.encoder.name)
+        numbers = deque(range(first, first + MANY))
+        return [], [lambda goes_on: cores.play(there, numbers, RANGE * slots, goes_on, lambda: latest.weights)]
+    net.take(latest.weights.network, latest.weights.planes)
+    recipe, left = latest.weights.recipe, count(first)
+    shapes = [(slots, 1, 1)] * threads if net.device.type == "cpu" else [(slots * threads, threads, 2)]
+    searches = [recipe.games(net, *shape) for shape in shapes]
+    return searches, [partial(play_on, games, lambda: latest.weights.recipe, left, slots) for games in searches]
+
+
+def pace_of(searches: Sequence[SearchGames]) -> Pace:
+    return sum((games.pace for games in searches), Pace())
+
+
+def figures_of(played: Sequence[PlayedGame], pace: Pace, spent: float) -> dict[str, float]:
     """Of a round's games, and of how they were played in ``spent`` seconds."""
     margins = np.array([game.margin for game in played])
     return {

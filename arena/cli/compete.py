@@ -274,7 +274,7 @@ def _precision(table: Standings) -> str:
     """How well the neighbours in a ladder are told apart."""
     from arena.match.ladder import widest_gap
 
-    league = table.league()
+    league = table.league
     gap = None if league is None else widest_gap(league.ratings)
     if gap is None:
         return "No two neighbours in the ranking have a measured distance yet; play more games (-n)."

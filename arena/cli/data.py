@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena.files import cores
+from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.report.tables import Sheet
@@ -89,7 +89,7 @@ def data_stats(paths: Paths) -> None:
     """
     from rich.progress import track
 
-    from arena.go.collection import read_each, statistics
+    from arena.go.collection import read_path, statistics
     from arena.report.style import Console
     from arena.report.tables import statistics_table
 
@@ -101,7 +101,7 @@ def data_stats(paths: Paths) -> None:
             if path not in records:
                 Console().print(dataset_sheet(Dataset.open(path, verify=True)))
     if records:
-        items = (item for path in records for item in read_each(path))
+        items = (item for path in records for item in read_path(path, skip_damaged=True))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
         Console().print(statistics_table(counted))
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from arena import ConfigError, StoreError, UserError, plural
-from arena.cli.options import board_colours, read_limits
+from arena.cli.options import read_limits
 from arena.cli.seats import seat_at
-from arena.files import cores
 from arena.players.config import TermsTable, first_given
+from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.match.crew import AnyCrew
@@ -218,6 +218,12 @@ class Live:
         note_event(store, event)
         return self.play(event, store)
 
+    def _seats(self) -> Console:
+        """Where people play: with JSON, not on the standard output."""
+        from arena.report.style import Console
+
+        return Console(stderr=True) if self.as_json else self.console
+
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
         """Play what is missing of an event and show it meanwhile; returns its state.
         Whatever ends it, the ratings are written."""
@@ -225,7 +231,7 @@ class Live:
 
         control = Control()
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self.console, board_colours()))
+            updates = play_event(event, store, self.hands, control, seat_at(event, self._seats()))
             updates = _told(updates, control)
             has_people = any(entry.is_person for entry in event.players.values())
             with nullcontext(_leave) if has_people else _finishing(control) as end:
@@ -259,7 +265,7 @@ def show(event: Match | Tournament | Ladder, updates: Iterator[Update], control:
             console.print(Group(*head(state, console.width)))
     else:
         print_lines(state, updates, console)
-    print_summary(state.findings(), console)
+    print_summary(state.standings, console)
     return state
 
 
@@ -318,7 +324,7 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
     """A line of JSON for each game as it ends, then one for what all games say."""
     from arena.go.record import GameRecord
     from arena.results.export import game_line, report_line
-    from arena.results.stored import read_report
+    from arena.results.standings import read_report
 
     for update in updates:
         for record in () if update.resumed else update.records:

@@ -20,7 +20,6 @@ from arena.cli.options import (
     Json,
     Quiet,
     Results,
-    board_colours,
     registry_of,
     require_file,
 )
@@ -175,9 +174,8 @@ def show(
     [bold]arena show 12 --details[/bold] · [bold]arena show 12 --replay[/bold]
     """
     from arena.go.sgf import are_by_players, read_remarks
-    from arena.report.style import Console
-    from arena.screen.terminal import Stage, has_stage
-    from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
+    from arena.report.game import print_game, remarks_of_players
+    from arena.report.style import Console, has_colours, has_screen
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored = not path.is_file()
@@ -188,7 +186,7 @@ def show(
     if move is not None and move > len(record.moves):
         raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
     console = Console()
-    at_terminal = has_stage(console)
+    at_terminal = has_screen(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
     if replay:
         _replay(record, results, config, console)
@@ -199,13 +197,13 @@ def show(
     by_players = is_stored or are_by_players(path.read_bytes())
     remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
-    viewer = Viewer(record, remarks, at=at, by_players=by_players, theme=board_colours())
     if not at_terminal:
-        print_game(viewer, console)
+        print_game(record, remarks, at, by_players, console)
         return
+    from arena.tui.game_app import GameApp, show_game
+
     try:
-        with Stage(console) as stage:
-            step_through(viewer, stage)
+        show_game(GameApp(record, remarks, at=at, by_players=by_players, colours=has_colours(console)))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     if lost:

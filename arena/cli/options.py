@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import Field, fields, replace
+from dataclasses import Field, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,6 @@ from arena.players.config import TermsTable
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.screen.board import Theme
 
 RESULTS = "results"
 
@@ -85,21 +84,6 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
     default = Path("arena.toml")
     return Registry(config or (default if default.exists() else None), results)
-
-
-def board_colours() -> Theme:
-    """How boards are drawn on this terminal."""
-    from arena.screen.board import DARK
-
-    return replace(DARK, colours=has_colours())
-
-
-def has_colours() -> bool:
-    """Whether the terminal shows colours and more than ASCII."""
-    from rich.console import Console
-
-    console = Console()
-    return not (console.no_color or console.color_system is None or console.options.ascii_only)
 
 
 def require_file(quiet: bool, **files: Path | None) -> None:

@@ -15,8 +15,8 @@ import typer
 
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli import events
-from arena.cli.options import RESULTS, ConfigFile, Results, board_colours, registry_of, takes
-from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of, takes
+from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of, sit_down
 from arena.files import remove_scratch
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.results.analysis import Evaluation
-    from arena.screen.viewer import Evaluate
+    from arena.tui.game_app import Evaluate
 
 
 NO_WISH = Wish()
@@ -88,17 +88,16 @@ def play(
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
+    from arena.report.plain_play import Lines
     from arena.report.progress import show_start
     from arena.report.style import Console
-    from arena.screen.plain_play import Lines
-    from arena.screen.play import Look, sit_down
 
     is_own = name is not None or wish != NO_WISH
     if move is not None and first is None:
         raise ConfigError("--move needs --from FILE")
     if first is not None and (resume or wish.size or wish.komi or wish.rules or wish.handicap):
         raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
-    console, look = Console(), Look(plain, board_colours())
+    console = Console()
     say = events.printer(console)
     registry = registry_of(config, results)
     store_finished(results, say)
@@ -106,7 +105,7 @@ def play(
     def made_ready(kifu: Kifu, bots: dict[Colour, Player]) -> dict[Colour, Opponent]:
         for doubt in events.size_doubts(bots.values(), kifu.size):
             say(doubt)
-        with show_start((entry.kind for entry in bots.values()), console):
+        with show_start(console):
             opponents = opponents_of(bots, kifu.rules)
             if kifu.time.time is not None:
                 estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
@@ -151,7 +150,7 @@ def play(
             )
             try:
                 with sitting:
-                    again = sit_down(sitting, console, lines, look, kept=file.path, evaluate=evaluate)
+                    again = sit_down(sitting, console, lines, is_plain=plain, kept=file.path, evaluate=evaluate)
             except KeyboardInterrupt:
                 console.print()
                 code = 130

@@ -32,7 +32,7 @@ def elo(
     from arena.report.style import Console
     from arena.report.tables import elo_table
     from arena.results.export import json_line, rating_rows, write_elo_csv
-    from arena.results.league import league
+    from arena.results.standings import league
     from arena.results.store import Store
 
     require_file(quiet, csv=csv)
@@ -89,8 +89,8 @@ def report(
     from arena.report.style import Console
     from arena.report.text import overviews_sheet, print_report
     from arena.results.export import event_line, report_line, write_event_csv
+    from arena.results.standings import last_games, overviews, read_report
     from arena.results.store import Store
-    from arena.results.stored import last_games, overviews, read_report
 
     console = Console()
     require_file(quiet, csv=csv, html=html)
@@ -105,13 +105,13 @@ def report(
                 console.print(overviews_sheet(overviews(store)))
             return
         found = read_report(store, event, keep=csv is not None)
-        shown = [] if html is None else last_games(store, found.id)
+        shown = [] if html is None else last_games(store, found.event)
     written = []
     if csv is not None:
         written += write_event_csv(found, csv)
     if html is not None:
         from arena.report.page import draw_svgs, write_page
-        from arena.results.stored import trained_players
+        from arena.results.standings import trained_players
 
         written.append(write_page(found, draw_svgs(found, trained_players(found, results)), shown, html))
     if quiet:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from arena.go.record import GameRecord
     from arena.match.schedule import Event, Pairing
     from arena.people.kifu import Kifu
-    from arena.people.sitting import Opponent
+    from arena.people.sitting import Opponent, Sitting
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.plain_play import Lines
     from arena.report.style import Console
-    from arena.screen.board import Theme
-    from arena.screen.plain_play import Lines
+    from arena.tui.game_app import Evaluate
 
 COLOURS = ("black", "white")
 
@@ -145,7 +145,34 @@ def opponents_of(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Op
     return opponents
 
 
-def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing], GameRecord]:
+def sit_down(
+    sitting: Sitting,
+    console: Console,
+    lines: Lines,
+    *,
+    is_plain: bool = False,
+    kept: Path | None = None,
+    evaluate: Evaluate | None = None,
+) -> bool:
+    """Let people play in the way that suits where they are: on the full screen, or in words where ``is_plain`` and in a
+    pipe. Returns when the game is over, or left, and whether another one is wanted.
+
+    ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
+    KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
+    """
+    from arena.report.plain_play import show_plainly
+    from arena.report.sentences import Manner
+    from arena.report.style import has_screen
+
+    if has_screen(console) and not is_plain:
+        from arena.tui.play_app import show_play
+
+        return show_play(sitting, console, kept, evaluate)
+    show_plainly(sitting, console, Manner(is_plain, not is_plain, console.width, kept), lines)
+    return False
+
+
+def seat_at(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
     """Sits people down to their games of an event, which this console shows. Who leaves one raises KeyboardInterrupt,
     as Ctrl-C does."""
     lines: Lines | None = None
@@ -158,8 +185,7 @@ def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing],
         from arena.go.record import GameRecord
         from arena.people.kifu import Kifu
         from arena.people.sitting import Sitting
-        from arena.screen.plain_play import Lines
-        from arena.screen.play import Look, sit_down
+        from arena.report.plain_play import Lines
 
         nonlocal lines
         lines = lines or Lines(sys.stdin)
@@ -181,7 +207,7 @@ def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing],
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
-            sit_down(sitting, console, lines, Look(theme=theme))
+            sit_down(sitting, console, lines)
         if not sitting.snapshot().is_over:
             raise KeyboardInterrupt
         return sitting.record()

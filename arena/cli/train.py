@@ -88,11 +88,11 @@ def command(
                 print("\n".join(listing(settings)))
                 return
             lent = [_lent(settings, *spread)] if spreads else []
-            workers, training = _trainer("workers"), results / "training" / settings.name
-            with workers.kept_to_one(training, ", or give another --name"):
+            steps, training = _trainer("train"), results / "training" / settings.name
+            with steps.kept_to_one(training, ", or give another --name"):
                 if new and settings.name and is_first():
                     for stale in training.rglob("*"):
-                        if stale.is_file() and stale.name != workers.LOCK:
+                        if stale.is_file() and stale.name != steps.LOCK:
                             stale.unlink()
                 folder = work(settings, results, *lent)
             if gated:

@@ -54,51 +54,51 @@ _DAMAGE = (
 )
 
 
-def read_path(path: str | Path) -> Iterator[GameRecord | Refusal]:
+Text = tuple[str, int, bytes]
+"""A game that isn't parsed: where it stands, its number there from 1, and its SGF."""
+
+
+def read_path(path: str | Path, skip_damaged: bool = False) -> Iterator[GameRecord | Refusal]:
     """Every game of a file or, in order of their names, of the files in a folder and its folders.
 
     Files are ``.sgf`` (any number of games), ``.sgfs`` (a game a line; also ``.sgfs.xz`` and ``.sgfs.gz``), and
     ``.zip`` and ``.tar`` (plain, gz, xz, bz2) with such files inside; others in a folder are passed over. Games stream:
     memory holds one, or one ``.sgf`` file. Raises RecordError for a path that doesn't exist, is of another kind or
-    holds no games, and for a damaged file.
+    holds no games, and for a damaged file; with ``skip_damaged``, one in a folder is a ``Refusal``.
     """
-    return map(_parsed, read_texts(path))
-
-
-def read_each(path: str | Path) -> Iterator[GameRecord | Refusal]:
-    """What ``read_path`` reads, but a damaged file in a folder is one ``Refusal``, and the others are read."""
-    path = Path(path)
-    if not path.is_dir():
-        yield from read_path(path)
-        return
-    if not (found := list(_files(path))):
-        raise RecordError(f"{path} holds no games")
-    for file in found:
-        try:
-            yield from read_path(file)
-        except RecordError as error:
-            yield Refusal(str(file), 0, f"{file.name} can't be read", str(error))
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files that may have games."""
-    for file in sorted(folder.rglob("*")):
-        if file.name.lower().endswith(_KINDS) and file.is_file():
-            yield file
-
-
-Text = tuple[str, int, bytes]
-"""A game that isn't parsed: where it stands, its number there from 1, and its SGF."""
+    return (_parsed(text) if isinstance(text, tuple) else text for text in _texts_of(path, skip_damaged))
 
 
 def read_texts(path: str | Path) -> Iterator[Text]:
     """What ``read_path`` reads, not yet parsed. Raises RecordError as that does."""
+    return (text for text in _texts_of(path) if isinstance(text, tuple))
+
+
+def _texts_of(path: str | Path, skip_damaged: bool = False) -> Iterator[Text | Refusal]:
     path = Path(path)
     if not path.exists():
         raise RecordError(f"{path}: no such file or folder")
     if path.is_file() and not path.name.lower().endswith(_KINDS):
         raise RecordError(f"{path} is not a kind of game record; there are {', '.join(_KINDS)} and folders of them")
-    return _read(path)
+    return _read(path, skip_damaged and path.is_dir())
+
+
+def _read(path: Path, skip_damaged: bool) -> Iterator[Text | Refusal]:
+    empty = True
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if not (file.name.lower().endswith(_KINDS) and file.is_file()):
+            continue
+        try:
+            for text in _numbered_texts(file):
+                empty = False
+                yield text
+        except RecordError as error:
+            if not skip_damaged:
+                raise
+            empty = False
+            yield Refusal(str(file), 0, f"{file.name} can't be read", str(error))
+    if empty:
+        raise RecordError(f"{path} holds no games")
 
 
 def _parsed(text: Text) -> GameRecord | Refusal:
@@ -108,16 +108,6 @@ def _parsed(text: Text) -> GameRecord | Refusal:
     except RecordError as error:
         reason, _, detail = str(error).partition(": ")
         return Refusal(source, number, reason, detail)
-
-
-def _read(path: Path) -> Iterator[Text]:
-    empty = True
-    for file in _files(path) if path.is_dir() else [path]:
-        for text in _numbered_texts(file):
-            empty = False
-            yield text
-    if empty:
-        raise RecordError(f"{path} holds no games")
 
 
 def _numbered_texts(path: Path) -> Iterator[tuple[str, int, bytes]]:

@@ -226,13 +226,13 @@ def _nodes(line: Sequence[Properties], size: int) -> list[Node]:
     found = []
     for number, node in enumerate(line):
         black, white, empty = (_points(node[name], size) if name in node else () for name in ("AB", "AW", "AE"))
+        to_play = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower()) if "PL" in node else None
         moves = []
-        for colour in Colour:
-            for value in node.get(colour.letter, ()):
+        for name, colour in (("B", BLACK), ("W", WHITE)):
+            for value in node.get(name, ()):
                 if value not in names:
                     raise RecordError(f"no point of the board: {value[:20]!r} in node {number}")
                 moves.append((colour, names[value]))
-        to_play = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower())
         found.append(Node(black, white, empty, to_play, tuple(moves)))
     return found
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from arena import UserError
 from arena.contract.adjudication import Adjudication
-from arena.files import allow_open_files, scratch
+from arena.files import scratch
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match.game_loop import DEATHS, lost_record
@@ -39,6 +39,7 @@ from arena.match.worker import (
     work,
 )
 from arena.players.player import Player
+from arena.system import allow_open_files
 
 STARTUP = 300.0
 """Seconds that a worker may take to build its players, compiling included."""

@@ -71,7 +71,8 @@ class Ladder:
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def standings(self) -> Standings:
-        return Standings({name: name for name in self.players}, by_name=True)
+        players = {player.identity: name for name, player in self.players.items()}
+        return Standings(players, self.event, self.games)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """The last round of the games ``played`` or, if it is complete, the next one; cut at the maximum of games.

@@ -212,7 +212,8 @@ class Match:
 
     def standings(self) -> Standings:
         tests = {} if self.test is None else {self.event: self.test}
-        return Standings({name: name for name in self.players}, by_name=True, tests=tests)
+        players = {name: name for name in self.players}
+        return Standings(players, self.event, self.games, is_match=True, tests=tests)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All games. If the games ``played`` decide the test, only those that count."""
@@ -277,7 +278,8 @@ class Tournament:
         return self.games_each * len(self.matchups)
 
     def standings(self) -> Standings:
-        return Standings({name: name for name in self.players}, by_name=True)
+        players = {player.identity: name for name, player in self.players.items()}
+        return Standings(players, self.event, self.games)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """The first game of each two players, then the second of each, and so on."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from arena import StoreError
 from arena.go.coords import BLACK, WHITE, Colour
 from arena.go.record import Ending
 from arena.ratings import (
+    ZERO,
     Comparison,
     Estimate,
     PairCounts,
@@ -25,6 +25,7 @@ from arena.ratings import (
     WinDrawLoss,
     compare,
     rate,
+    share_interval,
 )
 
 if TYPE_CHECKING:  # pulls in the compiler
@@ -45,6 +46,35 @@ class Forfeit:
     id: str
     ending: Ending
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndingCount:
+    """How many games ended so, who won them and who lost them; the rest were drawn."""
+
+    ending: Ending
+    games: int
+    won: Counter[str]
+    lost: Counter[str]
+
+    @property
+    def drawn(self) -> int:
+        return self.games - self.won.total()
+
+
+@dataclass(frozen=True, slots=True)
+class AdjudicationCheck:
+    """``adjudicated`` games ended by the rule; ``played_on`` went on to their end after it had named a winner, and
+    ``otherwise`` of these had another one, or none. Games that a fault ended tell nothing and aren't counted."""
+
+    adjudicated: int
+    played_on: int
+    otherwise: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends, with 95 % certainty, of the share of games that the rule gives to the wrong side."""
+        return share_interval(self.otherwise, self.played_on)
 
 
 class Pairs:
@@ -265,20 +295,36 @@ class SequentialTest:
 class Standings:
     """Statistics of games between any number of players: a tally for each two that have met.
 
-    A game counts for its players' identities; their names in the game don't matter. Games of a match with a
-    sequential test count as ``SequentialTest`` says, all others at once.
+    A game counts for its players' identities; their names in the game don't matter. In a match, where a bot may meet
+    itself, it counts for the names. Games of a match with a sequential test count as ``SequentialTest`` says, all
+    others at once.
+
+    A match is seen by its first player: its Elo comes from pairs of games, that of more than two players from joint
+    ratings.
     """
 
-    def __init__(self, players: Mapping[str, str], *, by_name: bool = False, tests: Mapping[str, Sprt] | None = None):
-        """``players`` are names by identity, or with ``by_name`` by the name in the games, in the order in which they
-        are shown. ``tests`` are those of matches, by event."""
+    def __init__(
+        self,
+        players: Mapping[str, str],
+        event: str = "",
+        planned: int | None = None,
+        *,
+        is_match: bool = False,
+        tests: Mapping[str, Sprt] | None = None,
+    ):
+        """``players`` are names by identity, in a match by name, in the order in which they are shown. ``planned``
+        games are None where the plan isn't known. ``tests`` are those of matches, by event."""
         self.players = dict(players)
+        self.event = event
+        self.planned = planned
+        self.is_match = is_match
         self.games = 0
         self.date = ""  # of the last game that counts
         self.tests = {event: SequentialTest(test) for event, test in (tests or {}).items()}
-        self._keys = attrgetter("black", "white") if by_name else attrgetter("black_player", "white_player")
+        self._keys = attrgetter("black", "white") if is_match else attrgetter("black_player", "white_player")
         self._tallies: dict[frozenset[str], MatchTally] = {}
         self._by_colour: dict[tuple[str, str], tuple[MatchTally, bool]] = {}
+        self._league: tuple[int, League | None] = 0, None  # after so many games
 
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
@@ -360,9 +406,24 @@ class Standings:
         return [forfeit for tally in self.tallies for forfeit in tally.forfeits]
 
     @property
-    def endings(self) -> list[tuple[Ending, int]]:
-        """How games ended and how many, the most frequent first."""
-        return sum((tally.endings for tally in self.tallies), Counter[Ending]()).most_common()
+    def endings(self) -> list[EndingCount]:
+        """How games ended, the most frequent first."""
+        found = []
+        for ending, games in sum((tally.endings for tally in self.tallies), Counter[Ending]()).most_common():
+            won, lost = Counter[str](), Counter[str]()
+            for tally in self.tallies:
+                counts = tally.results(ending=ending)
+                won += Counter({tally.first: counts.wins, tally.second: counts.losses})
+                lost += Counter({tally.first: counts.losses, tally.second: counts.wins})
+            found.append(EndingCount(ending, games, won, lost))
+        return found
+
+    @property
+    def check(self) -> AdjudicationCheck:
+        """How the rule that ends games early has done."""
+        adjudicated = sum(tally.endings[Ending.ADJUDICATED] for tally in self.tallies)
+        played_on = sum(tally.played_on for tally in self.tallies)
+        return AdjudicationCheck(adjudicated, played_on, sum(tally.overturned for tally in self.tallies))
 
     def seconds_a_move(self, player: str) -> float | None:
         """Seconds that a player used per move of its own; None before the first."""
@@ -389,14 +450,74 @@ class Standings:
             for result in tally.rated
         ]
 
-    def league(self, anchor: str | None = None) -> League | None:
+    @property
+    def league(self) -> League | None:
         """All players rated together, see ``rate_all``; None without rated games."""
-        results = self.rated
-        if not results:
-            return None
+        if self._league[0] != self.games:
+            results = self.rated
+            evidence = self.evidence
+            pairs = (self.tallies[0].first, evidence) if isinstance(evidence, PairCounts) else None
+            self._league = self.games, rate_all(results, self.players, pairs=pairs) if results else None
+        return self._league[1]
+
+    # --- Who is stronger ---
+
+    @property
+    def tally(self) -> MatchTally | None:
+        """Of a match with games, else None."""
+        return self.tallies[0] if self.is_match and self.games else None
+
+    @property
+    def test(self) -> SequentialTest | None:
+        """Of a match with a sequential test."""
+        return self.tests.get(self.event)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """How much stronger the first of two players is, from their pairs; None without games, and for more players."""
+        if self.tally is not None:
+            return self.tally.comparison()
         evidence = self.evidence
-        pairs = (self.tallies[0].first, evidence) if isinstance(evidence, PairCounts) else None
-        return rate_all(results, self.players, anchor, pairs)
+        return compare(evidence) if isinstance(evidence, PairCounts) else None
+
+    @property
+    def anchor(self) -> str:
+        """The name of the player whose Elo is 0; empty without games."""
+        if self.tally is not None:
+            return self.tally.second
+        return "" if self.league is None else self.league.anchor
+
+    @property
+    def places(self) -> list[Standing]:
+        """Everybody, the strongest first, with all games that count; those without games come last."""
+        elo: dict[str, Estimate] = {}
+        tally, comparison, league = self.tally, self.comparison, None if self.is_match else self.league
+        if tally is not None and comparison is not None:
+            elo = {tally.first: comparison.elo, tally.second: ZERO}
+        elif league is not None:
+            elo = league.elo_by_name
+        order = [*elo, *(name for name in self.players.values() if name not in elo)]
+        if tally is not None and tally.points < tally.games / 2:
+            order.reverse()
+        keys = {name: key for key, name in self.players.items()}
+        met = {name: self.meetings(name) for name in order}
+        return [
+            Standing(keys[name], name, elo.get(name), games.games, games.points / games.games if games.games else None)
+            for name, games in met.items()
+        ]
+
+    def los(self, name: str, other: str) -> float | None:
+        """The likelihood that one player is stronger than another; None for itself, or without games."""
+        if name == other:
+            return None
+        if (comparison := self.comparison) is not None:
+            first, second = self.tallies[0].first, self.tallies[0].second
+            los = {first: comparison.los, second: 1 - comparison.los}
+            return los[name] if {name, other} == los.keys() else None
+        keys = {name: key for key, name in self.players.items()}
+        if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
+            return None
+        return self.league.ratings.los(keys[name], keys[other])
 
     def surprises(self, league: League, chance: float = 0.001) -> list[Surprise]:
         """The pairs of players whose result has less than this chance at the ratings, the least likely first."""
@@ -465,27 +586,22 @@ def rate_all(
     anchor: str | None = None,
     pairs: tuple[str, PairCounts] | None = None,
 ) -> League:
-    """Rate by results between identities; ``known`` are names by identity. ``anchor`` is a name or identity; by default
-    the weakest of the largest group whose members have all beaten each other, directly or through others. The Elo
-    difference of two players alone comes from their ``pairs``: the first one's name, and its counts. Raises StoreError
-    for an anchor without games."""
+    """Rate by results between identities; ``known`` are names by identity. ``anchor`` is an identity; by default the
+    weakest of the largest group whose members have all beaten each other, directly or through others. The Elo
+    difference of two players alone comes from their ``pairs``: the first one's name, and its counts."""
     free = rate(results)
     names = {identity: known.get(identity, identity) for identity in free.players}
-    if anchor is None:
-        zero = max(free.components, key=len)[-1]
-    else:
-        zero = next((identity for identity, name in names.items() if anchor in (identity, name)), "")
-        if not zero:
-            rated = ", ".join(sorted(names.values()))
-            raise StoreError(f"the anchor '{anchor}' has no rated games; rated are {rated}")
+    zero = max(free.components, key=len)[-1] if anchor is None else anchor
     ratings = free.relative_to(zero)
     games, points = ratings.games.sum(1), ratings.points.sum(1)
     standings = []
     for identity in ratings.ranking():
         index = ratings.players.index(identity)
-        elo, score = ratings.estimate(identity), float(points[index] / games[index])
         if pairs is not None and identity != zero:
             counts = pairs[1] if names[identity] == pairs[0] else PairCounts(*reversed(pairs[1].counts))
             elo = compare(counts).elo
+        else:
+            elo = ratings.estimate(identity)
+        score = float(points[index] / games[index])
         standings.append(Standing(identity, names[identity], elo, round(games[index]), score))
     return League(tuple(standings), names[zero], ratings)

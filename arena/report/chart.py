@@ -17,7 +17,7 @@ from rich.text import Text
 
 from arena.ratings import Estimate
 from arena.report import style
-from arena.results.event import Moment
+from arena.results.standings import Moment
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""

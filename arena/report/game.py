@@ -1,25 +1,27 @@
-"""One stored game, printed: its faults, its analysis."""
+"""One game, printed: its positions, its faults, its analysis."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+import numpy as np
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from arena.contract.settings import describe
-from arena.go.coords import BLACK, Colour, gtp_from_move
+from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, pass_move
 from arena.go.record import GameRecord
-from arena.go.sgf import move_notes, write_sgf
+from arena.go.sgf import Remark, move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
-from arena.report.board import draw_board, stone_sign
+from arena.report.board import Overlay, captures, draw_board, lead, result_words, stone_sign
 from arena.report.style import some
 from arena.report.tables import print_facts
-from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
+from arena.results.analysis import MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
 
 
 def show_details(record: GameRecord, players: Mapping[str, Player], command: str, console: Console) -> None:
@@ -50,7 +52,7 @@ def print_position(record: GameRecord, number: int, console: Console) -> None:
     """The board after a number of moves, with the last move marked and the side to move."""
     moves, size = record.moves[:number], record.rules.size
     game = replace(record, moves=moves, outcome=None).replay()
-    for line in draw_board(game.board.stones, moves[-1] if moves else None):
+    for line in draw_board(game.board.stones, moves[-1] if moves else None, colours=style.has_colours(console)):
         console.print(line)
     turns = [(colour, record.black if colour is BLACK else record.white) for colour in Colour]
     turn, player = turns[0 if game.to_play is BLACK else 1]
@@ -200,3 +202,152 @@ def _fitted(rates: Sequence[float], width: int) -> list[float]:
     if len(rates) <= width:
         return list(rates)
     return [rates[index * (len(rates) - 1) // max(1, width - 1)] for index in range(width)]
+
+
+# --- A game position by position ---
+
+
+Replayed = tuple[np.ndarray, tuple[int, int]]
+"""The stones, and the prisoners that Black and White have taken."""
+
+LETTERS = "ABC"
+
+
+def replayed(record: GameRecord) -> list[Replayed]:
+    """The positions before the first move, after it, and so on. Raises RecordError."""
+    return [
+        (game.board.stones, (game.captured_stones(BLACK), game.captured_stones(WHITE))) for game in positions(record)
+    ]
+
+
+def costs(record: GameRecord, win_rates: Sequence[float | None], by_players: bool = False) -> dict[int, float]:
+    """What moves cost those who played them, by their numbers, where the win rates (Black's) before and after are
+    known. ``by_players`` have each win rate from who has just moved: then a move costs what its player reports less at
+    its next move, as two players' win rates can't be compared."""
+    found = {}
+    steps = zip(win_rates[1:], win_rates[3:], strict=False) if by_players else pairwise(win_rates)
+    for number, (before, after) in enumerate(steps, 1):
+        if before is not None and after is not None:
+            found[number] = (before - after) * (1 if record.mover(number) is BLACK else -1)
+    return found
+
+
+def ended(record: GameRecord) -> str:
+    """How a game ended, in words."""
+    outcome = record.outcome
+    if outcome is None:
+        return "no result"
+    return f"{result_words(outcome)} ({record.reason})" if record.reason else result_words(outcome)
+
+
+def move_lines(record: GameRecord, start: int, end: int, width: int) -> list[str]:
+    """The moves after ``start`` up to number ``end`` in columns: ``1 ● E5    2 ○ C3``, as many as fit."""
+    size, digits = record.rules.size, len(str(end))
+    items = [
+        f"{number:>{digits}} {stone_sign(record.mover(number))} {gtp_from_move(move, size):<4}"
+        for number, move in enumerate(record.moves[start:end], start + 1)
+    ]
+    row = max(1, (width + 2) // (digits + 9))
+    return ["  ".join(items[at : at + row]).rstrip() for at in range(0, len(items), row)]
+
+
+def game_title(record: GameRecord, width: int) -> list[Text]:
+    """Who played, and how it ended."""
+    names = [
+        style.shorten(f"{name} {rank}".strip(), max(6, width // 2 - 2))
+        for name, rank in ((record.black, record.black_rank), (record.white, record.white_rank))
+    ]
+    signs = [stone_sign(colour) for colour in Colour]
+    who = Text(no_wrap=True).append(style.spell(f"{signs[0]} {names[0] or 'Black'}"), "bold")
+    who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}"), "bold")
+    about = [ended(record), f"{record.rules.name} rules, komi {record.rules.komi:g}", record.date, record.id]
+    return [who, *style.said(style.joined(about, width), width, style.LABEL)]
+
+
+def position_facts(
+    record: GameRecord, number: int, position: Replayed, remark: Remark, cost: float, by_players: bool, width: int
+) -> list[Text]:
+    """Which move it is, what was taken, who is ahead, and what the move cost, as ``costs`` has it."""
+    words = f"the beginning; {some(len(record.moves), 'move')} follow"
+    if number:
+        move = gtp_from_move(record.moves[number - 1], record.rules.size)
+        words = f"move {number} of {len(record.moves)}: {stone_sign(record.mover(number))} {move}"
+    lines = style.said(words, width, "bold") + style.said(captures(*position[1]), width)
+    if remark.win_rate is not None:
+        ahead = "" if remark.margin is None else f", {lead(remark.margin)}"
+        lines += style.said(f"Black wins {remark.win_rate:.0%}{ahead}", width)
+    if cost >= MISTAKE:
+        words = f"this move cost {cost:.0%} of win rate"
+        if by_players:
+            words = f"{cost:.0%} of win rate less reported at its player's next move"
+        lines += style.said(words, width, style.WARNING)
+    return lines
+
+
+def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
+    """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
+    width, position = console.width, replayed(record)[number]
+    remark = remarks[number] if number < len(remarks) else Remark()
+    last = record.moves[number - 1] if number else None
+    letters = {move: style.spell(sign) for move, sign in remark.letters.items()}
+    board = draw_board(
+        position[0],
+        last,
+        ownership=remark.ownership,
+        overlay=Overlay(letters=letters),
+        colours=style.has_colours(console),
+    )
+    cost = costs(record, [one.win_rate for one in remarks], by_players).get(number, 0.0)
+    facts = position_facts(record, number, position, remark, cost, by_players, width)
+    lines = [*game_title(record, width), Text(), *board, Text(), *facts]
+    if remark.comment:
+        lines += [Text(), *(Text(style.spell(line)) for line in remark.comment.splitlines())]
+    for line in lines:
+        console.print(line, soft_wrap=not console.is_terminal)
+    if number:
+        console.print()
+    for words in move_lines(record, 0, number, width):
+        console.print(Text(words))
+
+
+def remarks_of_players(record: GameRecord) -> list[Remark]:
+    """What the players of a stored game reported of its positions, none where they reported nothing."""
+    remarks = [Remark()] * bool(record.facts)
+    for number, fact in enumerate(record.facts, 1):
+        black = record.mover(number) is BLACK
+        rate, score = fact.win_rate, fact.score
+        words = [] if fact.visits is None else [some(fact.visits, "visit")]
+        words += [] if fact.seconds is None else [style.seconds(fact.seconds)]
+        remarks.append(
+            Remark(
+                comment=", ".join(words),
+                win_rate=rate if rate is None or black else 1 - rate,
+                margin=score if score is None or black else -score,
+            )
+        )
+    return remarks
+
+
+def remarks_of(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[Remark]:
+    """What a bot's evaluations say, for the positions from the first on that it has evaluated."""
+    played = {move.number: move for move in judge(record, evaluations)}
+    return [_remark(evaluation, played.get(evaluation.number), record.rules.size) for evaluation in evaluations]
+
+
+def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remark:
+    best = [candidate.move for candidate in evaluation.candidates] or [evaluation.best]
+    ownership = None
+    if evaluation.ownership is not None:
+        ownership = np.rint(100 * np.clip(evaluation.ownership, -1, 1)).astype(np.int8).tobytes()
+    words = []
+    if move is not None and move.is_mistake:
+        words.append(f"instead of {gtp_from_move(move.move, size)}: {spelled(move.before.line, size)}")
+    words.append(f"expected: {spelled(evaluation.line, size)}")
+    return Remark(
+        comment="\n".join(words),
+        win_rate=evaluation.win_rate,
+        margin=evaluation.margin,
+        letters={one: letter for one, letter in zip(best, LETTERS, strict=False) if one != pass_move(size)},
+        ownership=ownership,
+        instead=() if move is None or move.is_best else tuple(move.before.line),
+    )

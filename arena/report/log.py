@@ -22,7 +22,7 @@ from arena.match.worker import Snapshot
 from arena.ratings import Comparison, SprtState
 from arena.report import style
 from arena.report.text import ALARM
-from arena.results.event import Findings, Moment
+from arena.results.standings import Moment
 
 ENOUGH = 4
 """Games after which the time left is estimated."""
@@ -234,10 +234,6 @@ class EventState:
         """Where it stands, in a line for a log."""
         raise NotImplementedError
 
-    def findings(self) -> Findings:
-        """Its statistics."""
-        raise NotImplementedError
-
 
 class MatchState(EventState):
     """A running match, with what it says of the two players so far: of the games that count by now."""
@@ -247,7 +243,7 @@ class MatchState(EventState):
         self.match = match
         self.tally: MatchTally = self.standings.between(*match.players)
         self.may_end_early = match.test is not None
-        self._all = Standings(self.standings.players, by_name=True)  # with a test: all games, in whatever order
+        self._all = Standings(self.standings.players, is_match=True)  # with a test: all games, in whatever order
         self._compared: tuple[int, Comparison | None] = -1, None  # of so many pairs
         self.course: list[Moment] = []  # the Elo difference as the match went on
 
@@ -311,9 +307,6 @@ class MatchState(EventState):
             parts.append(f"LLR {self.test.llr:+.2f} ({self.test.lower:+.2f}, {self.test.upper:+.2f})")
         return ", ".join(parts + self.pace)
 
-    def findings(self) -> Findings:
-        return Findings(self.match.event, self.standings, self.match.games, is_match=True)
-
 
 class TournamentState(EventState):
     """A running tournament or ladder, with everybody's rating so far."""
@@ -329,6 +322,11 @@ class TournamentState(EventState):
         self._rated = 0, -RATE_EVERY  # games, and when
         self._warning = ""
 
+    def _count(self, games: Sequence[Played]) -> None:
+        super()._count(games)
+        if isinstance(self.tournament, Ladder):  # which may end early
+            self.standings.planned = self.standings.games
+
     @property
     def league(self) -> League | None:
         """Everybody's rating, of a moment ago at most; None without games."""
@@ -339,7 +337,7 @@ class TournamentState(EventState):
 
     def _rate_everybody(self) -> None:
         games = self.standings.games
-        self._league, self._rated = self.standings.league(), (games, self.clock())
+        self._league, self._rated = self.standings.league, (games, self.clock())
         if self._league is None:
             return
         names = self.standings.players
@@ -411,11 +409,6 @@ class TournamentState(EventState):
             if standing is not None:
                 parts.append(f"{name} {standing.elo} ({style.per_cent(standing.score)})")
         return ", ".join(parts + self.pace)
-
-    def findings(self) -> Findings:
-        """A ladder may end early."""
-        planned = self.event.games if isinstance(self.tournament, Tournament) else self.standings.games
-        return Findings(self.tournament.event, self.standings, planned)
 
 
 def setting_line(event: Event) -> str:

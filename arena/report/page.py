@@ -29,8 +29,7 @@ from arena.report.style import shorten
 from arena.report.tables import Sheet
 from arena.report.text import Section, sections, terms
 from arena.report.text import title as headline
-from arena.results.event import Report
-from arena.results.stored import Trained
+from arena.results.standings import Report, Trained
 
 # matplotlib is imported where it is used: loading it takes a second.
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def _draw_course(axes: Axes, report: Report) -> None:
         for after, elo in known:
             _tell(axes, after, elo.value, f"{name} after {after} games: {elo}")
     axes.set_ylim(bottom, top)
-    axes.set_xlim(0, report.counted * 1.02)
+    axes.set_xlim(0, report.games * 1.02)
     axes.set_xlabel("games")
     axes.set_ylabel(f"Elo above {shorten(report.anchor, NAME)}")
     _legend_below(axes, 2)
@@ -296,7 +295,7 @@ def _page(report: Report, drawings: Sequence[Drawing], games: Sequence[GameRecor
     yield from _section(Section("Players", _players(report.participants.values())), "stacked")
     yield "</main>"
     if games:
-        yield from games_part(games, report.stored, report.id)
+        yield from games_part(games, report.stored, report.event)
 
 
 def games_part(games: Sequence[GameRecord], total: int, event: str) -> Iterator[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -25,7 +24,6 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from arena import UserError, files
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.report import style
 from arena.report.chart import Canvas, Scale
@@ -66,75 +64,15 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
 
 # --- Compiling ---
 
-STARTS = "first-starts.json"
-"""The file beside the folders of compiled kernels that says how many kernels a start compiled, and in what time."""
-
-LEAST_START = 3.0
-"""Seconds from which a start is worth telling of."""
-
-
-class Start:
-    """How many kernels all processes have compiled since this was made, and how long the last start took."""
-
-    def __init__(self, players: Iterable[str], clock: Callable[[], float] = monotonic):
-        """``players`` are kinds: what they compiled the last time is told."""
-        from arena.go.jit import CACHE
-
-        self._folder, self._clock, self._since = CACHE, clock, clock()
-        self._key = " ".join(sorted(set(players)))
-        self._before = self._count()
-        self._last = self._read().get(self._key)
-
-    @property
-    def words(self) -> str:
-        """``compiled 12 of 40 kernels in 0:15; last time 0:52``."""
-        new = self._count() - self._before
-        if not new:
-            return (
-                f"compiling took {style.duration(self._last[1])} last time"
-                if self._last
-                else "may compile for a minute"
-            )
-        of = f" of {max(new, int(self._last[0]))}" if self._last else ""
-        last = f"; last time {style.duration(self._last[1])}" if self._last else "; may take a minute"
-        return f"compiled {new}{of} kernels in {style.duration(self._clock() - self._since)}{last}"
-
-    def end(self) -> None:
-        """All is compiled: keep how long that took."""
-        new, seconds = self._count() - self._before, self._clock() - self._since
-        if new and seconds >= LEAST_START:
-            with suppress(UserError):
-                starts = self._read() | {self._key: [new, round(seconds, 1)]}
-                files.write(self._folder.parent / STARTS, json.dumps(starts))
-
-    def __rich__(self) -> Text:
-        return Text(f"Getting ready; {self.words}", style.LABEL)
-
-    def _count(self) -> int:
-        return sum(1 for _ in self._folder.rglob("*.nbi"))
-
-    def _read(self) -> dict[str, list[float]]:
-        with suppress(OSError, ValueError):
-            starts = json.loads((self._folder.parent / STARTS).read_text())
-            starts = starts if isinstance(starts, dict) else {}
-            return {
-                key: told
-                for key, told in starts.items()
-                if isinstance(told, list) and [type(part) in (int, float) for part in told] == [True, True]
-            }
-        return {}
-
 
 @contextmanager
-def show_start(players: Iterable[str], console: Console) -> Iterator[None]:
-    """Say on a terminal what is compiled while the block lasts."""
+def show_start(console: Console) -> Iterator[None]:
+    """Say on a terminal that kernels may be compiled while the block lasts."""
     if not console.is_terminal:
         yield
         return
-    start = Start(players)
-    with console.status(start):
+    with console.status(Text("Getting ready; the first run on a machine compiles for up to a minute", style.LABEL)):
         yield
-    start.end()
 
 
 # --- Training ---
@@ -341,7 +279,10 @@ class LookedAt:
         best = [move for move in np.argsort(-look.shares)[: len(LETTERS)].tolist() if look.shares[move] >= 0.01]
         letters = {move: sign for move, sign in zip(best, LETTERS, strict=False) if move < look.size**2}
         last = int(look.moves[-1]) if len(look.moves) else None
-        yield from draw_board(game.board.stones, last, overlay=Overlay(letters=letters))
+        board = draw_board(
+            game.board.stones, last, overlay=Overlay(letters=letters), colours=style.has_colours(console)
+        )
+        yield from board
         named = [
             f"{sign} {gtp_from_move(move, look.size)} {look.shares[move]:.0%}"
             for sign, move in zip(LETTERS, best, strict=False)

@@ -167,7 +167,7 @@ def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
     """The position as text, and what its signs mean. Without gaps, and so without brackets around the last move, where
     it is too wide."""
     dead = set(now.dead or ())
-    board = draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(taken=dead))
+    board = draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(taken=dead), colours=False)
     lines = [line.plain.rstrip() for line in board]
     if board_width(now.size) > manner.width:
         lines = [line[:3].ljust(3) + line[4::2] for line in lines]
@@ -200,29 +200,35 @@ _POINT = re.compile(r"[a-z]\d{1,2}")
 POINT = "d4"
 """What stands for all points in the lists."""
 
-PLAYING = {
-    POINT: "play there",
-    "pass": "two passes end the game",
-    "undo": "take back your last move",
-    "redo": "put back what undo took",
-    "hint": "the bot's best moves",
-    "score": "estimate the score",
-    "board": "show the position",
-    "resign": "resign the game",
-    "save": "show where the game is saved",
-    "save FILE": "write a copy",
-    "quit": "leave; play --resume continues",
-    "help": "these commands",
-}
-"""The commands and what they do."""
+_PLAY, _COUNT, _OVER = Phase.PLAY, Phase.COUNT, Phase.OVER
 
-COUNTING = {
-    POINT: "the group is dead, or alive",
-    "done": "agree, and count",
-    "continue": "take the passes back",
-    **{name: PLAYING[name] for name in ("undo", "board", "resign", "save", "quit", "help")},
-}
-"""The same while dead stones are marked."""
+COMMANDS = (
+    (POINT, "play there", (_PLAY,)),
+    (POINT, "the group is dead, or alive", (_COUNT,)),
+    ("pass", "two passes end the game", (_PLAY,)),
+    ("done", "agree, and count", (_COUNT,)),
+    ("continue", "take the passes back", (_COUNT,)),
+    ("undo", "take back your last move", (_PLAY, _COUNT, _OVER)),
+    ("redo", "put back what undo took", (_PLAY,)),
+    ("hint", "the bot's best moves", (_PLAY,)),
+    ("score", "estimate the score", (_PLAY, _OVER)),
+    ("board", "show the position", (_PLAY, _COUNT)),
+    ("resign", "resign the game", (_PLAY, _COUNT)),
+    ("review", "review the game with the bot (r)", (_OVER,)),
+    ("rematch", "play another game, colours changed (n)", (_OVER,)),
+    ("save", "show where the game is saved", (_PLAY, _COUNT, _OVER)),
+    ("save FILE", "write a copy", (_PLAY, _COUNT, _OVER)),
+    ("quit", "leave; play --resume continues", (_PLAY, _COUNT)),
+    ("quit", "leave (q)", (_OVER,)),
+    ("help", "these commands", (_PLAY, _COUNT, _OVER)),
+)
+"""What a person can type, what it does, and when."""
+
+
+def command_words(phase: Phase) -> dict[str, str]:
+    """The commands of a phase and what they do."""
+    return {name: words for name, words, phases in COMMANDS if phase in phases}
+
 
 UNRATED = "Undo, hints and scores make a game unrated."
 
@@ -265,6 +271,7 @@ class Commands:
             "continue": sitting.play_on,
             "save": self._where,
             "quit": _leave,
+            "q": _leave,
             "exit": _leave,
             **more,
         }
@@ -318,7 +325,9 @@ class Commands:
         if _POINT.fullmatch(word):
             no_i = "; the letter I is left out" if word[0] == "i" else ""
             raise Refused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
-        meant = suggest(word, [name for name in self._table | COUNTING | PLAYING if name.isalpha()])
+        meant = suggest(
+            word, [name for name in dict.fromkeys([*self._table, *(name for name, _, _ in COMMANDS)]) if name.isalpha()]
+        )
         raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
 
     def _where(self) -> str:
@@ -340,7 +349,8 @@ def _leave() -> None:
     raise Left
 
 
-def listed(commands: Mapping[str, str]) -> str:
+def list_commands(phase: Phase) -> str:
     """A line for each command and what it does."""
-    wide = max(map(len, commands))
-    return "\n".join(f"{name:<{wide}}  {what}" for name, what in commands.items())
+    known = command_words(phase)
+    wide = max(map(len, known))
+    return "\n".join(f"{name:<{wide}}  {words}" for name, words in known.items())

@@ -15,16 +15,15 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from arena.go.coords import Colour
-from arena.match.standings import Forfeit, League, MatchTally, SequentialTest, Standings
+from arena.match.standings import EndingCount, Forfeit, League, MatchTally, SequentialTest, Standings
 from arena.players.config import Change
 from arena.ratings import Sprt, Verdict
 from arena.report import style
 from arena.report.style import some
 from arena.report.tables import Sheet, facts_table, print_facts, print_title, square_sheet, standings_sheet
-from arena.results.event import EndingCount, Findings, Kind, Report
 from arena.results.gate import Evidence, Ruling
 from arena.results.planning import usual_games
-from arena.results.stored import Overview
+from arena.results.standings import Kind, Overview, Report
 
 BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
@@ -47,17 +46,17 @@ class Section:
     body: Sheet | tuple[tuple[str, str], ...]
 
 
-def title(report: Findings) -> str:
+def title(report: Standings) -> str:
     """The result in one line."""
-    games = report.table.games
+    games = report.games
     if not games:
-        return f"{report.id}: no {'pair of games' if report.test else 'game'} is finished yet"
+        return f"{report.event}: no {'pair of games' if report.test else 'game'} is finished yet"
     if report.tally is not None:
         return headline(report.tally)
     first = report.places[0].name
     if report.planned is not None and games < report.planned:
-        return f"{report.id}: {first} leads after {games} of {some(report.planned, 'game')}"
-    return f"{report.id}: {first} {'leads' if report.planned is None else 'is first'} after {some(games, 'game')}"
+        return f"{report.event}: {first} leads after {games} of {some(report.planned, 'game')}"
+    return f"{report.event}: {first} {'leads' if report.planned is None else 'is first'} after {some(games, 'game')}"
 
 
 def headline(tally: MatchTally) -> str:
@@ -102,7 +101,7 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
     rules, settings = report.rules, report.settings
     points = "" if rules.scoring == "area" else f", {rules.scoring} scoring"
     lines = [
-        ("Event", f"{report.id}, a {report.kind} created on {report.created[:10]}"),
+        ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
         (
             "Rules",
             f"{rules.size}x{rules.size}, {rules.name} rules{points}, komi {rules.komi:g}, "
@@ -112,7 +111,7 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ("Limits", "; ".join(_limits(report))),
         ("Early end", _adjudication(settings.get("adjudication"))),
     ]
-    if report.counted:
+    if report.games:
         dates = " to ".join(dict.fromkeys(report.dates or ()))
         lines.append(("Games", f"{_progress(report)}{', ' if dates else ''}{dates}"))
     return tuple(lines)
@@ -120,9 +119,9 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
 
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
-    if report.table.is_decided:
-        after = stored - report.counted
-        return f"{report.counted}, and {after} after the test was decided" if after else f"{stored}"
+    if report.is_decided:
+        after = stored - report.games
+        return f"{report.games}, and {after} after the test was decided" if after else f"{stored}"
     if planned is None or planned <= stored:
         return f"{stored}"
     most = "at most " if report.kind is Kind.LADDER else ""
@@ -164,7 +163,7 @@ def _adjudication(settings: dict[str, float] | None) -> str:
     return f"when {' or '.join(rules)} for {turns}; {100 * settings['play_on']:g} % of such games are played to the end"
 
 
-def sections(report: Findings) -> list[Section]:
+def sections(report: Standings) -> list[Section]:
     """All sections of the report in reading order; none without games."""
     found = first_sections(report, SHOWN_FORFEITS)
     if found and report.tally is None:
@@ -172,9 +171,9 @@ def sections(report: Findings) -> list[Section]:
     return found
 
 
-def first_sections(report: Findings, forfeits: int = FEW_FORFEITS) -> list[Section]:
+def first_sections(report: Standings, forfeits: int = FEW_FORFEITS) -> list[Section]:
     """The sections that are printed when an event ends, with at most ``forfeits`` forfeits."""
-    if not report.table.games:
+    if not report.games:
         return []
     found = []
     if report.tally is None:
@@ -182,12 +181,12 @@ def first_sections(report: Findings, forfeits: int = FEW_FORFEITS) -> list[Secti
     else:
         found.append(Section("Strength", tuple(_strength(report))))
     found.append(Section("Over all games", tuple(_findings(report))))
-    if report.table.forfeits:
-        found.append(Section("Forfeits", _forfeits(report.table.forfeits, forfeits)))
+    if report.forfeits:
+        found.append(Section("Forfeits", _forfeits(report.forfeits, forfeits)))
     return found
 
 
-def _strength(report: Findings) -> Iterable[tuple[str, str]]:
+def _strength(report: Standings) -> Iterable[tuple[str, str]]:
     """Elo difference of a match, and the scores that it is computed from."""
     tally, comparison, test = report.tally, report.comparison, report.test
     if tally is None or comparison is None:
@@ -215,20 +214,20 @@ def _strength(report: Findings) -> Iterable[tuple[str, str]]:
     yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
 
 
-def _standings(report: Findings) -> Sheet:
+def _standings(report: Standings) -> Sheet:
     places = [(place.name, place.elo, place.games, place.score) for place in report.places]
     return standings_sheet(places, report.anchor, None if report.league is None else report.league.ratings.prior)
 
 
-def _points(report: Findings) -> Sheet:
+def _points(report: Standings) -> Sheet:
     def met(name: str, other: str) -> str:
-        counts = report.table.meetings(name, other)
+        counts = report.meetings(name, other)
         return f"{counts.points:g}/{counts.games}" if counts.games else ""
 
     return square_sheet([place.name for place in report.places], met, "Points out of games against each, by rank.")
 
 
-def _los(report: Findings) -> Sheet:
+def _los(report: Standings) -> Sheet:
     pairs = comb(len(report.places), 2)
 
     def chance(name: str, other: str) -> str:
@@ -244,38 +243,38 @@ def _los(report: Findings) -> Sheet:
     return square_sheet([place.name for place in report.places], chance, note)
 
 
-def _findings(report: Findings) -> Iterable[tuple[str, str]]:
+def _findings(report: Standings) -> Iterable[tuple[str, str]]:
     """Statistics over all games: colours, endings, lengths, times, and warnings."""
-    table, league = report.table, report.league
+    league = report.league
     worth = None if league is None else league.ratings.black_advantage
-    black = f"scored {style.per_cent(table.black_points / table.games)}"
+    black = f"scored {style.per_cent(report.black_points / report.games)}"
     yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
     yield "Endings", ", ".join(_ending(report, count) for count in report.endings)
-    lengths = table.lengths
+    lengths = report.lengths
     yield "Length", _lengths(lengths)
     if lengths[0] != lengths[-1]:
         yield "", f"{lengths[0]} {_histogram(lengths)} {lengths[-1]}"
     yield "Time", ", ".join(_time(report, place.name) for place in report.places) + " per move"
     yield from _check(report)
     if report.tally is None and league is not None:
-        yield from _doubts(table, league)
-    repeats = [tally for tally in table.tallies if tally.repeats]
+        yield from _doubts(report, league)
+    repeats = [tally for tally in report.tallies if tally.repeats]
     if repeats:
         words = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
         told = f"games that differ: {'; '.join(words)}. Identical games count once in the Elo"
         yield "Warning", f"{told}; use more openings, or bots that play at random"
 
 
-def _ending(report: Findings, count: EndingCount) -> str:
+def _ending(report: Standings, count: EndingCount) -> str:
     """``score 60, 75.0 % (alphago 55, sl 5)``."""
     won = [f"{place.name} {count.won[place.name]}" for place in report.places if count.won[place.name]]
     drawn = [f"drawn {count.drawn}"] * bool(count.drawn)
-    share = style.per_cent(count.games / report.table.games)
+    share = style.per_cent(count.games / report.games)
     return f"{count.ending} {count.games}, {share} ({', '.join([*won, *drawn])})"
 
 
-def _time(report: Findings, name: str) -> str:
-    return f"{name} {style.seconds(report.table.seconds_a_move(name))}"
+def _time(report: Standings, name: str) -> str:
+    return f"{name} {style.seconds(report.seconds_a_move(name))}"
 
 
 def _doubts(table: Standings, league: League) -> list[tuple[str, str]]:
@@ -323,7 +322,7 @@ def _histogram(values: Sequence[int]) -> str:
     return "".join(" " if not count else style.sparkline([count / (max(counts) + 1)], 1) for count in counts)
 
 
-def _check(report: Findings) -> Iterable[tuple[str, str]]:
+def _check(report: Standings) -> Iterable[tuple[str, str]]:
     """The results of the adjudicated games that were played to the end."""
     check = report.check
     if check.played_on:
@@ -354,13 +353,13 @@ def print_report(report: Report, console: Console) -> None:
     _print(sections(report), console)
 
 
-def print_summary(report: Findings, console: Console) -> None:
+def print_summary(report: Standings, console: Console) -> None:
     """The first sections, for the end of an event."""
     print_facts(title(report), (), console)
     _print(first_sections(report), console)
 
 
-def render_summary(report: Findings) -> Group:
+def render_summary(report: Standings) -> Group:
     """The same for a screen."""
     parts: list[RenderableType] = [Text(style.spell(title(report)), "bold")]
     for section in first_sections(report):

@@ -18,7 +18,7 @@ from arena import files
 from arena.contract.settings import COMMANDS, describe
 from arena.go.coords import gtp_from_move
 from arena.ratings import Estimate
-from arena.results.league import league
+from arena.results.standings import league
 
 if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
@@ -27,9 +27,8 @@ if TYPE_CHECKING:  # these pull in the compiler
     from arena.go.record import GameRecord, Played
     from arena.match.standings import League
     from arena.players.player import Player
-    from arena.results.event import Findings, Report
+    from arena.results.standings import Overview, Report
     from arena.results.store import Pool, Store
-    from arena.results.stored import Overview
 
 FORMAT = 1
 """Grows when a key changes its meaning or goes."""
@@ -94,8 +93,13 @@ def write_elo_csv(store: Store, path: Path) -> None:
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame without its index; texts of others stay texts. Raises StoreError."""
     own = frame[[column for column in frame.columns if column == "estimate"]]  # may begin with a minus
-    cells = frame.map(files.cell).assign(**own).set_axis([files.cell(name) for name in frame.columns], axis=1)
+    cells = frame.map(as_cell).assign(**own).set_axis([as_cell(name) for name in frame.columns], axis=1)
     files.write(path, cells.to_csv(index=False))
+
+
+def as_cell(value: Any) -> Any:
+    """A value for a table that a spreadsheet may open: a text that would be run as a formula there gets a quote."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 # --- Games ---
@@ -185,10 +189,10 @@ def event_line(event: Overview) -> str:
     return json_line("event", {**shown, "planned": event.planned, "created": event.created})
 
 
-def _standing_rows(found: Findings) -> list[Row]:
+def _standing_rows(found: Report) -> list[Row]:
     rows = []
     for rank, one in enumerate(found.places, 1):
-        score, seconds = one.score, found.table.seconds_a_move(one.name)
+        score, seconds = one.score, found.seconds_a_move(one.name)
         rows.append(
             {
                 "rank": rank,
@@ -207,14 +211,14 @@ def report_line(report: Report) -> str:
     tally, names, test = report.tally, [place.name for place in report.places], report.test
     counts = None if tally is None else tally.results()
     found = {
-        "event": report.id,
+        "event": report.event,
         "kind": str(report.kind),
         "created": report.created,
         "size": report.rules.size,
         "rules": report.rules.name,
         "komi": report.rules.komi,
         "games": report.stored,
-        "counted": report.counted,
+        "counted": report.games,
         "planned": report.planned,
         "anchor": report.anchor,
         "standings": _standing_rows(report),
@@ -242,12 +246,12 @@ def event_frames(report: Report) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     names = [place.name for place in report.places]
-    met = {(one, other): report.table.meetings(one, other) for one in names for other in names}
+    met = {(one, other): report.meetings(one, other) for one in names for other in names}
     meetings = [(*pair, each.games, each.wins, each.draws, each.losses, each.points) for pair, each in met.items()]
     los = pd.DataFrame([[report.los(one, other) for other in names] for one in names], columns=names, dtype="float64")
     los.insert(0, "player", names, allow_duplicates=True)
     endings = [(str(one.ending), name, one.won[name], one.lost[name]) for one in report.endings for name in names]
-    games = [_game_row(game, report.id, report.rules) for game in report.games]
+    games = [_game_row(game, report.event, report.rules) for game in report.counted]
     columns = "rank player elo low high games score estimate seconds_a_move".split()
     return {
         "standings": pd.DataFrame(_standing_rows(report), columns=columns),

@@ -42,7 +42,7 @@ _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a mome
 _RETRY = 0.2  # seconds between two tries to become the writer
 
 AT_ONCE = 1_000
-"""Games that ``game_summaries`` reads at a time, at most."""
+"""Games that ``game_summaries`` reads at a time."""
 
 _CREATE = (
     """
@@ -163,7 +163,7 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = lock
-        self._file = files.identity(path)
+        self._file = path.stat()
         self._written = self._last = 0  # bytes of the log and the last game, as they were stored by this
 
     @classmethod
@@ -195,7 +195,7 @@ class Store:
     def check_place(self) -> None:
         """Raises StoreError when the file was moved, deleted or replaced since it was opened to be written."""
         try:
-            is_there = self._lock is None or files.identity(self.path) == self._file
+            is_there = self._lock is None or os.path.samestat(self.path.stat(), self._file)
         except OSError:
             is_there = False
         if not is_there:
@@ -323,8 +323,10 @@ class Store:
         values["limit"] = -1 if limit is None else max(0, limit)
         return self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values)
 
-    def game_summaries(self, *, event: str | None = None, pool: Pool | None = None) -> Iterator[list[GameSummary]]:
-        """Games without their moves, in the order of their arrival, read some at a time: all, those of an event, or
+    def game_summaries(
+        self, *, event: str | None = None, pool: Pool | None = None, at_once: int = AT_ONCE
+    ) -> Iterator[list[GameSummary]]:
+        """Games without their moves, in the order of their arrival, ``at_once`` at a time: all, those of an event, or
         those of a pool that may be rated. Raises StoreError for one that is damaged."""
         condition, values = _condition(event=event)
         if pool is not None:
@@ -334,7 +336,7 @@ class Store:
             cursor = self._connection.cursor()
             cursor.row_factory = None
             cursor.execute(f"SELECT {_SUMMARY} FROM games WHERE {condition} ORDER BY seq", values)
-            while rows := cursor.fetchmany(AT_ONCE):
+            while rows := cursor.fetchmany(at_once):
                 yield [self._game_summary(row) for row in rows]
 
     def _game_summary(self, row: tuple[Any, ...]) -> GameSummary:

@@ -29,8 +29,8 @@ from arena.go.coords import gtp_from_move
 from arena.people.kifu import Snapshot
 from arena.people.sitting import Refused, Sitting
 from arena.report.page import draw_svgs, html_page, page
+from arena.results.standings import Overview, last_games, overviews, read_report, trained_players
 from arena.results.store import Store, database
-from arena.results.stored import Overview, last_games, overviews, read_report, trained_players
 from arena.screen.board import result_words
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")

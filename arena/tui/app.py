@@ -74,7 +74,7 @@ class ArenaApp(App[None]):
     BINDINGS: ClassVar[list[Any]] = [
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+q", "interrupt", show=False, priority=True),
-        Binding("ctrl+z", "rest", "Suspend", show=False, priority=True),
+        Binding("ctrl+z", "rest", show=False, priority=True),
     ]
     MORE_KEYS: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-Z", "Suspend"),)
     """Keys that the list has besides the bindings of the footer."""
@@ -128,7 +128,7 @@ class ArenaApp(App[None]):
         named = {"question_mark": "?", "space": "Space", "exclamation_mark": "!", "equals_sign": "="}
         keys = []
         for binding in self.BINDINGS:
-            if isinstance(binding, Binding) and binding.description and not binding.priority:
+            if isinstance(binding, Binding) and binding.description:
                 pressed = (named.get(key, key.title() if len(key) > 1 else key) for key in binding.key.split(","))
                 keys.append((" ".join(pressed), binding.description))
         self.push_screen(Keys([*keys, *self.MORE_KEYS]))

@@ -171,7 +171,7 @@ class EventApp(ArenaApp):
         head.refresh()
         shown = self.query_one(ContentSwitcher).current
         if shown == "report" and monotonic() >= self._reported + REPORT_EVERY:
-            self.query_one("#sections", Static).update(render_summary(self.state.findings()))
+            self.query_one("#sections", Static).update(render_summary(self.state.standings))
             self._reported = monotonic()
         for pane in self.query(f"#{shown}, #{shown} Drawn").results(Drawn):
             pane.refresh()

@@ -20,8 +20,6 @@ from arena.people.kifu import Phase, Snapshot
 from arena.people.sitting import Refused, Sitting
 from arena.report import style
 from arena.report.sentences import (
-    COUNTING,
-    PLAYING,
     UNRATED,
     Commands,
     Left,
@@ -32,7 +30,7 @@ from arena.report.sentences import (
     drawn,
     estimate_words,
     introduction,
-    listed,
+    list_commands,
     result_words,
     sentence,
     side,
@@ -126,7 +124,6 @@ class Talk:
             "": self._nothing,
             "help": self._help,
             "?": self._help,
-            "q": lambda: self._commands.obey("quit"),
             "score": self._score,
             "board": lambda: self._show(sitting.snapshot()),
             "board on": lambda: self._show_always(True),
@@ -144,9 +141,9 @@ class Talk:
         if now.is_of_event:
             known = now.turns[: now.record.opening]
         if known:
-            where = "It begins after an opening of" if now.is_of_event else "It continues after move"
-            moves = some(len(known), "move") if now.is_of_event else f"{len(known)}"
-            self._say(f"{where} {moves}. {sentence(known[-1], now.size)}")
+            is_new = len(known) <= now.record.opening
+            words = f"begins after {some(len(known), 'move')}" if is_new else f"continues after move {len(known)}"
+            self._say(f"It {words}. {sentence(known[-1], now.size)}")
         self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.")
         if known or (not now.turns and (now.handicap or self._manner.with_board)):
             self._show(now)
@@ -234,7 +231,7 @@ class Talk:
         return self.prompt.removesuffix(": ") + ": type a point such as d4, or help."
 
     def _help(self) -> str:
-        return listed(COUNTING if self._sitting.snapshot().phase is Phase.COUNT else PLAYING) + f"\n{UNRATED}"
+        return f"{list_commands(self._sitting.snapshot().phase)}\n{UNRATED}"
 
     def _score(self) -> str:
         now = self._sitting.snapshot()

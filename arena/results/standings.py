@@ -1,0 +1,264 @@
+"""Standings read from the store: those of an event, with all that is stored about it, and those of a pool of games."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena import CheckpointError, ConfigError, StoreError
+from arena.files import FOREIGN
+from arena.match.standings import League, Standings, rate_all
+from arena.players.player import Player
+from arena.ratings import Estimate, PairCounts, Result, Sprt, compare
+from bots.nets.checkpoint import WEIGHTS, Checkpoint, find
+
+if TYPE_CHECKING:  # these pull in the compiler, and a list of bots is rated without it
+    from arena.go.record import GameRecord, Played
+    from arena.results.store import Event, Pool, Store
+
+MOMENTS = 30
+"""How many points a rating's course has, at most."""
+
+EMBEDDED = 200
+"""Games that a page of an event takes in."""
+
+
+class Kind(StrEnum):
+    """What sort of event it is."""
+
+    MATCH = "match"
+    TOURNAMENT = "tournament"
+    LADDER = "ladder"
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> Kind:
+        """Of the event with these settings."""
+        return next((kind for kind in (cls.TOURNAMENT, cls.LADDER) if kind in settings), cls.MATCH)
+
+
+# --- A pool of games ---
+
+
+def league(store: Store, pool: Pool | None = None) -> League | None:
+    """Rate all players by the games of a pool (default: the one with the most games), identical ones once. None without
+    games."""
+    pool = pool or next(iter(store.pools()), None)
+    if pool is None:
+        return None
+    standings = Standings(tell_apart(store.players()), tests=sequential_tests(store))
+    for games in store.game_summaries(pool=pool):
+        for identity in {game.black_player for game in games} | {game.white_player for game in games}:
+            standings.players.setdefault(identity, identity)
+        standings.add(games)
+    return standings.league
+
+
+def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
+    """The pool with the most games, and everybody's Elo in it by identity; pandas isn't loaded."""
+    pool = next(iter(store.pools()), None)
+    found = None if pool is None else league(store, pool)
+    return pool, {} if found is None else found.elo
+
+
+def sequential_tests(store: Store) -> dict[str, Sprt]:
+    """The tests of stored matches, by event."""
+    tests = {}
+    for event in store.events():
+        with suppress(*FOREIGN):  # a plan that can't be read has no test
+            if test := json.loads(event.plan)["event"].get("test"):
+                tests[event.id] = Sprt(**test)
+    return tests
+
+
+def tell_apart(players: Mapping[str, Player]) -> dict[str, str]:
+    """The names by identity. Those that several share have the beginning of their code behind them, as it can be typed,
+    or where that doesn't tell them apart, of their identity."""
+    shared = Counter(player.name for player in players.values())
+    coded = Counter((player.name, player.code) for player in players.values())
+    names = {}
+    for identity, player in players.items():
+        names[identity] = player.name
+        if shared[player.name] > 1:
+            is_hash = re.fullmatch("[0-9a-f]{12}", player.code) and coded[player.name, player.code] == 1
+            names[identity] += f"#{player.code[:4]}" if is_hash else f" ({identity[:6]})"
+    return names
+
+
+# --- An event ---
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The ratings after a number of games, by name."""
+
+    games: int
+    elo: dict[str, Estimate]
+
+
+class Report(Standings):
+    """The standings of a stored event, and everything else that is known of it. ``stored`` counts all finished games;
+    ``counted`` are those that count, in their order, or none where they aren't kept."""
+
+    def __init__(self, store: Store, event: Event, *, keep: bool):
+        from arena.go.game import Rules
+
+        self.settings = event.settings
+        self.created = event.created
+        self.kind = Kind.of(self.settings)
+        self.rules = Rules.from_json(self.settings["rules"])
+        self.participants, planned = _participants(store, event)
+        tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
+        names = {key: one.name for key, one in self.participants.items()}
+        super().__init__(names, event.id, planned, is_match=self.kind is Kind.MATCH, tests=tests)
+        self.stored = 0
+        self.dates: tuple[str, str] | None = None  # the first and the last
+        self.counted: list[Played] = []
+        self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
+        for games in store.game_summaries(event=event.id, at_once=-(-store.count(event=event.id) // MOMENTS)):
+            before = self.games
+            self.stored += sum(game.outcome is not None for game in games)
+            counted = self.add(games)
+            if keep:
+                self.counted += counted
+            if dates := [*(self.dates or ()), *(game.date for game in counted if game.date)]:
+                self.dates = min(dates), max(dates)
+            if self.games > before:
+                self._stages.append((self.games, self.evidence if len(self.players) == 2 else self.rated))
+
+    @cached_property
+    def course(self) -> list[Moment]:
+        """The ratings of everybody but the anchor as the games came in: after each of some equal parts."""
+        moments = []
+        anchor = None if self.league is None else self.league.ratings.anchor
+        for games, evidence in self._stages:
+            if isinstance(evidence, PairCounts):
+                first, second, counts = self.tallies[0].first, self.tallies[0].second, evidence
+                if first == self.anchor:
+                    first, counts = second, PairCounts(*reversed(evidence.counts))
+                moments.append(Moment(games, {first: compare(counts).elo}))
+            elif any(anchor in (result.black, result.white) for result in evidence):
+                elo = rate_all(evidence, self.players, anchor).elo_by_name
+                moments.append(Moment(games, {name: one for name, one in elo.items() if name != self.anchor}))
+        return moments
+
+
+def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Report:
+    """The event of this id, or the one that was played last; ``keep`` its games, too. Raises StoreError when there is
+    none, or no arena can have stored it."""
+    event = store.event(id if id is not None else _latest(store))
+    with readable(store, event), store.unchanged():  # while it is played, games and players may grow
+        return Report(store, store.event(event.id), keep=keep)
+
+
+def last_games(store: Store, event: str) -> list[GameRecord]:
+    """The games of an event that can be stepped through on a page: the last ones, the newest first."""
+    return list(store.games(event=event, limit=EMBEDDED, newest_first=True))
+
+
+@contextmanager
+def readable(store: Store, event: Event) -> Iterator[None]:
+    """Raises StoreError for an event whose settings, players and games don't belong together."""
+    try:
+        yield
+    except FOREIGN as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
+
+
+def _latest(store: Store) -> str:
+    known = [event.id for event in store.events()]
+    newest = store.latest_event()
+    if newest in known:
+        return newest
+    if not known:
+        raise StoreError(f"no event is stored in {store.path}; play one with 'arena match' or 'arena tournament'")
+    return known[-1]
+
+
+def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int | None]:
+    """Who is in the plan, then who else has played, by identity, in a match by name; and how many games
+    are planned, where the plan can be read."""
+    from arena.match.schedule import event_from_json
+
+    settings, players = event.settings, store.players()
+    is_match, planned = Kind.of(settings) is Kind.MATCH, None
+    found: dict[str, Player] = {}
+    with suppress(ConfigError):  # a plan that can't be read
+        plan = event_from_json(event.plan)
+        planned = plan.games
+        for name, player in plan.players.items():
+            found[name if is_match else player.identity] = replace(player, name=name)
+    played: dict[str, tuple[str, str]] = {}  # identities and names
+    if not is_match:
+        played = {identity: (identity, name) for identity, name in store.participants(event.id).items()}
+    elif not found:
+        first, second = settings.get("names", settings["players"])
+        names = (first, second if second != first else f"{second} (2)")
+        played = {name: (identity, name) for name, identity in zip(names, settings["players"], strict=True)}
+    for key, (identity, name) in played.items():
+        found.setdefault(key, replace(players.get(identity, Player(name)), name=name))
+    return {key: replace(found[key], name=name) for key, name in tell_apart(found).items()}, planned
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One line of the list of events; ``planned`` games are None where the plan isn't known."""
+
+    id: str
+    kind: Kind
+    players: tuple[str, ...]
+    stored: int
+    planned: int | None
+    created: str
+
+
+def overviews(store: Store) -> list[Overview]:
+    """All events, in the order they were added."""
+    found = []
+    for event in store.events():
+        with readable(store, event):
+            participants, planned = _participants(store, event)
+            names = tuple(one.name for one in participants.values())
+            games = store.count(event=event.id)
+            found.append(Overview(event.id, Kind.of(event.settings), names, games, planned, event.created))
+    return found
+
+
+# --- What nets have learned from ---
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A player whose net's manifest tells its training rows. Players of one ``family`` differ in their nets alone, and
+    one trainer made these."""
+
+    name: str
+    family: str
+    rows: int
+    elo: Estimate
+
+
+def trained_players(report: Report, results: Path) -> list[Trained]:
+    """The players of an event with nets that are still there, the least trained first; nobody unless the rows of two
+    differ. ``results`` is where checkpoints are looked for first."""
+    elo = {place.name: place.elo for place in report.places}
+    found = []
+    for one in report.participants.values():
+        estimate = elo[one.name]
+        if not one.net or estimate is None:
+            continue
+        with suppress(CheckpointError):  # the folder is gone
+            manifest = Checkpoint.open(find(one.settings["checkpoint"], results)).manifest
+            if manifest.rows and manifest.files[WEIGHTS] == one.net:
+                others = [f"{key}={value}" for key, value in one.settings.items() if key != "checkpoint"]
+                family = " ".join([one.kind, *others, str(one.limits), manifest.trainer])
+                found.append(Trained(one.name, family, manifest.rows, estimate))
+    return sorted(found, key=lambda one: one.rows) if len({one.rows for one in found}) > 1 else []

@@ -1,0 +1,64 @@
+"""A full screen as tests use it: a Textual application without a terminal. No tests."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from arena.report.board import board_height
+from arena.tui.board import BoardPane
+
+KEYS = {" ": "space", "!": "exclamation_mark", "=": "equals_sign", "?": "question_mark", ".": "full_stop"}
+
+
+class Hand:
+    """A person at a screen."""
+
+    def __init__(self, app: App[None], pilot: Pilot[None]):
+        self.app = app
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*(KEYS.get(key, key) for key in keys))
+        await self.pilot.pause()
+
+    async def type_in(self, *lines: str) -> None:
+        for line in lines:
+            await self.press(*line, "enter")
+
+    async def at_point(self, move: int, click: bool = True) -> None:
+        """Move the mouse to a point of a 5x5 board, or click there."""
+        pane = self.app.query_one(BoardPane)
+        row, column = divmod(move, 5)
+        offset = (4 + 2 * column, 1 + row) if pane.cell == 1 else (3 + pane.cell * (2 * column + 1), 0)
+        if pane.cell > 1:
+            offset = (offset[0], 1 + pane.cell * row + pane.cell // 2)
+        assert 0 < offset[1] < board_height(5, pane.cell)
+        await (self.pilot.click if click else self.pilot.hover)("#board", offset=offset)
+        await self.pilot.pause()
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the screen."""
+        width, height = self.app.size
+        rows = self.app.screen._compositor.render_strips()
+        assert len(rows) == height and all(row.cell_length == width for row in rows)
+        return [row.text.rstrip() for row in rows]
+
+    @property
+    def text(self) -> str:
+        """The same in one line, with single spaces."""
+        return " ".join(" ".join(self.lines).split())
+
+
+def use(app: App[None], do: Callable[[Hand], Coroutine[Any, Any, None]], size: tuple[int, int] = (80, 24)) -> None:
+    """Open a screen of this size and do something with it."""
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await do(Hand(app, pilot))
+
+    asyncio.run(run())

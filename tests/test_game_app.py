@@ -1,0 +1,308 @@
+"""A finished game: what is said of its positions, the full screen with keys and mouse, what a pipe gets."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commandline import arena, refused
+from played import lines_of, match_of, record_of
+from rich.console import Group
+from screens import Hand, use
+from terminal import Terminal
+from textual.events import Paste
+
+from arena.go.coords import BLACK, WHITE, gtp_from_move, move_from_gtp
+from arena.go.game import Ending, Outcome
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf
+from arena.report.board import result_words
+from arena.report.chart import draw_curve
+from arena.report.game import costs, remarks_of_players
+from arena.results.analysis import Evaluation
+from arena.results.store import Event, Store
+from arena.tui.game_app import GameApp
+
+CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]
+;B[cc]SBKV[60.0]C[In the middle.]
+;W[bc]SBKV[58]
+;B[cb]SBKV[20]V[-7.5]C[Too slow: White gets the left side, and there is hardly anything that Black can do about it.]
+LB[bb:A][bd:B]TR[dd]
+;W[bb]SBKV[22]
+;B[ab]SBKV[9]
+;W[ac];B[tt];W[tt])"""
+
+RECORD = read_sgf(CLUB)
+
+
+def viewer(at: int = 0, **more: object) -> GameApp:
+    return GameApp(RECORD, read_remarks(CLUB, RECORD), at=at, colours=False, **more)  # type: ignore[arg-type]
+
+
+# --- What is said about positions ---
+
+
+def said(text: str) -> list[Remark]:
+    """The remarks of a text, without those that say nothing."""
+    return [remark for remark in read_remarks(text, read_sgf(text)) if remark != Remark()]
+
+
+def test_remarks_are_read_beside_the_moves_that_they_belong_to():
+    remarks = read_remarks(CLUB, RECORD)
+    assert [remark.win_rate for remark in remarks] == [None, 0.6, 0.58, 0.2, 0.22, 0.09, None, None, None]
+    assert remarks[0].comment == "A club game." and remarks[1].comment == "In the middle."
+    assert remarks[3].margin == -7.5
+    letters = {move_from_gtp(point, 5): sign for point, sign in (("B4", "A"), ("B2", "B"), ("D2", "△"))}
+    assert remarks[3].letters == letters
+
+
+def test_remarks_that_are_none_or_make_no_sense_are_left_out():
+    record = record_of(match_of(size=5), 3, "sl")  # our own files note things of a game
+    assert said(write_sgf(record).replace("GM[1]", "GM[1]C[seed 3]")) == []
+    for value in ("SBKV[nonsense]", "SBKV[101]", "V[1e9]", "LB[zz:A]", "LB[:A]", "LB[aa:]", "TR[]", "C[]"):
+        assert said(f"(;GM[1]SZ[5];B[cc]{value})") == []
+    text = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"  # passes that ended nothing
+    assert [remark.comment for remark in said(text)] == ["one", "two"]
+
+
+def test_a_move_costs_the_side_that_made_it():
+    found = costs(RECORD, [0.5, 0.6, 0.58, 0.2, None, 0.3])
+    assert {number: round(cost, 2) for number, cost in found.items()} == {1: -0.1, 2: -0.02, 3: 0.38}
+
+
+def test_a_move_costs_what_its_own_player_reports_less_afterwards():
+    match = match_of("alphago", "sl", size=5)
+    game = record_of(match, 7, "sl")
+    rates = [0.6, 0.9, 0.58, 0.9, 0.3, 0.9]  # of who moves: the two never agree
+    game = replace(game, facts=tuple(MoveStats(rate) for rate in rates))
+    rates_of_black = [remark.win_rate for remark in remarks_of_players(game)]
+    assert costs(game, rates_of_black, by_players=True) == pytest.approx({1: 0.02, 2: 0.0, 3: 0.28, 4: 0.0})
+    assert are_by_players(write_sgf(game, move_notes(game))) and not are_by_players(
+        write_sgf(game, {0: {"AN": ["mcts"]}})
+    )
+
+
+def test_a_curve_has_a_column_for_every_move_or_means_of_them():
+    def drawn(rates: list[float | None], at: int = 0) -> list[str]:
+        return lines_of(Group(*draw_curve(rates, at, 26, 4)), 26, 9, encoding="ascii")
+
+    assert drawn([1.0, 0.5, 0.0, None, 1.0], 4) == [
+        "100 %|####            ####",
+        " 50 %|####~~~~        ####",
+        "  0 %|########        ####",
+        "                      ^",
+    ]
+    many = drawn([n / 999 for n in range(1000)], 999)
+    assert all(len(line) <= 26 for line in many) and many[-1].endswith("^")
+    assert draw_curve([None, None], 0, 80, 24) == draw_curve([0.5], 0, 12, 24) == draw_curve([0.5], 0, 80, 3) == []
+
+
+def test_a_result_is_told_in_words():
+    results = {Outcome.scored(0.5): "Black won by 0.5 points", Outcome.scored(-1.0): "White won by 1 point"}
+    results |= {Outcome.scored(0.0): "draw", Outcome(BLACK, Ending.RESIGN): "Black won by resignation"}
+    results |= {Outcome(BLACK, Ending.CRASH): "Black won by forfeit"}
+    assert {outcome: result_words(outcome) for outcome in results} == results
+
+
+# --- The full screen ---
+
+
+def test_keys_and_numbers_go_through_the_game() -> None:
+    app = viewer()
+
+    async def step(hand: Hand) -> None:
+        for keys, number in (
+            (("right", "n", " ", "enter"), 4),
+            (("left", "p"), 2),
+            (("left", "left", "left"), 0),
+            (("end", "right"), 8),
+            (("pageup",), 0),
+            (("pagedown",), 8),
+            (("home",), 0),
+            (("g", "5", "enter"), 5),
+            (("3", "backspace", "7", "enter"), 7),
+            (("g", "2", "escape"), 7),
+        ):
+            await hand.press(*keys)
+            assert app.number == number
+        await hand.press("9", "9", "enter")
+        assert "The game has 8 moves." in hand.text
+        app.post_message(Paste("4\n"))
+        await hand.pilot.pause()
+        assert app.number == 4
+        await hand.press("q")
+        assert not app.is_running or app._exit
+
+    use(app, step)
+
+
+def test_m_goes_from_mistake_to_mistake() -> None:
+    app = viewer()
+
+    async def step(hand: Hand) -> None:
+        for number in (3, 5, 3):
+            await hand.press("m")
+            assert app.number == number
+        assert "this move cost 38% of win rate" in hand.text and "Largest mistakes (m): move 3: ● C4 38%" in hand.text
+
+    use(app, step)
+
+    async def ask(hand: Hand) -> None:
+        await hand.press("m")
+        assert "This game has no win rates; arena analyze adds them." in hand.text
+
+    use(GameApp(RECORD), ask)
+
+
+VARIED = "(;GM[1]SZ[5];B[cc];W[cb](;B[aa];W[bb])(;B[bb];W[db];B[ca];W[ee](;B[dd])(;B[de]))(;B[ab]))"
+
+
+def test_v_steps_through_the_variation_beside_a_move() -> None:
+    record = read_sgf(VARIED)
+    remarks = read_remarks(VARIED, record)
+    assert [gtp_from_move(move, 5) for move in remarks[3].instead] == ["B4", "D4", "C5", "E1", "D2"]
+    app = GameApp(record, remarks, at=3, colours=False)
+
+    async def step(hand: Hand) -> None:
+        await hand.press("v")
+        assert "instead of A5, move 1 of 5: ● B4" in hand.text
+        await hand.press("right", "right")
+        assert "move 3 of 5: ● C5" in hand.text
+        await hand.press("right", "right", "right", "left")
+        assert "move 4 of 5: ○ E1" in hand.text
+        await hand.press("q")
+        assert "move 3 of 4: ● A5" in hand.text and app.is_running
+        await hand.press("v", "left")
+        assert "move 3 of 4" in hand.text
+        await hand.press("home", "v")
+        assert "No variation stands beside this move." in hand.text
+
+    use(app, step)
+
+
+def test_a_click_finds_the_move_at_a_stone() -> None:
+    app = viewer()
+
+    async def click(hand: Hand) -> None:
+        await hand.at_point(move_from_gtp("C4", 5))
+        assert app.number == 3
+        await hand.at_point(move_from_gtp("E1", 5))
+        assert app.number == 3 and "Nobody played E1." in hand.text
+
+    use(app, click)
+
+
+@pytest.mark.parametrize("size", [(20, 6), (40, 20), (80, 24), (100, 30), (160, 50)])
+@pytest.mark.parametrize("colours", [True, False])
+def test_it_fits_every_screen_and_the_board_comes_first(size: tuple[int, int], colours: bool) -> None:
+    app = viewer(3)
+    app.colours = colours
+
+    async def look(hand: Hand) -> None:
+        assert "Anna 3k" in hand.text or size[0] < 40
+        if size[0] >= 40:
+            assert "A B C D E" in hand.text and "move 3 of 8: ● C4" in hand.text
+        if size[0] >= 80:
+            assert "Black wins 20%, White leads by 7.5" in hand.text and "Too slow: White gets the" in hand.text
+
+    use(app, look, size)
+
+
+def test_a_review_fills_in_as_evaluations_come() -> None:
+    best = move_from_gtp("B4", 5)
+
+    def evaluate(record: GameRecord) -> Iterator[Evaluation]:
+        for number in range(len(record.moves)):
+            rate = 0.9 if number < 3 else 0.1
+            yield Evaluation(number, BLACK if number % 2 == 0 else WHITE, rate, best, (best,))
+
+    app = GameApp(RECORD, at=8, evaluate=evaluate, colour=BLACK, colours=False)
+
+    async def look(hand: Hand) -> None:
+        await hand.pilot.pause(0.3)
+        assert "Largest mistakes (m): move 3: ● C4 80%" in hand.text
+        await hand.press("m")
+        assert "Black wins 10%" in hand.text and "instead of C4: B4" in hand.text
+
+    use(app, look, (100, 30))
+
+
+# --- The command ---
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With an SGF file, and a stored game."""
+    (tmp_path / "club.sgf").write_text(CLUB)
+    match = match_of("alphago", "sl", size=5)
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
+        store.add_event(Event(match.event, "2026-01-01", "{}", "{}"))
+        game = record_of(match, 7, "sl")
+        told = [
+            MoveStats(0.75, 3.5, 1200, 0.25) if number == 5 else UNKNOWN for number in range(1, len(game.moves) + 1)
+        ]
+        store.append([replace(game, facts=tuple(told))])
+    return tmp_path
+
+
+def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
+    done = arena("show", "club.sgf", "--move", "3", folder=folder)
+    assert done.returncode == 0 and done.stdout.splitlines() == [
+        "● Anna 3k  ○ Bruno",
+        "White won by 3.5 points · chinese rules, komi 6.5 · 2026-02-03",
+        "",
+        "    A B C D E ",
+        " 5  · · · · · ",
+        " 4  · A(●)· · ",
+        " 3  · ○ ● · · ",
+        " 2  · B · △ · ",
+        " 1  · · · · · ",
+        "",
+        "move 3 of 8: ● C4",
+        "taken: ● 0 · ○ 0",
+        "Black wins 20%, White leads by 7.5",
+        "this move cost 38% of win rate",
+        "",
+        "Too slow: White gets the left side, and there is hardly anything that Black can do about it.",
+        "",
+        "1 ● C3    2 ○ B3    3 ● C4",
+    ]
+    assert "8 ○ pass" in arena("show", "club.sgf", folder=folder).stdout
+
+
+def test_a_stored_game_is_shown_by_its_number(folder: Path):
+    done = arena("show", "1", folder=folder)
+    assert done.returncode == 0 and "● " in done.stdout and "alphago" in done.stdout
+    told = arena("show", "1", "--move", "5", folder=folder).stdout
+    assert "Black wins 75%, Black leads by 3.5" in told and "1,200 visits, 0.25 s" in told
+    assert arena("games", "--sgf", "sgf", folder=folder).returncode == 0
+    (path,) = (folder / "sgf").rglob("*.sgf")
+    assert "C[Black wins 75.0%, B+3.5, 1200 visits, 0.25 s]SBKV[75.00]V[3.5]" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "12"], "there is no game"),
+        (["show", "nowhere.sgf"], "nowhere.sgf"),
+        (["show", "."], "folder"),
+        (["show", "club.sgf", "--move", "9"], "--move 9: the game has 8 moves"),
+    ],
+)
+def test_what_cant_be_shown_is_told_in_a_line(folder: Path, words: list[str], said: str):
+    refused(arena(*words, folder=folder), said)
+
+
+def test_a_person_at_a_terminal_steps_resizes_and_leaves(folder: Path) -> None:
+    show = ["-c", "from arena.cli import main; main()", "show", "club.sgf"]
+    with Terminal(*show, cwd=folder) as terminal:
+        terminal.until("the beginning; 8 moves follow")
+        terminal.press("\x1b[C\x1b[C\x1b[C")
+        terminal.until("move 3 of 8")
+        terminal.resize(40, 24)
+        terminal.until(lambda lines: lines[2] == "    A B C D E")
+        terminal.press("\x1b[200~7\x1b[201~")
+        terminal.until("move 7 of 8: ● pass")
+        terminal.press("q")
+        assert terminal.until_it_ends() == 0
+        assert terminal.is_sane

@@ -1,0 +1,391 @@
+"""A person's game on the full screen: cursor, mouse, typed words, overlays, the count, every size."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+from played import Clock
+from screens import Hand, use
+from terminal import Terminal
+from test_sitting import Scripted
+
+from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.contract.limits import TimeLeft
+from arena.go.coords import BLACK, WHITE, move_from_gtp
+from arena.go.game import Game, Rules
+from arena.go.record import GameRecord
+from arena.people.adviser import Analyst
+from arena.people.kifu import Kifu, KifuFile
+from arena.people.sitting import Opponent, Sitting
+from arena.tui.play_app import PlayApp, clock_words
+
+PATIENCE = 60.0
+
+
+class Likes(Scripted):
+    """As an analyst it likes D3 and B2."""
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        best, other = (move_from_gtp(point, game.rules.size) for point in ("D3", "B2"))
+        return [Candidate(best, 1200, 0.625, (best, other, best)), Candidate(other, 300, 0.5, (other,))]
+
+
+Sit = Callable[..., tuple[PlayApp, Sitting]]
+
+
+@pytest.fixture
+def sit() -> Iterator[Sit]:
+    """A screen and its game: after moves such as ``"C3 B2"``, against a bot, or both people's."""
+    sittings = []
+
+    def begin(
+        moves: str = "", bot: Bot | None = None, rules: str = "chinese", time: str = "", **more: object
+    ) -> tuple[PlayApp, Sitting]:
+        played = tuple(move_from_gtp(word, 5) for word in moves.split())
+        record = GameRecord(Rules.preset(rules, 5), played, None, black="ada", white="bob", id="play/1", event="play")
+        record = replace(record, black_player="person", white_player="another")
+        opponents = {} if bot is None else {WHITE: Opponent(bot)}
+        kifu = Kifu(
+            record, (BLACK, WHITE) if bot is None else (BLACK,), Limits.read(time, "time") if time else Limits()
+        )
+        clock = more.get("clock", Clock())
+        sitting = Sitting(kifu, opponents, Analyst("oracle", Likes), now=clock)  # type: ignore[arg-type]
+        sittings.append(sitting)
+        return PlayApp(sitting, colours=False, **{"clock": clock, **more}), sitting  # type: ignore[arg-type]
+
+    yield begin
+    for sitting in sittings:
+        sitting.close()
+
+
+def points(*names: str) -> tuple[int, ...]:
+    return tuple(move_from_gtp(name, 5) for name in names)
+
+
+async def settled(hand: Hand, sitting: Sitting) -> None:
+    assert sitting.wait(lambda now: now.is_settled, PATIENCE)
+    await hand.pilot.pause(0.1)
+
+
+def test_the_arrows_bring_a_cursor_that_shows_the_stone_and_stays_on_the_board(sit: Sit) -> None:
+    app, sitting = sit("C3 B2")
+
+    async def play(hand: Hand) -> None:
+        await hand.press("up")
+        assert "2 ·[○]· · ·" in hand.text
+        await hand.press("right", "right", "down")
+        assert "1 · · ·[•]·" in hand.text and "Enter plays D1" in hand.text
+        await hand.press("enter")
+        assert sitting.record().moves == points("C3", "B2", "D1")
+        await hand.press("down", "right", "right", " ")
+        assert sitting.record().moves[-1:] == points("E1")
+        await hand.press(*["up"] * 6, *["left"] * 6)
+        assert app.cursor == 0
+        await hand.press("escape")
+        assert app.cursor is None
+
+    use(app, play)
+
+
+def test_typed_coordinates_are_shown_before_enter_plays_them_and_pasted_text_is_typed_and_nothing_more(
+    sit: Sit,
+) -> None:
+    app, sitting = sit()
+
+    async def play(hand: Hand) -> None:
+        await hand.press("d", "2")
+        assert "2 · · ·[•]·" in hand.text and "> d2_" in hand.text
+        await hand.press("backspace", "3", "enter")
+        await hand.type_in("B4", "pass")
+        assert sitting.record().moves == points("D3", "B4", "pass")
+        from textual.events import Paste
+
+        app.post_message(Paste("c3\n"))
+        await hand.pilot.pause()
+        assert len(sitting.record().moves) == 3 and "> c3_" in hand.text
+        await hand.press("enter")
+        assert sitting.record().moves[-1:] == points("C3")
+        app.post_message(Paste("(;GM[1]SZ[19]KM[7.5];B[pd];W[dp]\n;B[pp]" * 9))
+        await hand.pilot.pause()
+        assert "That is too long for a move; the end was dropped." in hand.text
+        await hand.press("escape")
+        assert "> _" in hand.text
+
+    use(app, play)
+
+
+@pytest.mark.parametrize(("size", "colours"), [((80, 24), False), ((100, 40), True), ((40, 24), False)])
+def test_a_second_click_on_a_point_plays_there(sit: Sit, size: tuple[int, int], colours: bool) -> None:
+    app, sitting = sit("C3")
+    app.colours = colours
+
+    async def play(hand: Hand) -> None:
+        (move, taken) = points("D4", "C3")
+        await hand.at_point(move)
+        assert sitting.record().moves == points("C3") and "Click D4 again to play there." in hand.text
+        await hand.at_point(taken)
+        assert "C3 is taken" in hand.text
+        await hand.at_point(move)
+        await hand.at_point(move)
+        assert sitting.record().moves == points("C3", "D4")
+
+    use(app, play, size)
+
+
+def test_what_a_move_would_take_is_shown_and_a_ko_is_explained(sit: Sit) -> None:
+    app, _ = sit("A2 A1 E5 E4")
+
+    async def capture(hand: Hand) -> None:
+        await hand.press("b", "1")
+        assert "B1 takes 1." in hand.text and "1 ◦[•]· · ·" in hand.text
+        await hand.press("enter")
+        assert "captures 1" in hand.text
+
+    use(app, capture)
+    app, sitting = sit("B3 C3 C4 D4 C2 D2 E1 E3 D3")
+
+    async def retake(hand: Hand) -> None:
+        await hand.type_in("c3")
+        assert "C3 retakes the ko at once: play elsewhere first." in hand.text and len(sitting.record().moves) == 9
+
+    use(app, retake)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("undp", "'undp' is not a point (A1 to E5) or a command; did you mean 'undo'?"),
+        ("p", "'p' is not a point (A1 to E5) or a command"),  # of p4, where the board has one
+        ("review", "The review is available when the game is over."),
+        ("save", "The game is saved in results/play/00001.sgf after every move."),
+    ],
+)
+def test_what_cant_be_done_is_told_in_a_line(sit: Sit, typed: str, said: str) -> None:
+    app, _ = sit(kept=Path("results/play/00001.sgf"))
+
+    async def ask(hand: Hand) -> None:
+        await hand.type_in(typed)
+        assert said in hand.text
+
+    use(app, ask, (100, 24))
+
+
+def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit) -> None:
+    app, sitting = sit("C3")
+
+    async def resign(hand: Hand) -> None:
+        await hand.type_in("resign")
+        assert "Resign the game? y resigns, anything else plays on." in hand.text
+        await hand.press("left", "enter")
+        await hand.press("escape")
+        await hand.type_in("resign")
+        await hand.press("enter", "y")
+        assert sitting.record().outcome is None and "> y_" in hand.text
+        await hand.press("escape")
+        await hand.type_in("resign")
+        await hand.press("y")
+        assert "Black won by resignation" in hand.text and "Rematch" in hand.lines[-1]
+        await hand.press("r")
+        assert app.wants_review
+
+    use(app, resign)
+    app, _ = sit()
+
+    async def leave(hand: Hand) -> None:
+        await hand.type_in("quit")
+        assert not app.is_running or app._exit
+
+    use(app, leave)
+
+
+def test_a_q_leaves_when_no_letter_follows(sit: Sit) -> None:
+    app, _ = sit("C3", clock=(clock := Clock()))
+
+    async def leave(hand: Hand) -> None:
+        await hand.press("q")
+        assert "Leaving; the game is saved." in hand.text
+        await hand.press("u")
+        clock.now += 5
+        await hand.pilot.pause(0.3)
+        assert app.is_running and "> qu_" in hand.text
+        await hand.press("escape", "q")
+        clock.now += 1
+        await hand.pilot.pause(0.4)
+        assert not app.is_running or app._exit
+
+    use(app, leave)
+
+
+@pytest.mark.parametrize(("typed", "words"), [("hint", "A hint makes"), ("=", "A score makes")])
+def test_help_that_makes_a_game_unrated_is_asked_for_twice(sit: Sit, typed: str, words: str) -> None:
+    app, sitting = sit("C3 B2")
+
+    async def ask(hand: Hand) -> None:
+        keys = [typed] if typed == "=" else [*typed, "enter"]
+        await hand.press(*keys)
+        assert f"{words} this game unrated. y goes ahead, anything else doesn't." in hand.text
+        await hand.press("enter")
+        assert sitting.snapshot().is_rated and not app.shows_score
+        await hand.press(*keys)
+        await hand.press("y", "enter")  # an Enter behind the y places no stone
+        await settled(hand, sitting)
+        assert sitting.snapshot().unrated == {"=": "score"}.get(typed, typed)
+        assert sitting.record().moves == points("C3", "B2")
+
+    use(app, ask, (100, 24))
+
+
+def test_a_sign_inside_a_typed_line_is_text_and_leaves_a_rated_game_rated(
+    sit: Sit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app, sitting = sit("C3", Likes("D3"))
+
+    async def save(hand: Hand) -> None:
+        await settled(hand, sitting)
+        await hand.type_in("save a=yes!?.sgf")
+        assert (tmp_path / "a=yes!?.sgf").exists() and "B[cc]" in (tmp_path / "a=yes!?.sgf").read_text()
+        assert sitting.snapshot().is_rated and len(app.screen_stack) == 1
+        await hand.type_in("save a=yes!?.sgf")
+        assert "can't be written: File exists" in hand.text
+
+    use(app, save)
+
+
+def test_the_end_of_a_game_is_told_in_whole_words_and_clocks_run(sit: Sit) -> None:
+    app, _ = sit("C3", time="main=60", clock=(clock := Clock()))
+
+    async def wait(hand: Hand) -> None:
+        clock.now += 52
+        await hand.pilot.pause(0.3)
+        assert "○ bob captures 0 8.0" in hand.text
+        clock.now += 10
+        await hand.pilot.pause(0.3)
+        text = " ".join(line[17:].strip() for line in hand.lines)
+        assert "Black won on time (bob: out of time)" in " ".join(text.split())
+
+    use(app, wait, (60, 24))
+    assert [clock_words(left) for left in (TimeLeft(581.0, 0), TimeLeft(9.96, 0), TimeLeft(25.0, 5))] == [
+        "9:41",
+        "10.0",
+        "0:25/5",
+    ]
+
+
+@pytest.mark.parametrize("size", [(40, 24), (80, 24), (120, 40)])
+def test_help_lists_the_commands_and_any_of_its_keys_goes_back(sit: Sit, size: tuple[int, int]) -> None:
+    app, _ = sit()
+
+    async def read(hand: Hand) -> None:
+        await hand.press("?")
+        await hand.pilot.pause(0.2)
+        for words in ("two passes end the game", "take back your last move", "hints or scores at every move"):
+            assert words in hand.text or size[0] == 40
+        await hand.press("q")
+        await hand.pilot.pause(0.2)
+        assert "> _" in hand.text and len(app.screen_stack) == 1
+
+    use(app, read, size)
+
+
+def test_the_screen_is_alive_while_the_bot_thinks(sit: Sit) -> None:
+    let, clock = Event(), Clock()
+
+    class Slow(Scripted):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            assert let.wait(PATIENCE)
+            return super().choose(game, limits)
+
+    app, sitting = sit(bot=Slow("B2"), clock=clock)
+
+    async def play(hand: Hand) -> None:
+        await hand.type_in("c3")
+        assert "bob thinks" in hand.text
+        clock.now += 12.1
+        await hand.pilot.pause(0.3)
+        assert "bob thinks, 0:12" in hand.text
+        await hand.type_in("d4")
+        assert "It is bob's turn." in hand.text
+        await hand.press("d", "4")
+        let.set()
+        await settled(hand, sitting)
+        assert "2 ·(○)· · ·" in hand.text and "your turn (●)" in hand.text and "> d4_" in hand.text
+
+    use(app, play)
+
+
+def test_hints_stay_on_and_follow_the_game_and_a_score_can_be_switched_off(sit: Sit) -> None:
+    app, sitting = sit(bot=Likes("B3", "C2"))
+
+    async def ask(hand: Hand) -> None:
+        await hand.type_in("c3")
+        await settled(hand, sitting)
+        await hand.press("!", "y")
+        await settled(hand, sitting)
+        assert "oracle, 1,500 visits: A D3 62% 1,200 B2 D3" in hand.text and "3 ·(○)● A ·" in hand.text
+        await hand.type_in("d3")
+        await settled(hand, sitting)
+        assert "oracle, 1,500 visits" in hand.text
+        await hand.press("!", "=")
+        await settled(hand, sitting)
+        assert "oracle" not in hand.text and "score:" in hand.text and "Black's area" in hand.text
+        await hand.press("=")
+        assert "score:" not in hand.text
+
+    use(app, ask, (100, 30))
+
+
+def test_dead_stones_are_marked_changed_and_counted(sit: Sit) -> None:
+    app, sitting = sit("C1 D1 C2 D2 C3 D3 C4 D4 C5 D5 E3 A3 pass pass")
+
+    async def count(hand: Hand) -> None:
+        await settled(hand, sitting)
+        assert "which stones are dead?" in hand.text and sitting.snapshot().dead is not None
+        before = sitting.snapshot().dead
+        await hand.at_point(points("A3")[0])
+        await hand.type_in("e3")
+        assert sitting.snapshot().dead != before
+        await hand.type_in("done")
+        assert "won by" in hand.text and "points" in hand.text
+
+    use(app, count)
+
+
+@pytest.mark.parametrize("size", [(20, 6), (40, 20), (80, 24), (100, 30), (160, 50)])
+@pytest.mark.parametrize("colours", [True, False])
+def test_it_fits_every_terminal(sit: Sit, size: tuple[int, int], colours: bool) -> None:
+    app, _ = sit("C3 B2")
+    app.colours = colours
+
+    async def look(hand: Hand) -> None:
+        if size[0] >= 40:
+            assert "bob captures 0" in hand.text and "ada" in hand.text and "A B C D E" in hand.text
+        else:
+            assert "> _" in hand.text
+
+    use(app, look, size)
+
+
+# --- In a terminal ---
+
+PLAY = ("-c", "from arena.cli import main; main()", "play", "random", "--size", "5")
+
+
+def test_a_person_plays_with_keys_and_words_and_a_closed_terminal_loses_nothing(tmp_path: Path) -> None:
+    with Terminal(*PLAY, cwd=tmp_path) as terminal:
+        terminal.until("your turn")
+        terminal.press("c3\r")
+        terminal.until("move 2")
+        terminal.press("\x1a")
+        terminal.until("stopped, sane")
+        terminal.press("go on\n")
+        terminal.until("your turn")
+        os.kill(terminal.job, signal.SIGHUP)
+        assert terminal.until_it_ends() == 129 and terminal.is_sane
+    with KifuFile.open(tmp_path / "results", "play/00001") as file:
+        kifu = file.read()
+    assert kifu.record.moves[:1] == points("C3") and len(kifu.record.moves) == 2

@@ -1,0 +1,139 @@
+"""Nets that play while they learn: their weights change between two calls, and nothing is compiled or started."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from arena.go.planes import Encoder
+from bots.nets.catalogue import Net
+from bots.nets.checkpoint import has_fast_int8
+from bots.nets.gpu import TorchModel
+from bots.nets.inference import INT8_TOLERANCE, POLICY, VALUE, Model, OnnxModel, errors_of_int8
+from bots.nets.int8 import PackedModel, is_supported
+from bots.nets.network import Answer, Network, win_rates
+from trainers.export import array, quantise, ranges_of, write_model
+
+ASKED = (POLICY, VALUE)
+
+TOGETHER = 16
+"""Positions that a net in torch evaluates at once on a processor, no more and no fewer: the last bits of its answers
+depend on their number."""
+
+
+def evaluate_with(model: Model, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As ``selfplay.Evaluator.evaluate``."""
+    policy, value = model.run(ASKED, planes)
+    odds = np.exp(value - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
+    return policy, (odds[:, 0] + np.float32(0.5) * odds[:, 1]) / odds.sum(1)
+
+
+class TorchEvaluator:
+    """A net in torch with the weights that it had when it was last refreshed. Not thread-safe."""
+
+    def __init__(self, network: Net, encoder: Encoder, device: torch.device, bf16: bool = False):
+        self.encoder = encoder
+        self._model, self._parts = TorchModel(network, device, bf16), device.type == "cpu"
+
+    def refresh(self) -> None:
+        """Take over what the net has learned."""
+        self._model.refresh()
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not self._parts:
+            return evaluate_with(self._model, planes)
+        count = len(planes)
+        filled = np.zeros((-(-count // TOGETHER) * TOGETHER, *planes.shape[1:]), np.float32)
+        filled[:count] = planes
+        starts = range(0, len(filled), TOGETHER)
+        parts = [evaluate_with(self._model, filled[first : first + TOGETHER]) for first in starts]
+        policies, rates = zip(*parts, strict=True)
+        return np.concatenate(policies)[:count], np.concatenate(rates)[:count]
+
+
+class _PlayedHeads(nn.Module):
+    """A net that computes what a search needs alone, which spares the other heads' time."""
+
+    def __init__(self, network: Network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, planes: Tensor) -> Answer:
+        answer: Answer = self.network(planes, ASKED)
+        return answer
+
+
+class LiveEvaluator:
+    """A net in int8 where the processor is fast at it and it is exact enough; in torch on a GPU. Several threads may
+    evaluate, also while ``take`` takes over weights."""
+
+    def __init__(self, encoder: Encoder, device: torch.device, bf16: bool, int8: bool = True, packed: bool = True):
+        self.encoder = encoder
+        self.is_int8 = False
+        self.device, self._bf16 = device, bf16
+        self._int8, self._packed = int8, packed and is_supported()
+        self._model: Model | None = None
+        self._gpu = threading.Lock()  # while one thread evaluates on it, the others walk their trees
+        self._taking = threading.Lock()
+        self._taken: object = None
+
+    def take(self, network: Net, planes: np.ndarray) -> None:
+        """Take over the weights that the net, in evaluation mode, has now. ``planes`` (B, P, n, n) are positions of the
+        size that is played; by them int8 is scaled and compared, from 32 on."""
+        if self.device.type == "cpu":
+            assert isinstance(network, Network)
+            self._model = self._on_processor(network, planes)
+        elif isinstance(self._model, TorchModel):
+            with self._gpu:
+                self._model.refresh()
+        else:
+            self._model = TorchModel(network, self.device, self._bf16)
+
+    def take_once(self, sent: object, network: Net, planes: np.ndarray) -> None:
+        """``take``, unless what was ``sent`` is the same as before: one thread does, while others go on with the
+        weights that there are."""
+        if sent is not self._taken and self._taking.acquire(blocking=self._model is None):
+            try:
+                if sent is not self._taken:
+                    self.take(network, planes.copy())  # what Ray gives can't be written to
+                    self._taken = sent
+            finally:
+                self._taking.release()
+
+    def _on_processor(self, network: Network, planes: np.ndarray) -> Model:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "net.onnx"
+            rough = self._in_int8(network, planes, path) if self._int8 and len(planes) >= 32 else None
+            if rough is not None:
+                with torch.no_grad():
+                    answer = network(torch.from_numpy(planes), ASKED)
+                exact = answer.policy.numpy(), win_rates(answer.value).numpy()
+                self.is_int8 = max(errors_of_int8(exact, evaluate_with(rough, planes))) <= INT8_TOLERANCE
+                if self.is_int8:
+                    return rough
+            self.is_int8 = False
+            write_model(_PlayedHeads(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
+            return OnnxModel(path, 1)
+
+    def _in_int8(self, network: Network, planes: np.ndarray, path: Path) -> Model | None:
+        if self._packed and (ranges := ranges_of(network, planes)):
+            numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
+            return PackedModel(numbers, ranges)
+        if not has_fast_int8():
+            return None
+        write_model(_PlayedHeads(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
+        quantise(path, path.with_name("int8.onnx"), planes)
+        return OnnxModel(path.with_name("int8.onnx"), 1)
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See ``selfplay.Evaluator``."""
+        assert self._model is not None  # ``take`` comes first
+        if self.device.type == "cpu":
+            return evaluate_with(self._model, planes)
+        with self._gpu:
+            return evaluate_with(self._model, planes)
