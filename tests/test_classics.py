@@ -17,7 +17,8 @@ from bots.nets.catalogue import load_network, named_network, network_from, param
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import UNTRAINED_PASS
-from trainers import data, ownership, sl
+from trainers import ownership, sl
+from trainers import records as data
 from trainers.export import describe, export
 from trainers.losses import Target
 

@@ -22,7 +22,7 @@ from bots.nets.rollout import RolloutPolicy
 from bots.search.alive import SAFE, TAKEN
 from bots.search.dead import Fates, judge, mark_dead
 from bots.search.rollouts import SHARPNESS, Weights
-from trainers.settling import GnuGo, Settled, by_playouts, settle
+from trainers.dead_stones import GnuGo, LabelledBy, by_playouts, label_dead_stones
 
 ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]
 """Black at the right edge, alive whatever White does."""
@@ -161,35 +161,35 @@ def record_of(rules: str, margin: float | None, order: int = 0, ending: Ending =
     return GameRecord.from_game(game)
 
 
-def those(dead: list[Move] | None) -> tuple[tuple[Settled, object], ...]:
-    return ((Settled.PLAYOUTS, lambda board: []), (Settled.GNUGO, lambda board: dead))
+def those(dead: list[Move] | None) -> tuple[tuple[LabelledBy, object], ...]:
+    return ((LabelledBy.PLAYOUTS, lambda board: []), (LabelledBy.GNUGO, lambda board: dead))
 
 
 @pytest.mark.parametrize(
     ("rules", "margin", "expected"),
     [
-        ("chinese", 0.5, Settled.GNUGO),
-        ("chinese", 25 - 22 - 6.5, Settled.AS_IT_STANDS),
-        ("chinese", 1.5, Settled.DISPUTED),
-        ("japanese", 7 + 1 - 3 - 6.5, Settled.GNUGO),  # the dead stone is a prisoner, too
-        ("japanese", 7 - 3 - 6.5, Settled.DISPUTED),
-        ("chinese", None, Settled.UNCOUNTED),
+        ("chinese", 0.5, LabelledBy.GNUGO),
+        ("chinese", 25 - 22 - 6.5, LabelledBy.AS_IT_STANDS),
+        ("chinese", 1.5, LabelledBy.DISPUTED),
+        ("japanese", 7 + 1 - 3 - 6.5, LabelledBy.GNUGO),  # the dead stone is a prisoner, too
+        ("japanese", 7 - 3 - 6.5, LabelledBy.DISPUTED),
+        ("chinese", None, LabelledBy.UNCOUNTED),
     ],
 )
 def test_a_judge_is_believed_where_the_count_is_the_recorded_one(
-    rules: str, margin: float | None, expected: Settled
+    rules: str, margin: float | None, expected: LabelledBy
 ) -> None:
-    settled, owners = settle(record_of(rules, margin, ending=Ending.RESIGN), those(DEAD))  # type: ignore[arg-type]
+    settled, owners = label_dead_stones(record_of(rules, margin, ending=Ending.RESIGN), those(DEAD))  # type: ignore[arg-type]
     assert settled is expected
-    if expected is Settled.GNUGO:
+    if expected is LabelledBy.GNUGO:
         assert owners is not None and owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7
     else:
-        assert (owners is None) == (expected is not Settled.AS_IT_STANDS)
+        assert (owners is None) == (expected is not LabelledBy.AS_IT_STANDS)
 
 
 def test_a_judge_without_an_opinion_settles_nothing_and_playouts_have_one_on_another_size() -> None:
-    settled, owners = settle(record_of("chinese", 0.5), those(None))  # type: ignore[arg-type]
-    assert settled is Settled.DISPUTED and owners is None
+    settled, owners = label_dead_stones(record_of("chinese", 0.5), those(None))  # type: ignore[arg-type]
+    assert settled is LabelledBy.DISPUTED and owners is None
     assert by_playouts(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
 
 

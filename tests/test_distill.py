@@ -36,10 +36,11 @@ from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
-from trainers import data, distill, replay
-from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
+from trainers import distill, replay
+from trainers import records as data
 from trainers.losses import SearchTargets, Target, search_loss
 from trainers.progress import Made, Progress
+from trainers.records import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
 from trainers.replay import Replay, SearchBatch, SearchedGames, encode_searches, in_order, shares_of
 from trainers.selfplay import PlayedGame
 from trainers.settings import METRICS_FILE

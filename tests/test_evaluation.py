@@ -16,7 +16,7 @@ from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
-from trainers import data
+from trainers import records as data
 from trainers.export import describe, export
 from trainers.metrics import PLIES, calibration_error, evaluate, nearest_stones, phases
 

@@ -33,7 +33,7 @@ LAYERS = (
     ("arena.results",),
     ("arena.people", "trainers"),
     ("arena.report",),
-    ("arena.screen", "arena.tui"),
+    ("arena.tui",),
     ("arena.cli",),
     ("arena.__main__",),
 )
@@ -41,7 +41,8 @@ LAYERS = (
 
 HOMES = {
     "llvmlite": ("bots/nets/int8.py",),
-    "matplotlib": ("arena/report/page.py",),
+    "aiohttp": ("arena/tui/serve.py",),
+    "jinja2": ("arena/report/page.py",),
     "numba": (
         "arena/go/jit.py",
         "arena/go/kernels.py",
@@ -56,14 +57,15 @@ HOMES = {
     "pandas": ("arena/results/export.py",),
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
     "ray": ("arena/match/cluster.py",),
-    "rich": ("arena/report/", "arena/tui/", "arena/screen/", "arena/cli/"),
+    "rich": ("arena/report/", "arena/tui/", "arena/cli/"),
+    "markupsafe": ("arena/report/",),
     "msgspec": ("arena/", "bots/", "trainers/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/",),
     "sgfmill": ("arena/go/sgf.py",),
-    "starlette": ("arena/screen/site.py",),
     "tensorboard": ("trainers/",),
     "textual": ("arena/tui/",),
+    "textual_serve": ("arena/tui/serve.py",),
     "tomlkit": ("arena/players/config.py",),
     "torch": (
         "bots/nets/network.py",
@@ -73,7 +75,6 @@ HOMES = {
         "trainers/",
     ),
     "typer": ("arena/cli/",),
-    "uvicorn": ("arena/cli/serve.py",),
     "wandb": ("trainers/",),
 }
 """Where each third party may be imported; annotations may name any."""
@@ -193,7 +194,7 @@ def test_the_errors_import_nothing() -> None:
 
 # --- What is loaded ---
 
-HEAVY = {"matplotlib", "numba", "onnxruntime", "pandas", "scipy", "torch"}
+HEAVY = {"jinja2", "textual", "numba", "onnxruntime", "pandas", "scipy", "torch"}
 
 
 def loaded(code: str, *arguments: str) -> set[str]:

@@ -14,11 +14,9 @@ from played import match_of, record_of
 from stored_events import store_event
 
 from arena import StoreError
-from arena.cli.serve import ThisDesk
 from arena.go.game import Ending
 from arena.go.sgf import read_sgf, write_sgf
-from arena.players.registry import Registry
-from arena.report.page import games_part
+from arena.report.page import games_data
 from arena.results.store import Store
 
 ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
@@ -49,22 +47,13 @@ COMMANDS = [("show", "1", "--replay"), ("report",), ("elo",), ("games",), ("bots
 @pytest.mark.parametrize(
     "name", ["gtp:command=touch ran", "mine:command=touch ran", "gtp:command=x,analysis=touch ran"]
 )
-@pytest.mark.parametrize("reader", ["play --resume", "serve"])
-def test_a_saved_game_names_no_command_that_is_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str, name: str
-) -> None:
+def test_a_saved_game_names_no_command_that_is_run(tmp_path: Path, name: str) -> None:
     """One move against random, PW[random] replaced by an engine's command, and 'play --resume' ran it."""
     path = play_one_move(tmp_path)
     (tmp_path / "arena.toml").write_text('[bots.mine]\nkind = "gtp"\ncommand = "no-such-engine"\n')
     path.write_text(path.read_text().replace("PW[random]", f"PW[{name}]"))
-    if reader == "serve":
-        monkeypatch.chdir(tmp_path)
-        desk = ThisDesk(Registry(tmp_path / "arena.toml", tmp_path / "results"), tmp_path / "results")
-        with pytest.raises(Exception, match=r"put it into arena\.toml if you trust that command"):
-            desk.resume("play/00001")
-    else:
-        done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
-        refused(done, "put it into arena.toml if you trust that command")
+    done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
+    refused(done, "put it into arena.toml if you trust that command")
     assert not (tmp_path / "ran").exists()
 
 
@@ -97,8 +86,7 @@ def test_any_answer_of_an_engine_leaves_the_games_of_a_page_readable() -> None:
     answer = """/home/ada/engine: its answer to 'genmove', '[["pass"]]', C:\\x\\]\\[y, is not a move"""
     match = match_of("alphago", "sl", games=2)
     games = [record_of(match, number, "sl", Ending.ILLEGAL, answer) for number in range(2)]
-    page = "".join(games_part(games, 2, match.event))
-    data = re.search(r'<script type="application/json" id="games">(.*?)</script>', page)[1]
+    data = games_data(games, 2, match.event)
     for shown, game in zip(json.loads(data)["games"], games, strict=True):
         read = read_sgf(shown["sgf"])
         assert read.moves == game.moves and '[["pass"]]' in read.reason and "/home/ada" not in shown["sgf"]

@@ -78,13 +78,13 @@ def test_an_optimizer_that_is_chosen_does_not_inherit_the_learning_rate_of_anoth
 
 
 def test_two_ends_on_the_command_line_both_count() -> None:
-    words = ["train", "sl", "--settings", "--set", "max_rows=1000", "--max-minutes", "5"]
+    words = ["train", "sl", "--list-settings", "--set", "max_rows=1000", "--max-minutes", "5"]
     shown = CliRunner().invoke(app, words).stdout
     assert "\nmax_rows = 1000 " in shown and "\nmax_minutes = 5.0 " in shown
 
 
 def test_a_key_given_twice_is_refused_for_the_first_would_be_lost() -> None:
-    refused = CliRunner().invoke(app, "train distill --settings --set earlier=a --set earlier=b".split())
+    refused = CliRunner().invoke(app, "train distill --list-settings --set earlier=a --set earlier=b".split())
     assert isinstance(refused.exception, ConfigError)
     assert str(refused.exception) == "--set earlier is given twice; separate the values of a list by commas"
 
@@ -93,8 +93,8 @@ def test_a_key_given_twice_is_refused_for_the_first_would_be_lost() -> None:
     ("kind", "given", "expected"),
     [
         (SL, {"lerning_rate": 0.1}, "file: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
-        (SL, {"xyz": 1}, "file: unknown setting 'xyz'; --settings lists them"),
-        (RL, {"cheap_visits": 4}, "file: unknown setting 'cheap_visits'; --settings lists them"),
+        (SL, {"xyz": 1}, "file: unknown setting 'xyz'; --list-settings lists them"),
+        (RL, {"cheap_visits": 4}, "file: unknown setting 'cheap_visits'; --list-settings lists them"),
         (SL, {"batch_size": "many"}, "file: batch_size = 'many' is not a whole number"),
         (SL, {"batch_size": 0}, "file: batch_size = 0 is out of range; allowed: from 1"),
         (SL, {"optimizer": "lion"}, "file: optimizer = 'lion' is not one of muon, adamw, sgd"),
@@ -109,8 +109,8 @@ def test_a_wrong_setting_is_refused_in_one_line(kind: type, given: dict[str, obj
 
 @pytest.mark.parametrize("preset", ["tiny", "cpu", "gpu"])
 def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_path: Path) -> None:
-    value.check(replace(VALUE_PRESETS[preset], device="cpu"), tmp_path)
     distill.check(distill.with_net_named(replace(DISTILL_PRESETS[preset], device="cpu"), tmp_path), tmp_path)
+    value.check(replace(VALUE_PRESETS[preset], device="cpu"), tmp_path)
     rl.check(replace(RL_PRESETS[preset], device="cpu"), tmp_path)
     zero.check(replace(ZERO_PRESETS[preset], device="cpu"), tmp_path)
     with pytest.raises(ConfigError, match="without start there is no net"):
@@ -129,7 +129,7 @@ def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("trainer", PRESETS)
 def test_the_settings_of_a_trainer_are_listed_as_a_file_that_gives_them_again(trainer: str) -> None:
-    shown = CliRunner().invoke(app, ["train", trainer, "--settings", "--preset", "tiny"]).stdout
+    shown = CliRunner().invoke(app, ["train", trainer, "--list-settings", "--preset", "tiny"]).stdout
     tiny, cpu = PRESETS[trainer]["tiny"], PRESETS[trainer]["cpu"]
     for item in fields(tiny):
         sentence = next(line for line in shown.splitlines() if line.removeprefix("# ").startswith(f"{item.name} ="))
@@ -142,7 +142,7 @@ def test_the_help_of_a_trainer_fits_a_screen_and_names_its_options() -> None:
     for trainer, presets in PRESETS.items():
         shown = CliRunner().invoke(app, ["train", trainer, "--help"], env={"COLUMNS": "100"}).stdout
         assert len(shown.splitlines()) <= 50
-        for name in (*presets["cpu"].SHOWN, "preset", "config", "set", "settings", "results"):
+        for name in (*presets["cpu"].SHOWN, "preset", "settings", "set", "list-settings", "results"):
             assert f"--{name.replace('_', '-')} " in shown
 
 
@@ -173,10 +173,10 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     def train(*typed: str) -> Result:
         return CliRunner().invoke(app, ["train", "sl", *typed, "--results", str(results)])
 
-    first = train("--config", str(told), "--net", "arena-1x8", "--preset", "tiny", "--set", "save_minutes=3")
+    first = train("--settings", str(told), "--net", "arena-1x8", "--preset", "tiny", "--set", "snapshot_minutes=3")
     assert first.exit_code == 0, first.output
     left = json.loads((results / "training" / "told" / SETTINGS_FILE).read_text())
-    assert (left["net"], left["batch_size"], left["max_rows"], left["save_minutes"]) == ("arena-1x8", 16, 32, 3)
+    assert (left["net"], left["batch_size"], left["max_rows"], left["snapshot_minutes"]) == ("arena-1x8", 16, 32, 3)
     further = train("--resume", "told", "--set", "max_rows=64")
     assert further.exit_code == 0, further.output
     manifest = Checkpoint.open(results / "checkpoints" / "told").manifest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import os
@@ -33,11 +32,13 @@ from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Answer
-from trainers import data, dataset, distill, losses, sl, teachers, train, value
-from trainers.data import DRAW, LOSS, NO_RESULT, WIN
+from trainers import dataset, distill, losses, sl, teachers, train, value
+from trainers import records as data
+from trainers.optimizers import Muon, build_optimizers, learning_rate, orthogonalised
 from trainers.progress import Progress
+from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
-from trainers.train import Muon, Run, build_optimizers, inherited_rules, orthogonalised, refuse_torchrun
+from trainers.train import Run, inherited_rules, refuse_torchrun
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -86,7 +87,6 @@ def tiny(archive: Path) -> sl.Config:
         batch_size=32,
         max_rows=20 * 32,
         validate_every=256,
-        validation_positions=100,
         device="cpu",
     )
 
@@ -159,12 +159,12 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.
 
 def test_a_prefetch_gives_the_rows_in_order_and_passes_errors_on(games: data.Games) -> None:
     rows = data.Rows(games, ENCODER, seed=1)
-    with data.Prefetch(rows, lambda batch: batch, 16, 8, stride=24) as batches:
+    with data.prefetched(rows, lambda batch: batch, 16, 8, 24) as batches:
         for number, batch in enumerate(islice(batches, 5)):
             expected = rows.batch(16 + 24 * number, 8)
             assert np.array_equal(batch.planes, expected.planes) and np.array_equal(batch.moves, expected.moves)
-    with data.Prefetch(rows, lambda batch: batch, -(10**9), 8) as batches, pytest.raises(ValueError):
-        next(iter(batches))
+    with data.prefetched(rows, lambda batch: batch, -(10**9), 8, 8) as batches, pytest.raises(ValueError):
+        next(batches)
 
 
 def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
@@ -254,10 +254,10 @@ def test_the_loss_leaves_out_unknown_results() -> None:
 
 @pytest.mark.parametrize("schedule", ["cosine", "wsd"])
 def test_the_learning_rate_rises_then_falls(schedule: str) -> None:
-    config = sl.Config(learning_rate=0.1, warmup_ratio=0.1, lr_schedule=schedule)
-    rates = [train.learning_rate(config, done / 100) for done in range(101)]
-    assert max(rates) == rates[10] == 0.1 and rates[0] > 0
-    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
+    config = sl.Config(learning_rate=0.1, lr_schedule=schedule)
+    rates = [learning_rate(config, done / 100) for done in range(101)]
+    assert max(rates) == rates[2] == 0.1 and rates[0] > 0
+    assert rates[:3] == sorted(rates[:3]) and rates[2:] == sorted(rates[2:], reverse=True)
     assert math.isclose(rates[-1], 0.001)
 
 
@@ -464,12 +464,6 @@ def test_a_run_tells_wandb_when_it_is_to_and_says_where_it_is_missing(
     assert [line["rows"] for line in tracker.lines] == [64, 128] and "validation_top1" in tracker.lines[0]
 
 
-def test_a_profiled_run_leaves_a_trace_of_its_steps(tiny: sl.Config, tmp_path: Path) -> None:
-    sl.train(replace(tiny, profile=2, max_rows=10 * 32), tmp_path)
-    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / train.TRACE_FILE).read_bytes()))
-    assert any(event["name"] == "aten::conv2d" for event in trace["traceEvents"])
-
-
 def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Config, tmp_path: Path) -> None:
     seen: set[str] = set()
 
@@ -498,7 +492,7 @@ def two_sizes(records: list[GameRecord], tmp_path: Path) -> tuple[str, str]:
         games = tmp_path / f"{size}.sgfs"
         some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
         games.write_text("".join(f"{write_sgf(record)}\n" for record in some))
-        dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), data.SplitRule(0, 0.1, 0.1))
+        dataset.build([games], tmp_path / f"set{size}", dataset.GameFilter(size), data.SplitRule(0, 0.1, 0.1))
     return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
 
 
@@ -506,7 +500,7 @@ def test_steps_of_several_board_sizes_take_turns_and_a_killed_run_goes_on(
     tiny: sl.Config, two_sizes: tuple[str, str], tmp_path: Path
 ) -> None:
     config = replace(tiny, data=two_sizes, max_rows=12 * 32)
-    split, others = dataset.read_sizes(config, tmp_path / "cache")
+    split, others = data.read_sizes(config, tmp_path / "cache")
     rows = data.rows_of_sizes((split.train, *others), ENCODER, config)
     parts = [rows.batch(first, 16) for first in range(0, 20 * 32, 16)]
     sizes = [part.planes.shape[-1] for part in parts]
@@ -575,14 +569,16 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(
     cache = tmp_path / "cache"
     short = replace(tiny, max_rows=64, test_from="", test_split=0.2, validation_split=0.2)
     sl.train(replace(short, name="parent"), tmp_path)
-    learned = keys(dataset.read_split(short, cache).train)
+    learned = keys(data.read_split(short, cache).train)
     other = replace(short, start="parent", name="child", test_from="2018-01-01", validation_split=0.4)
-    assert keys(dataset.read_split(other, cache).test) & learned  # or nothing is shown
+    assert keys(data.read_split(other, cache).test) & learned  # or nothing is shown
     rules = inherited_rules("parent", tmp_path)
     for given in (other, replace(other, data=(str(tmp_path / "set"),))):
         if given is not other:
-            dataset.build([Path(tiny.data[0])], tmp_path / "set", dataset.Sieve(SIZE), data.SplitRule(20180101, 0.4))
-        split = dataset.read_split(given, cache, rules)
+            dataset.build(
+                [Path(tiny.data[0])], tmp_path / "set", dataset.GameFilter(SIZE), data.SplitRule(20180101, 0.4)
+            )
+        split = data.read_split(given, cache, rules)
         assert len(split.test) and len(split.validation)
         assert not (keys(split.test) | keys(split.validation)) & learned
     sl.train(other, tmp_path)
@@ -634,7 +630,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     (tmp_path / "run.toml").write_text("\n".join(listing(config)))
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
     run = subprocess.run(
-        [*torchrun, "train", "sl", "--config", "run.toml", "--new"],
+        [*torchrun, "train", "sl", "--settings", "run.toml", "--new"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -705,7 +701,7 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
 ) -> None:
     now = 0.0
     monkeypatch.setattr("trainers.train.time.monotonic", lambda: now)
-    run = Run(torch.nn.Linear(4, 4), sl.Config("run", max_minutes=10, warmup_ratio=0.1), tmp_path)
+    run = Run(torch.nn.Linear(4, 4), sl.Config("run", max_minutes=10), tmp_path)
     for seconds in (90.0, 30.0):
         now += seconds
         run.step(run.network(torch.ones(2, 4)).sum(), 2)

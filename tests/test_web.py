@@ -1,11 +1,12 @@
-"""Pages in a real browser: the games of a written report, a running event, a game of a person.
+"""Pages in a real browser: the games of a written report, hostile names, a full screen that is served.
 
 Skipped without Chromium or selenium.
 """
 
-import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -17,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import arena, refused
 from played import match_of, record_of
 from stored_events import store_event
 
+from arena.go.game import Ending
 from arena.go.record import UNKNOWN, MoveStats
-from arena.go.sgf import write_sgf
-from arena.report.page import draw_svgs, html_page, script_data, write_page
+from arena.report.page import render_page, write_page
 from arena.results.standings import last_games, read_report
 from arena.results.store import Store
 
@@ -37,7 +39,6 @@ FLAGS = (
     *("disable-component-update", "disable-sync"),
 )
 ROOT = Path(__file__).parents[1]
-WRONG = "document.querySelectorAll('.wrong')"
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +56,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def find(browser: Any, selector: str) -> Any:
     return browser.find_element("css selector", selector)
-
-
-def accept_question(browser: Any) -> None:
-    from selenium.webdriver.support.expected_conditions import alert_is_present
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(browser, 10).until(alert_is_present()).accept()
 
 
 def press(browser: Any, *keys: str) -> str:
@@ -83,7 +77,7 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     with Store.open(tmp_path / "arena.db", write=True) as store:
         store_event(store, match, games)
         report = read_report(store)
-        path = write_page(report, draw_svgs(report, []), last_games(store, report.event), tmp_path / "page.html")
+        path = write_page(report, [], last_games(store, report.event), tmp_path / "page.html")
     browser.get(path.as_uri())
     assert len(browser.find_elements("css selector", ".wall .small")) == 4
     assert press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).startswith(f"Move 3 of {moves}: ●")
@@ -105,146 +99,68 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
 
 def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Path) -> None:
     match = match_of("alphago", "sl", games=2)
-    games = [
-        {"id": game.id, "sgf": write_sgf(game)} for game in (record_of(match, number, "sl") for number in range(2))
-    ]
-    games[0]["sgf"] = "(;FF[4"
-    body = ['<h1>x</h1><div id="viewer"></div>', script_data("games", {"note": "", "games": games})]
-    (tmp_path / "page.html").write_text(html_page("x", body))
+    with Store.open(tmp_path / "arena.db", write=True) as store:
+        store_event(store, match, [record_of(match, number, "sl") for number in range(2)])
+        html = render_page(read_report(store), [], last_games(store, match.event))
+    (tmp_path / "page.html").write_text(re.sub(r'"sgf": ".*?[^\\]"', '"sgf": "(;FF[4"', html, count=1))
     browser.get((tmp_path / "page.html").as_uri())
     boards = browser.find_elements("css selector", ".wall .small")
-    assert "can't be shown" in boards[0].text and "B+2.5" in boards[1].text
+    assert "can't be shown" in boards[0].text and "+2.5" in boards[1].text
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """The address of a running ``arena serve --play``, and its folder, in which a match is being played."""
-    pytest.importorskip("uvicorn", reason="needs pip install 'arena[serve]'")
-    pytest.importorskip("starlette", reason="needs pip install 'arena[serve]'")
-    match = ("match", "mcts:playouts=3000", "mcts:playouts=3001", "-n", "500", "--workers", "1")
-    with started(*match, folder=tmp_path) as playing:
-        assert playing.stdout is not None
-        while not (tmp_path / "results" / "arena.db").exists():
-            assert playing.stdout.readline()
-        with started("serve", "--play", "--port", "0", folder=tmp_path) as serving:
-            assert serving.stdout is not None
-            yield serving.stdout.readline().split()[0].rstrip("/"), tmp_path
-            playing.terminate()
-            playing.wait(30)  # it held the database
-    with Store.of(tmp_path / "results") as store:
-        assert [game.white for game in store.games(event="play")] == ["fast-random"]
+HOSTILE = ("<img src=x onerror=window.done=1>", "</script><script>window.done=1</script>")
+
+
+def test_hostile_names_and_reasons_are_shown_as_text(browser: Any, tmp_path: Path) -> None:
+    match = match_of(*HOSTILE, games=2)
+    reason = "<svg onload=window.done=1> ]]> <!-- &lt;script&gt; \u2028"
+    with Store.open(tmp_path / "arena.db", write=True) as store:
+        games = [record_of(match, 0, HOSTILE[0]), record_of(match, 1, HOSTILE[1], Ending.CRASH, reason)]
+        store_event(store, match, games)
+        report = read_report(store)
+        path = write_page(report, [], last_games(store, report.event), tmp_path / "page.html")
+    browser.get(path.as_uri())
+    assert HOSTILE[0] in find(browser, "h1").text and HOSTILE[1] in find(browser, ".names").text
+    assert "<svg onload=window.done=1>" in find(browser, "#report").text
+    assert browser.execute_script("return window.done === undefined")
+    assert browser.get_log("browser") == []
 
 
 @contextmanager
-def started(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "arena", *arguments]
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
-    ) as process:
+def served(*command: str, folder: Path) -> Iterator[str]:
+    """The address of a command that is served."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    arguments = [sys.executable, "-m", "arena", "serve", "--port", str(port), *command]
+    with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None and process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
         try:
-            yield process
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-        assert process.wait(30) in (130, 143)
 
 
-def asked(address: str, path: str, body: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
-    """The answer's status and object."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(address + path, data, {"Content-Type": "application/json", **headers})
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, None
+def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
+    with served("show", "game.sgf", folder=tmp_path) as address:
+        port = address.rpartition(":")[2]
+        for path, headers in (
+            ("/", {"Host": "elsewhere.example"}),
+            ("/", {"Origin": "http://elsewhere.example"}),
+            ("/ws", {"Origin": f"http://elsewhere.example:{port}"}),
+            ("/ws", {}),
+        ):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
+            assert refused.value.code == 403
+        browser.set_window_size(900, 900)
+        browser.get(address)
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        shown = "return (document.querySelector('.xterm-accessibility, .xterm-rows, canvas') !== null)"
+        WebDriverWait(browser, 60).until(lambda _: browser.execute_script(shown))
 
 
-def test_an_event_is_shown_and_a_game_is_played_in_the_browser(browser: Any, served: tuple[str, Path]) -> None:
-    address, folder = served
-    browser.set_window_size(900, 900)
-    browser.get(address)
-    find(browser, "td.long a").click()
-    assert "mcts:playouts=3000" in find(browser, "#report").text
-
-    assert asked(address, "/play/00007/state", Host="elsewhere.example")[0] == 400
-    wish = {"bot": "fast-random", "size": 5, "rules": "chinese"}
-    assert asked(address, "/play/new", wish)[0] == 403  # without an origin, or with another site's
-    assert asked(address, "/play/new", wish, Origin="http://elsewhere.example")[0] == 403
-    assert asked(address, "/play/new", {"bot": "file.py:BOT"}, Origin=address)[0] == 409
-    assert asked(address, "/play/new", {**wish, "size": 99}, Origin=address)[0] == 409
-    assert asked(address, "/play/00007/state", {}, Origin=address)[0] == 409
-
-    browser.get(f"{address}/play")
-    for name, value in (("bot", "fast-random"), ("size", "5")):
-        find(browser, f"select[name={name}] option[value='{value}']").click()
-    find(browser, "form button").click()
-    point = ".shudan-vertex[data-x='2'][data-y='2']"
-    find(browser, f".board.mine {point}").click()
-    assert find(browser, f"{point}.shudan-sign_1")
-    find(browser, ".board.mine")  # the bot has answered
-    find(browser, point).click()
-    assert "That move is not legal." in find(browser, ".wrong").text
-    find(browser, ".controls button:last-child").click()
-    accept_question(browser)
-    find(browser, ".controls a")  # to another game
-    assert find(browser, ".fact b").text == "White won by resignation"
-    number = browser.current_url.rpartition("/")[2]
-    code, state = asked(address, f"/play/{number}/state", {}, Origin=address)
-    assert (code, state["phase"], state["size"]) == (200, "over", 5)
-    assert asked(address, f"/play/{number}/do", {"do": "undo"}, Origin=address)[0] == 409
-    assert (folder / "results" / "play" / f"{int(number):05}.sgf").exists()
-    assert [line for line in browser.get_log("browser") if "409" not in line["message"]] == []
-
-
-def test_two_tabs_a_refresh_and_a_new_server_show_the_same_game(browser: Any, tmp_path: Path) -> None:
-    pytest.importorskip("uvicorn", reason="needs pip install 'arena[serve]'")
-    pytest.importorskip("starlette", reason="needs pip install 'arena[serve]'")
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    browser.set_window_size(400, 900)
-    browser.implicitly_wait(60)
-    first = browser.current_window_handle
-
-    def play(column: int) -> None:
-        point = f".shudan-vertex[data-x='{column}'][data-y='2']"
-        find(browser, f".board.mine {point}:not(.shudan-sign_1):not(.shudan-sign_-1)").click()
-        assert find(browser, f"{point}.shudan-sign_1")
-        find(browser, ".board.mine")  # the bot has answered
-
-    def stones() -> list[list[tuple[str, str]]]:
-        found = (browser.find_elements("css selector", f".shudan-vertex.shudan-sign_{sign}") for sign in (1, -1))
-        return [[(one.get_attribute("data-x"), one.get_attribute("data-y")) for one in those] for those in found]
-
-    with started("serve", "--play", "--port", "0", folder=tmp_path) as serving:
-        assert serving.stdout is not None
-        address = serving.stdout.readline().split()[0].rstrip("/")
-        browser.get(f"{address}/play")
-        for name, value in (("bot", "level-1"), ("size", "5"), ("rules", "cgos")):
-            find(browser, f"select[name={name}] option[value='{value}']").click()
-        find(browser, "input[name=time]").send_keys("main=600")
-        find(browser, "form button").click()
-        play(2)
-        game = browser.current_url
-        browser.switch_to.new_window("tab")
-        browser.get(game)
-        assert find(browser, ".shudan-vertex[data-x='2'][data-y='2'].shudan-sign_1")
-        second = browser.current_window_handle
-        seen = stones()
-        browser.refresh()
-        assert find(browser, ".board.mine") and stones() == seen
-        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-    browser.switch_to.window(first)
-    assert find(browser, ".wrong").text == "The server doesn't answer. Start arena serve again, and this page goes on."
-    with started("serve", "--play", "--port", address.rpartition(":")[2], folder=tmp_path) as serving:
-        assert serving.stdout is not None and serving.stdout.readline()
-        WebDriverWait(browser, 60).until(lambda _: not browser.execute_script(f"return {WRONG}.length"))
-        assert stones() == seen
-        assert " 9:" in find(browser, ".names").text  # the clock goes on, it doesn't begin again
-        browser.switch_to.window(second)
-        find(browser, ".controls button:last-child").click()
-        accept_question(browser)
-        assert find(browser, ".controls a") and "White won by resignation" in find(browser, ".fact").text
-    browser.close()
-    browser.switch_to.window(first)
-    browser.get_log("browser")
+def test_only_commands_with_a_full_screen_are_served(tmp_path: Path) -> None:
+    refused(arena("serve", "elo", folder=tmp_path), "'elo' has no full screen", "match, tournament")

@@ -1,56 +1,50 @@
-"""A dataset: a folder of filtered moves from records, without duplicates, split by game, memory-mapped.
-
-Holds moves, not planes: ``trainers.data`` makes rows of them. Reads no nets, knows no losses.
-"""
+"""Builds datasets: folders of filtered games from records, without duplicates, split by game, to be memory-mapped."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import convert, read_json, replacing
-from arena.go.collection import Text, read_texts
+from arena.files import replacing
+from arena.go.collection import Text
 from arena.go.coords import BLACK
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf
 from arena.match.worker import end_with_parent
-from trainers.data import (
-    TRAIN,
+from trainers.dead_stones import LabelledBy, gnugo_title, judges, label_dead_stones
+from trainers.records import (
+    ARRAYS,
+    BLACK_WON,
+    DRAWN,
+    MANIFEST,
+    PARTS,
     UNKNOWN,
+    WHITE_WON,
+    Dataset,
     Games,
-    Split,
+    Manifest,
     SplitRule,
     canonical_key,
     digest_of,
     games_from_records,
-    load_games,
-    parts_of,
-    split_by_game,
+    read_texts,
+    sha256_of,
 )
-from trainers.settings import Records
-from trainers.settling import Settled, gnugo_title, judges, settle
 
-FORMAT = 2
-"""The version of the folder; a reader refuses any other."""
-
-MANIFEST = "manifest.json"
-PARTS = ("train", "validation", "test")
 RESULTS = ("any", "known", "scored")
 
 _CHUNK = 200
@@ -58,7 +52,7 @@ _CHUNK = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class GameFilter:
     """Which games are taken, and whether their dead stones are marked. Setup stones, handicaps and White first are
     never taken."""
 
@@ -128,78 +122,18 @@ def rank_of(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a dataset is; plain data, stored as JSON beside the parts."""
-
-    size: int
-    sources: Mapping[str, str]
-    """Name of each file or folder that was read to the sha256 of its contents, in the order of ``Games.sources``."""
-    sieve: Mapping[str, Any]
-    parting: Mapping[str, Any]
-    """The fields of the ``SplitRule``."""
-    read: int
-    """Games read, those refused counted."""
-    rejects: Mapping[str, int]
-    """Why games were left out, the commonest reason first."""
-    dead_stones: Mapping[str, int]
-    """Kept games that were counted, by what settled them (the names of ``Settled``); empty where nobody marked dead
-    stones."""
-    gnugo: str
-    """The GNU Go that marked dead stones where playouts failed; empty without."""
-    games: Mapping[str, int]
-    positions: Mapping[str, int]
-    files: Mapping[str, str] = field(default_factory=dict)
-    """File name to sha256."""
-    created: str = ""
-    format: int = FORMAT
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A folder whose manifest was read; its parts are mapped into memory, not loaded."""
-
-    folder: Path
-    manifest: Manifest
-    train: Games
-    validation: Games
-    test: Games
-
-    @classmethod
-    def open(cls, folder: str | Path, verify: bool = False) -> Dataset:
-        """Map a folder; with ``verify`` all its files are read and their sha256 compared.
-
-        Raises RecordError for one that is missing, incomplete, damaged or of another version.
-        """
-        folder = Path(folder)
-        manifest = _read_manifest(folder)
-        for name, expected in manifest.files.items():
-            if verify and (folder / name).is_file() and _sha256(folder / name) != expected:
-                raise RecordError(f"{folder / name}: isn't the file that {MANIFEST} describes; build the dataset again")
-        return cls(folder, manifest, *(_map_part(folder, part, manifest) for part in PARTS))
-
-    @property
-    def rule(self) -> SplitRule:
-        """By what its parts are apart."""
-        return SplitRule(**self.manifest.parting)
-
-    def ratings(self, part: str) -> np.ndarray:
-        """(games, 2) float32: the Elo of Black and White, 0 where it isn't known."""
-        return _map(self.folder / part / "ratings.npy")
-
-
-@dataclass(frozen=True, slots=True)
 class _Parsed:
     """What a process makes of some games: those taken, their keys and ratings, and why others weren't."""
 
     games: Games
     keys: list[bytes]
     ratings: np.ndarray
-    settled: np.ndarray  # (games,) uint8: of ``Settled``; UNCOUNTED where nobody marks dead stones
+    settled: np.ndarray  # (games,) uint8: of ``LabelledBy``; UNCOUNTED where nobody marks dead stones
     rejects: Counter[str]
     read: int
 
 
-def parse(sieve: Sieve, texts: Sequence[tuple[int, Text]]) -> _Parsed:
+def parse(filter: GameFilter, texts: Sequence[tuple[int, Text]]) -> _Parsed:
     """Parse and filter some games; duplicates count once."""
     records: list[tuple[int, GameRecord]] = []
     rejects: Counter[str] = Counter()
@@ -211,26 +145,24 @@ def parse(sieve: Sieve, texts: Sequence[tuple[int, Text]]) -> _Parsed:
         except RecordError as error:
             rejects[str(error).partition(":")[0]] += 1
             continue
-        if reason := sieve.refusal(record):
+        if reason := filter.refusal(record):
             rejects[reason] += 1
             continue
-        key = canonical_key(np.array(record.moves, np.uint16), sieve.size)
+        key = canonical_key(np.array(record.moves, np.uint16), filter.size)
         if key in seen:
             rejects["duplicate"] += 1
             continue
         seen.add(key)
         keys.append(key)
         records.append((source, record))
-    ratings = np.array(
-        [[rating_of(text) or 0.0 for text in (record.black_rank, record.white_rank)] for _, record in records],
-        np.float32,
-    ).reshape(-1, 2)
-    games = games_from_records(records, sieve.size)
+    ranks = [(record.black_rank, record.white_rank) for _, record in records]
+    ratings = np.array([[rating_of(text) or 0.0 for text in pair] for pair in ranks], np.float32).reshape(-1, 2)
+    games = games_from_records(records, filter.size)
     settled = np.zeros(len(records), np.uint8)
-    if sieve.dead_stones:
+    if filter.dead_stones:
         for g, (_, record) in enumerate(records):
-            settled[g], owners = settle(record, judges())
-            if settled[g] != Settled.UNCOUNTED:
+            settled[g], owners = label_dead_stones(record, judges())
+            if settled[g] != LabelledBy.UNCOUNTED:
                 games.scored[g] = owners is not None
             if owners is not None:
                 games.owners[g] = owners
@@ -240,37 +172,36 @@ def parse(sieve: Sieve, texts: Sequence[tuple[int, Text]]) -> _Parsed:
 def build(
     paths: Sequence[Path],
     folder: Path,
-    sieve: Sieve,
+    filter: GameFilter,
     rule: SplitRule,
     processes: int = 1,
     on_progress: Callable[[int, int], None] = lambda read, kept: None,
 ) -> Dataset:
     """Read records into a new dataset at ``folder``; ``on_progress`` hears how many were read and kept.
 
-    The result depends on the records and settings only (and with ``dead_stones`` on whether GNU Go is installed),
-    not on ``processes``. The complete folder gets its name at
-    the end: stopped before, this leaves nothing. Raises RecordError when ``folder`` exists, a path can't be read, or no
-    game is left, and ConfigError for settings that can't be.
+    The result depends on the records and settings only (and with ``dead_stones`` on whether GNU Go is installed), not
+    on ``processes``. The complete folder gets its name at the end: stopped before, this leaves nothing. Raises
+    RecordError when ``folder`` exists, a path can't be read, or no game is left, and ConfigError for settings that
+    can't be.
     """
     if folder.exists():
         raise RecordError(f"{folder} exists already; choose another --out or remove it")
     names = [path.name for path in paths]
     if len(set(names)) < len(names) or len(names) > 255:
         raise ConfigError("sources need different names, at most 255")
-    sources = {path.name: digest_of([path]) for path in paths if _exists(path)}
+    sources = {path.name: digest_of([path]) for path in paths}
     kept: dict[str, list[tuple[Games, np.ndarray]]] = {part: [] for part in PARTS}
     rejects: Counter[str] = Counter()
     settled: Counter[int] = Counter()
     seen: set[bytes] = set()
     read = 0
     texts = ((source, text) for source, path in enumerate(paths) for text in read_texts(path))
-    for parsed in _parse_all(texts, sieve, processes):
+    for parsed in _parse_all(texts, filter, processes):
         fresh = [key not in seen for key in parsed.keys]
         seen.update(parsed.keys)
         rejects.update(parsed.rejects)
         settled.update(parsed.settled[fresh].tolist())
-        if not all(fresh):
-            rejects["duplicate"] += fresh.count(False)
+        rejects.update({"duplicate": again} if (again := fresh.count(False)) else {})
         homes = [PARTS[rule.part_of(key, int(day))] for key, day in zip(parsed.keys, parsed.games.dates, strict=True)]
         for part in PARTS:
             which = np.array([new and home == part for new, home in zip(fresh, homes, strict=True)], np.bool_)
@@ -282,29 +213,20 @@ def build(
         commonest = "; ".join(f"{reason} {count:,}" for reason, count in rejects.most_common(3))
         raise RecordError(f"none of {read:,} games is left ({commonest}); use weaker filters or other records")
     manifest = Manifest(
-        size=sieve.size,
+        size=filter.size,
         sources=sources,
-        sieve=asdict(sieve),
-        parting=asdict(rule),
+        filter=asdict(filter),
+        split=asdict(rule),
         read=read,
         rejects=dict(rejects.most_common()),
-        dead_stones={kind.name: settled[kind] for kind in _COUNTED} if sieve.dead_stones else {},
-        gnugo=gnugo_title() if sieve.dead_stones else "",
+        dead_stones={kind.name: settled[kind] for kind in list(LabelledBy)[1:]} if filter.dead_stones else {},
+        gnugo=gnugo_title() if filter.dead_stones else "",
         games={part: sum(len(games) for games, _ in kept[part]) for part in PARTS},
         positions={part: sum(len(games.moves) for games, _ in kept[part]) for part in PARTS},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    _write(folder, manifest, {part: _joined(sieve.size, kept[part]) for part in PARTS})
+    _write(folder, manifest, {part: _joined(filter.size, kept[part]) for part in PARTS})
     return Dataset.open(folder)
-
-
-_COUNTED = [kind for kind in Settled if kind is not Settled.UNCOUNTED]
-
-
-def _exists(path: Path) -> bool:
-    if not path.exists():
-        raise RecordError(f"{path}: no such file or folder")
-    return True
 
 
 def _begin() -> None:
@@ -312,10 +234,10 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
 
 
-def _parse_all(texts: Iterator[tuple[int, Text]], sieve: Sieve, processes: int) -> Iterator[_Parsed]:
+def _parse_all(texts: Iterator[tuple[int, Text]], filter: GameFilter, processes: int) -> Iterator[_Parsed]:
     """All the texts parsed, in order, by as many processes."""
     chunks = iter(lambda: list(islice(texts, _CHUNK)), [])
-    work = partial(parse, sieve)
+    work = partial(parse, filter)
     if processes == 1:
         yield from map(work, chunks)
         return
@@ -344,9 +266,6 @@ def _joined(size: int, pieces: Iterable[tuple[Games, np.ndarray]]) -> dict[str, 
     return {**arrays, "ratings": np.concatenate(ratings)}
 
 
-ARRAYS = tuple(known.name for known in fields(Games) if known.name != "size")
-
-
 def _write(folder: Path, manifest: Manifest, parts: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """The folder, written aside and renamed when it is complete."""
     with replacing(folder, error=RecordError, hint="choose another --out") as aside:
@@ -357,138 +276,31 @@ def _write(folder: Path, manifest: Manifest, parts: Mapping[str, Mapping[str, np
                 path = aside / part / f"{name}.npy"
                 with path.open("wb") as file:
                     np.save(file, array)
-                files[f"{part}/{name}.npy"] = _sha256(path)
+                files[f"{part}/{name}.npy"] = sha256_of(path)
         text = json.dumps({**asdict(manifest), "files": files}, indent=2)
         (aside / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    hint = "build the dataset with: arena data build"
-    content = read_json(path, error=RecordError, hint=hint)
-    if content.get("format") == 1:  # before dead stones were marked
-        content |= {"dead_stones": {}, "gnugo": "", "format": FORMAT}
-    if content.get("format") != FORMAT:
-        raise RecordError(f"{path}: has format {content.get('format')!r}, and this version reads {FORMAT}; {hint}")
-    return convert(content, Manifest, path, error=RecordError, hint=hint)
-
-
-def _map(path: Path) -> np.ndarray:
-    try:
-        return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path}: can't be mapped ({error}); build the dataset again") from error
-
-
-def _map_part(folder: Path, part: str, manifest: Manifest) -> Games:
-    games = Games(manifest.size, **{name: _map(folder / part / f"{name}.npy") for name in ARRAYS})
-    if len(games) != manifest.games[part] or len(games.moves) != manifest.positions[part]:
-        raise RecordError(f"{folder / part}: isn't the part that {MANIFEST} describes; build the dataset again")
-    return games
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What one part of a dataset holds, to be shown."""
-
-    games: int
-    positions: int
-    black_won: int
-    white_won: int
-    drawn: int
-    unknown: int
-    median_length: int
-    longest: int
-    years: Mapping[int, int]
-    """Games by year; 0 where the record has no date."""
-    rated: int
-    """Games where the Elo of both is known."""
-    rating_low: float
-    rating_median: float
-    rating_high: float
-    """Of both players of those games together: the 5th, 50th and 95th percentile; 0 without such games."""
-
-
-def figures(games: Games, ratings: np.ndarray) -> Figures:
-    """Count a part; ``ratings`` (games, 2) are its players' Elo, 0 where unknown."""
+def summary(games: Games, ratings: np.ndarray) -> dict[str, str]:
+    """What one part of a dataset has, by the titles of rows; ``ratings`` (games, 2) are its players' Elo, 0 where
+    unknown."""
     results = np.bincount(games.winners, minlength=4)
-    years, counts = np.unique(games.dates // 10000, return_counts=True)
     both = ratings[(ratings > 0).all(1)]
-    low, median, high = np.percentile(both, [5, 50, 95]) if len(both) else (0.0, 0.0, 0.0)
-    return Figures(
-        games=len(games),
-        positions=len(games.moves),
-        black_won=int(results[1]),
-        white_won=int(results[2]),
-        drawn=int(results[3]),
-        unknown=int(results[UNKNOWN]),
-        median_length=int(np.median(games.lengths)) if len(games) else 0,
-        longest=int(games.lengths.max(initial=0)),
-        years=dict(zip(years.tolist(), counts.tolist(), strict=True)),
-        rated=len(both),
-        rating_low=float(low),
-        rating_median=float(median),
-        rating_high=float(high),
-    )
-
-
-def read_sizes(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> tuple[Split, list[Games]]:
-    """As ``read_split``; and where several datasets are named, the training games of those of other sizes.
-
-    Raises RecordError and ConfigError as that does, and RecordError for two datasets of one size.
-    """
-    paths = [Path(path) for path in settings.data]
-    if len(paths) < 2 or not all((path / MANIFEST).is_file() for path in paths):
-        return read_split(settings, cache, inherited), []
-    sets = [(path, Dataset.open(path)) for path in paths]
-    sizes = [opened.manifest.size for _, opened in sets]
-    if settings.size not in sizes or len(set(sizes)) < len(sizes):
-        raise RecordError(
-            f"datasets of sizes {', '.join(map(str, sizes))}: one must be of size {settings.size}, and each of another"
-        )
-    own = next(str(path) for path, opened in sets if opened.manifest.size == settings.size)
-    others = [opened for _, opened in sets if opened.manifest.size != settings.size and len(opened.train)]
-    split = read_split(replace(settings, data=(own,)), cache, inherited)
-    rules = dict.fromkeys((*split.rules, *(other.rule for other in others)))
-    source = f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
-    return replace(split, rules=tuple(rules), source=source), [other.train for other in others]
-
-
-def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
-    """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
-    Games from which the net that it begins with has learned, by the rules that are ``inherited``, are held out of
-    neither: a dataset's are left out, others are learned from.
-
-    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
-    """
-    paths = [Path(path) for path in settings.data]
-    source = f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
-    if not paths:
-        raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
-    if any((path / MANIFEST).is_file() for path in paths):
-        if len(paths) > 1:
-            raise RecordError("a dataset can't be mixed with other records; make one of all: arena data build")
-        dataset = Dataset.open(paths[0])
-        if dataset.manifest.size != settings.size:
-            size = dataset.manifest.size
-            raise RecordError(
-                f"{paths[0]} holds {size}x{size} games, not {settings.size}x{settings.size}; set the size"
-            )
-        rules = tuple(dict.fromkeys((dataset.rule, *inherited)))
-        validation, test = dataset.validation, dataset.test
-        if len(rules) > 1:
-            validation, test = (part.select(parts_of(part, rules) != TRAIN) for part in (validation, test))
-        split = Split(dataset.train, validation, test, rules, source)
-    else:
-        rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
-        split = replace(split_by_game(load_games(paths, settings.size, cache), *rules), source=source)
-    if not len(split.train):
-        raise RecordError(
-            "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
-        )
-    return split
+    counts = {
+        "games": len(games),
+        "positions": len(games.moves),
+        "Black won": results[BLACK_WON],
+        "White won": results[WHITE_WON],
+        "draws": results[DRAWN],
+        "unknown": results[UNKNOWN],
+        "moves, median": int(np.median(games.lengths)) if len(games) else 0,
+        "moves, most": games.lengths.max(initial=0),
+        "both rated": len(both),
+    }
+    elo = " / ".join(f"{rating:.0f}" for rating in np.percentile(both, [5, 50, 95])) if len(both) else "-"
+    years = zip(*np.unique(games.dates // 10000, return_counts=True), strict=True)
+    return {
+        **{title: f"{count:,}" for title, count in counts.items()},
+        "Elo 5 % / 50 % / 95 %": elo,
+        **{str(year) if year else "no date": f"{count:,}" for year, count in years},
+    }

@@ -26,11 +26,25 @@ from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import SCORE_UNIT, expected_result
-from trainers import data, dataset, metrics
+from trainers import metrics
 from trainers.cluster import Lent, connected
-from trainers.data import NO_RESULT, TRAIN, Batch, Rows, SplitRule, parts_of
 from trainers.losses import search_loss, to_search_targets, to_tensors
+from trainers.metrics import VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
+from trainers.records import (
+    NO_RESULT,
+    TRAIN,
+    Batch,
+    BySize,
+    Counted,
+    Mixed,
+    Rows,
+    Source,
+    Split,
+    SplitRule,
+    parts_of,
+    read_split,
+)
 from trainers.replay import FORMAT_FILE, Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_missing
 from trainers.settings import Distill as Config
 from trainers.teachers import Recipe, play_there
@@ -99,15 +113,15 @@ class RecordRows(Rows):
         return SearchBatch(**known, shares=shares, win_rates=np.full(count, np.nan, np.float32))
 
 
-def rows_of(split: SearchSplit, records: data.Split | None, encoder: Encoder, config: Config) -> data.Source:
+def rows_of(split: SearchSplit, records: Split | None, encoder: Encoder, config: Config) -> Source:
     """The endless order of training rows, each a ``SearchBatch``; those of several board sizes take turns."""
-    known: list[data.Counted] = [
+    known: list[Counted] = [
         SearchRows(some, encoder, config.seed, config.num_workers) for some in (split.train, *split.others)
     ]
     if records is not None:
         played = RecordRows(records.train, encoder, config.seed, config.num_workers)
-        known[0] = data.Mixed(known[0], played, config.records_share)
-    return data.BySize(known, config.batch_size, config.seed) if split.others else known[0]
+        known[0] = Mixed(known[0], played, config.records_share)
+    return BySize(known, config.batch_size, config.seed) if split.others else known[0]
 
 
 # --- Measuring ---
@@ -222,7 +236,7 @@ def train(
     check(config, results)
     encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
     earlier = read_earlier(config)  # before the games: or hours of play would come before what is wrong with them
-    records = dataset.read_split(config, results / "cache", inherited) if config.data else None
+    records = read_split(config, results / "cache", inherited) if config.data else None
     recipe = Recipe.of(config, registry)
     replay = play_games(config, recipe, results, on_made, lent)
 
@@ -241,7 +255,7 @@ def train(
 
     def figures(network: Net, part: str, prefix: str = "") -> dict[str, float]:
         """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""
-        count = config.validation_positions if part == "validation" else config.test_positions
+        count = VALIDATION_POSITIONS if part == "validation" else config.test_positions
         found: dict[str, float] = {}
         searched: SearchedGames = getattr(split, part)
         if len(searched):

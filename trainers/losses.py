@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Batch
+from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Batch
 
 if TYPE_CHECKING:
     from trainers.replay import SearchBatch

@@ -23,10 +23,10 @@ from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Answer, win_rates
 from bots.search.dead import guess_owners
-from trainers import data
+from trainers.dead_stones import playout_weights
 from trainers.losses import moved
+from trainers.records import LATE, NO_RESULT, Batch, Games, Split, encode_positions, in_order, some_games
 from trainers.settings import Supervised
-from trainers.settling import playout_weights
 
 PLIES = 120
 """Moves that are told apart; later ones count with the last of them."""
@@ -154,7 +154,7 @@ def calibration_error(forecasts: np.ndarray) -> float:
 def evaluate(
     network: Net,
     encoder: Encoder,
-    games: data.Games,
+    games: Games,
     symmetries: bool = False,
     playouts: int = 0,
     baselines: bool = True,
@@ -173,13 +173,13 @@ def evaluate(
     outputs_of = outputs_of_all_symmetries if symmetries else outputs
     guesses = owners_by_playouts(games, playouts)
     done = 0
-    for batch in data.in_order(games, encoder, BATCH):
+    for batch in in_order(games, encoder, BATCH):
         answer = outputs_of(network, batch.planes)
         plies = np.minimum(batch.plies, PLIES - 1)
         stones = by_playouts = None
         if baselines:
             places = np.arange(done, done + len(batch))
-            of_stones = data.encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places))
+            of_stones = encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places))
             stones = of_stones.planes.reshape(len(batch), -1)
         if playouts:
             by_playouts = np.stack(list(islice(guesses, len(batch))))
@@ -189,7 +189,7 @@ def evaluate(
             _forecast(moves, probability.numpy(), guess.numpy() == batch.moves)
             np.add.at(by_game[:, 0], owners[done : done + len(batch)], guess.numpy() == batch.moves)
         if answer.value is not None:
-            known = batch.results != data.NO_RESULT
+            known = batch.results != NO_RESULT
             _forecast(wins, win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
         done += len(batch)
         on_progress(done)
@@ -200,15 +200,15 @@ VALIDATION_POSITIONS = 8_000
 """Positions of a validation, about, in whole games."""
 
 
-def of_records(network: Net, encoder: Encoder, split: data.Split, part: str, config: Supervised) -> dict[str, float]:
+def of_records(network: Net, encoder: Encoder, split: Split, part: str, config: Supervised) -> dict[str, float]:
     """The figures that trainers log of a net, over whole games of ``part`` (validation or test), which their names
-    begin with; none without such games. Those that no head tells are 0."""
+    begin with; none without test games. Those that no head tells are 0."""
     count = VALIDATION_POSITIONS if part == "validation" else config.test_positions
-    games = data.some_games(getattr(split, part), count, config.seed)
-    if not len(games):
+    games = some_games(getattr(split, part), count, config.seed)
+    if part == "test" and not len(games):
         return {}
     found = evaluate(network, encoder, games, baselines=False)
-    whole, late = found.figures(), found.figures(data.LATE)
+    whole, late = found.figures(), found.figures(LATE)
     told = {
         "positions": whole.positions,
         "top1": whole.top1,
@@ -254,7 +254,7 @@ def outputs_of_all_symmetries(network: Net, planes: np.ndarray) -> Answer:
     return Answer(**{name: as_logits[name](part) for name, part in sums.items()})
 
 
-def owners_by_playouts(games: data.Games, playouts: int) -> Iterator[np.ndarray]:
+def owners_by_playouts(games: Games, playouts: int) -> Iterator[np.ndarray]:
     """Of every position of every game in order, who has each point after most playouts of the shipped rollout policy:
     (n²,) int8, 1 the side to move, -1 the other, 0 neither."""
     weights = playout_weights(games.size)
@@ -264,7 +264,7 @@ def owners_by_playouts(games: data.Games, playouts: int) -> Iterator[np.ndarray]
         yield from owners
 
 
-def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray | None, by_playouts: np.ndarray | None) -> np.ndarray:
+def _judge(answer: Answer, batch: Batch, stones: np.ndarray | None, by_playouts: np.ndarray | None) -> np.ndarray:
     """(B, SUMS): what each position adds to the sums; ``stones`` and ``by_playouts`` (B, n²) are 1, -1 and 0 for the
     side to move."""
     columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch)), "counted": ~np.isnan(batch.scores)}
@@ -279,7 +279,7 @@ def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray | None, by_play
             "policy_loss": functional.cross_entropy(answer.policy, moves, reduction="none").numpy(),
         }
     if answer.value is not None:
-        known = batch.results != data.NO_RESULT
+        known = batch.results != NO_RESULT
         result = np.where(known, 1.0 - batch.results, 0.0)
         expected = 2 * win_rates(answer.value).numpy() - 1
         columns |= {

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from bots.nets.network import Answer
-from trainers import dataset, metrics
-from trainers.data import rows_of_sizes
+from trainers import metrics
 from trainers.losses import Target, to_tensors
 from trainers.progress import Progress
+from trainers.records import read_sizes, rows_of_sizes
 from trainers.settings import Ownership as Config
 from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
 
@@ -44,7 +44,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
     check(config, "ownership", ("ownership",), results)
     encoder = encoder_of(config)
-    split, others = dataset.read_sizes(config, results / "cache", inherited_rules(config.start, results))
+    split, others = read_sizes(config, results / "cache", inherited_rules(config.start, results))
     network = build(config, results)
     if others:
         require_all_sizes(network, config)

@@ -28,8 +28,8 @@ from arena import ConfigError, RecordError
 from arena.files import read_json, reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.planes import Encoder, final_owners
-from trainers.data import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
 from trainers.progress import Made
+from trainers.records import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
 from trainers.selfplay import PlayedGame, Players, PlayGames
 from trainers.train import refuse_torchrun
 

@@ -2,7 +2,7 @@
 
 AlphaGo's (Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree search", Methods, "Rollout
 policy"), by stochastic gradient descent with a step for each weight (Duchi, Hazan and Singer 2011, "Adagrad"). What the
-features are, is in ``bots.search.rollouts``. A run takes minutes, so there is no resuming.
+features are, is in ``bots.search.rollouts``. A run takes minutes and isn't resumed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from arena import ConfigError
 from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
 from bots.nets.checkpoint import ROLLOUT, Manifest
 from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
-from trainers import data, dataset
-from trainers.data import LATE
 from trainers.progress import Progress
+from trainers.records import LATE, Games, read_split, some_games
 from trainers.settings import Rollout as Config
+from trainers.settings import portable_settings
 from trainers.train import refuse_torchrun
 
 
@@ -49,6 +48,9 @@ class Score:
 
 _CHUNK = 500
 """Games between two reports."""
+
+BATCH, DECAY = 32, 1e-4
+"""Positions a step, and the L2 penalty of the weights that a step touches."""
 
 
 @kernel
@@ -135,7 +137,7 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
     return positions, right, late, late_right, considered, loss, uniform_loss
 
 
-def measure(learned: np.ndarray, games: data.Games) -> Score:
+def measure(learned: np.ndarray, games: Games) -> Score:
     """What a policy is worth on all positions of ``games``."""
     every = np.arange(len(games))
     found = learn(games.size, games.moves, games.starts, every, tie(), learned, learned, 1, 0.0, 0.0)
@@ -163,15 +165,13 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     it leaves no checkpoint, or the one that was there.
     """
     refuse_torchrun("arena train rollout learns in one process: start it without torchrun")
-    check(config)
-    paths = [Path(path) for path in config.data]
-    split = dataset.read_split(config, results / "cache")
+    split = read_split(config, results / "cache")
     begun = time.monotonic()
     learned, positions = fit(config, split.train, on_progress)
     minutes = (time.monotonic() - begun) / 60
     metrics: dict[str, float] = {}
     for part, held_out in (("validation", split.validation), ("test", split.test)):
-        some = data.some_games(held_out, config.test_positions, config.seed)
+        some = some_games(held_out, config.test_positions, config.seed)
         if len(some):
             metrics |= {f"{part}_{key}": round(value, 5) for key, value in asdict(measure(learned, some)).items()}
     manifest = Manifest(
@@ -183,12 +183,12 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         largest=MAX_SIZE,
         size=config.size,
         rules="cgos",
-        komi=float(np.median(split.train.komis)),
+        komi=split.komi,
         trainer="rollout",
-        data=f"{', '.join(path.name for path in paths)}; sha256 {data.digest_of(paths)}",
+        data=split.source,
         rows=positions,
         minutes=round(minutes, 2),
-        settings={**asdict(config), "data": [path.name for path in paths]},
+        settings=portable_settings(config),
         metrics=metrics,
         splits=tuple(asdict(rule) for rule in split.rules),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -196,18 +196,8 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     return save_policy(results / "checkpoints" / config.name, manifest, learned).checkpoint.folder
 
 
-def check(config: Config) -> None:
-    """Raise ConfigError for settings that can't be."""
-    for name in ("epochs", "batch_size", "learning_rate"):
-        if getattr(config, name) <= 0:
-            raise ConfigError(f"{name} = {getattr(config, name)} must be more than 0")
-    if not 0 <= config.validation_split < 1:
-        raise ConfigError(f"validation_split = {config.validation_split} is not a share; it goes from 0 to 1")
-    data.day_of(config.test_from)
-
-
 def fit(
-    config: Config, games: data.Games, on_progress: Callable[[Progress], None] = lambda _: None
+    config: Config, games: Games, on_progress: Callable[[Progress], None] = lambda _: None
 ) -> tuple[np.ndarray, int]:
     """The weights learned from ``games``, (weights,) float64, and from how many positions."""
     random = np.random.default_rng(config.seed)
@@ -228,9 +218,9 @@ def fit(
             tie(),
             learned,
             squares,
-            config.batch_size,
+            BATCH,
             rate,
-            config.weight_decay,
+            DECAY,
         )
         positions += seen
         spent = time.monotonic() - begun

@@ -55,7 +55,7 @@ class Settings:
     """What every trainer is told."""
 
     SHOWN: ClassVar[tuple[str, ...]] = ("name",)
-    """The settings that are options of the command line; the others come by --config and --set."""
+    """The settings that are options of the command line; the others come by --settings and --set."""
 
     name: str = option("", NET, "Name of the checkpoint and of the run")
     size: int = option(9, SOURCE, "Board size", 5, 19)
@@ -99,6 +99,9 @@ class Records(Settings):
 class Loop(Settings):
     """What trainers are told that train a net in torch."""
 
+    WARMUP: ClassVar[float] = 0.02
+    """Share of the budget in which the learning rate rises."""
+
     start: str = option("", NET, "Checkpoint to train on from, by name or folder; its net may be smaller")
     max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)
     optimizer: str = option("muon", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
@@ -109,13 +112,11 @@ class Loop(Settings):
         "cosine",
         LEARNING,
         "Decay of the learning rate; wsd keeps it constant and lowers it in the last fifth",
-        choices=("cosine", "linear", "constant", "wsd"),
+        choices=("cosine", "constant", "wsd"),
     )
-    warmup_ratio: float = option(0.02, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
     weight_decay: float = option(0.01, LEARNING, "Decoupled weight decay of the convolutions", 0)
     ema_decay: float = option(0.999, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
-    max_grad_norm: float = option(10.0, LEARNING, "Gradient norm at which gradients are clipped", 0)
-    save_minutes: float = option(5.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
+    save_minutes: float = option(1.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
     snapshot_minutes: float = option(
         10.0,
         WATCHING,
@@ -124,15 +125,11 @@ class Loop(Settings):
     )
     tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
     wandb: bool = option(False, WATCHING, "Log to Weights & Biases, too")
-    profile: int = option(0, WATCHING, "Steps to profile after the warm-up, into trace.json.gz in the run's folder", 0)
     threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
     num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
     device: str = option("auto", MACHINE, "Device; auto takes cuda where there is one", choices=("auto", "cpu", "cuda"))
     bf16: bool = option(False, MACHINE, "Compute in bfloat16 where that is safe (autocast)")
     compile: bool = option(False, MACHINE, "Use torch.compile, which takes a minute at the start")
-    micro_batch_size: int = option(
-        0, MACHINE, "Gradient accumulation: rows in memory at once, in each process; 0 for all of a batch", 0
-    )
 
 
 @dataclass(frozen=True)
@@ -142,10 +139,8 @@ class Supervised(Loop, Records):
     net: str = option("arena-6x64", NET, "Net: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
     encoder: str = option("", NET, "Encoder of positions; '' for the usual one of the net")
     max_rows: int | None = option(None, BUDGET, "Training rows", 1)
-    batch_size: int = option(256, LEARNING, "Rows a step, all processes together", 1)
+    batch_size: int = option(256, LEARNING, "Rows a step, over all processes of torchrun", 1)
     validate_every: int = option(50_000, WATCHING, "Rows between validations", 1)
-    validation_positions: int = option(8_000, WATCHING, "Positions of a validation", 1)
-    processes: int = option(1, MACHINE, "Processes that share each batch; on a CPU, one per core is fastest", 1)
 
 
 RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}
@@ -161,8 +156,8 @@ def is_paths(item: Field[Any]) -> bool:
 ADJUSTABLE = frozenset(
     "data max_rows max_minutes max_iterations max_games save_minutes snapshot_minutes "
     "eval_opponents eval_visits "
-    "save_games tensorboard wandb profile threads num_workers device compile "
-    "test_positions validate_every validation_positions parallel_games game_threads playout_positions eval_every "
+    "save_games tensorboard wandb threads num_workers device compile "
+    "test_positions validate_every parallel_games game_threads playout_positions eval_every "
     "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
@@ -170,7 +165,7 @@ ADJUSTABLE = frozenset(
 ENDS = frozenset({"max_rows", "max_minutes", "max_iterations", "max_games"})
 """Settings that end a run."""
 
-GPU: dict[str, Any] = {"save_minutes": 1.0, "num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
+GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
 """What the gpu presets share."""
 
 
@@ -194,7 +189,6 @@ SL_PRESETS = {
         batch_size=1024,
         max_minutes=25,
         validate_every=500_000,
-        validation_positions=20_000,
         **GPU,
     ),
 }
@@ -226,9 +220,7 @@ class Rollout(Records):
     SHOWN = ("data", "name", "epochs")
 
     epochs: float = option(0.6, BUDGET, "Passes over the games; less than one is enough", 1e-6)
-    batch_size: int = option(32, LEARNING, "Positions a step", 1)
     learning_rate: float = option(0.3, LEARNING, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
-    weight_decay: float = option(1e-4, LEARNING, "L2 penalty of the weights that a step touches", 0)
     test_positions: int = option(200_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
 
 
@@ -244,6 +236,8 @@ class RL(Loop):
 
     SHOWN = ("name", "start", "max_minutes", "eval_opponent")
 
+    WARMUP = 0.0
+
     start: str = option("sl-9x9", NET, "Checkpoint to begin with and to be measured against, by name or folder")
     komi: float = option(7.0, PLAYING, "Komi, by CGOS rules", -361, 361)
     games: int = option(64, PLAYING, "Games an iteration, half with each colour; an iteration is one step", 2)
@@ -254,10 +248,7 @@ class RL(Loop):
     max_iterations: int | None = option(None, BUDGET, "Iterations", 1)
     optimizer: str = option("adamw", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
     learning_rate: float = option(0.0002, LEARNING, "Peak learning rate, after the warmup", 0)
-    lr_schedule: str = option(
-        "constant", LEARNING, "Decay of the learning rate", choices=("cosine", "linear", "constant", "wsd")
-    )
-    warmup_ratio: float = option(0.0, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
+    lr_schedule: str = option("constant", LEARNING, "Decay of the learning rate", choices=("cosine", "constant", "wsd"))
     weight_decay: float = option(0.0, LEARNING, "Decoupled weight decay of the convolutions", 0)
     ema_decay: float = option(0.8, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
     gae_lambda: float = option(1.0, LEARNING, "GAE lambda (1 = Monte Carlo returns)", 0, 1)
@@ -296,14 +287,12 @@ RL_PRESETS = {
         max_minutes=25,
         learning_rate=0.0006,
         lr_schedule="cosine",
-        warmup_ratio=0.03,
         ema_decay=0.9,
         gae_lambda=0.9,
         entropy_weight=0.01,
         eval_every=20,
         eval_games=512,
         final_eval_games=2000,
-        save_minutes=1,
         micro_batch_size=8192,
         num_workers=12,
         device="cuda",
@@ -376,7 +365,6 @@ VALUE_PRESETS = {
         batch_size=1024,
         max_minutes=10,
         validate_every=500_000,
-        validation_positions=10_000,
         parallel_games=4_096,
         **GPU,
     ),
@@ -455,7 +443,6 @@ DISTILL_PRESETS = {
         batch_size=1024,
         max_minutes=10,
         validate_every=500_000,
-        validation_positions=20_000,
         game_threads=16,
         **GPU,
     ),
@@ -467,6 +454,8 @@ class Zero(Loop):
     """What ``trainers.zero`` is told, which learns from nothing but its own games."""
 
     SHOWN = ("name", "size", "sizes", "start", "max_minutes", "max_games")
+
+    WARMUP = 0.01
 
     sizes: str = option(
         "",
@@ -510,9 +499,8 @@ class Zero(Loop):
         "wsd",
         LEARNING,
         "Decay of the learning rate; wsd keeps it constant and lowers it in the last fifth",
-        choices=("cosine", "linear", "constant", "wsd"),
+        choices=("cosine", "constant", "wsd"),
     )
-    warmup_ratio: float = option(0.01, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
     ema_decay: float = option(0.995, LEARNING, "Decay a step of the averaged weights, which play and are saved", 0, 1)
     outcome_share: float = option(
         0.7, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
@@ -520,7 +508,6 @@ class Zero(Loop):
     value_weight: float = option(1.5, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(1.5, LEARNING, "Weight of the ownership loss, a mean over points", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
-    save_minutes: float = option(1.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
     snapshot_minutes: float = option(
         5.0, WATCHING, "Minutes between checkpoints NAME-stepN, which play the matches; the last three are kept", 0.01
     )
@@ -588,7 +575,7 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            hint = suggest(name, known) or "; --settings lists them"
+            hint = suggest(name, known) or "; --list-settings lists them"
             raise ConfigError(f"{where}: unknown setting '{name}'{hint}")
         if is_paths(known[name]):
             paths = [path for path in value.split(",") if path] if isinstance(value, str) else value

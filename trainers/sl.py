@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from trainers import dataset, metrics
-from trainers.data import rows_of_sizes
+from trainers import metrics
 from trainers.losses import loss, to_tensors
 from trainers.progress import Progress
+from trainers.records import read_sizes, rows_of_sizes
 from trainers.settings import SL as Config
 from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
 
@@ -28,7 +28,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """
     check(config, "sl", ("policy",), results)
     encoder = encoder_of(config)
-    split, others = dataset.read_sizes(config, results / "cache", inherited_rules(config.start, results))
+    split, others = read_sizes(config, results / "cache", inherited_rules(config.start, results))
     network = build(config, results)
     if others:
         require_all_sizes(network, config)

@@ -142,7 +142,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (compete.match, compete.tournament, serve.serve, play.play),
+    "Play": (compete.match, compete.tournament, play.play),
     "Results and games": (results.elo, results.report, games.games, games.show, games.analyze),
     "Nets": (nets.gate,),
     "Bots and setup": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),
@@ -150,6 +150,8 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(cls=Command, rich_help_panel=panel)(command)
+BEHIND = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # options behind a command are its own
+app.command(cls=Command, rich_help_panel="Play", context_settings=BEHIND)(serve.serve)
 app.command("eval", cls=Command, rich_help_panel="Nets")(nets.evaluate)
 
 app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Nets")

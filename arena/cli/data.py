@@ -11,7 +11,7 @@ from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.report.tables import Sheet
-    from trainers.dataset import Dataset
+    from trainers.records import Dataset
 
 DATASET = "manifest.json"
 """The file that makes a folder a dataset."""
@@ -63,10 +63,10 @@ def data_build(
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from arena.report.style import Console
-    from trainers.data import SplitRule, day_of
-    from trainers.dataset import Sieve, build
+    from trainers.dataset import GameFilter, build
+    from trainers.records import SplitRule, day_of
 
-    sieve = Sieve(
+    chosen = GameFilter(
         size, tuple(rules or ()), tuple(komi or ()), rating, rank, game_results, shortest, longest, dead_stones
     )
     rule = SplitRule(day_of(test_from), validation, test)
@@ -78,7 +78,7 @@ def data_build(
         def show(read: int, kept: int) -> None:
             bar.update(task, description=f"{read:,} games read, {kept:,} kept")
 
-        made = build(paths, out, sieve, rule, processes or cores(), show)
+        made = build(paths, out, chosen, rule, processes or cores(), show)
     Console().print(dataset_sheet(made))
 
 
@@ -95,7 +95,7 @@ def data_stats(paths: Paths) -> None:
 
     records = [path for path in paths if not (path / DATASET).is_file()]
     if len(records) < len(paths):
-        from trainers.dataset import Dataset
+        from trainers.records import Dataset
 
         for path in paths:
             if path not in records:
@@ -117,20 +117,14 @@ _SETTLED = {
 def dataset_sheet(dataset: Dataset) -> Sheet:
     """A row for each figure, a column for each part, the rejects below."""
     from arena.report.tables import Sheet
-    from trainers.dataset import PARTS, figures
+    from trainers.dataset import summary
+    from trainers.records import PARTS
 
-    manifest, parts = dataset.manifest, [figures(getattr(dataset, part), dataset.ratings(part)) for part in PARTS]
-    fields = {
-        **{name: name for name in ("games", "positions")},
-        **{"Black won": "black_won", "White won": "white_won", "draws": "drawn", "unknown": "unknown"},
-        **{"moves, median": "median_length", "moves, most": "longest", "both rated": "rated"},
-    }
-    rows = [(name, *(f"{getattr(part, field):,}" for part in parts)) for name, field in fields.items()]
-    ratings = ("rating_low", "rating_median", "rating_high")
-    spread = (" / ".join(f"{getattr(part, one):.0f}" for one in ratings) if part.rated else "-" for part in parts)
-    rows.append(("Elo 5 % / 50 % / 95 %", *spread))
-    for year in sorted({year for part in parts for year in part.years}):
-        rows.append((str(year) if year else "no date", *(f"{part.years.get(year, 0):,}" for part in parts)))
+    manifest = dataset.manifest
+    parts = [summary(getattr(dataset, part), dataset.ratings(part)) for part in PARTS]
+    known = [title for title in parts[0] if not title.isdecimal() and title != "no date"]
+    years = sorted({title for part in parts for title in part} - set(known))
+    rows = [(title, *(part.get(title, "0") for part in parts)) for title in (*known, *years)]
     counts = {"games read": manifest.read, **{f"left out: {reason}": n for reason, n in manifest.rejects.items()}}
     settled = manifest.dead_stones or {}
     counts |= {_SETTLED[name]: n for name, n in settled.items() if name != "GNUGO" or manifest.gnugo}

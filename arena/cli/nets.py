@@ -191,7 +191,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     config = wanted.config or CONFIG
     require_writable(config)
     limits = read_limits(wanted.given.limits or "")
-    rows, minutes = training(folder)
+    _, rows, minutes = training(folder)
     kept = _kept(folder, net, wanted.results)
     gate = Gate(name, kept.name, rows, minutes)
     test = events.sequential_test(wanted.sprt, wanted.alpha, wanted.beta)
@@ -334,9 +334,9 @@ def evaluate(
     """
     try:
         from bots.nets.catalogue import load_network
-        from trainers.data import games_since, load_games, some_games
         from trainers.metrics import by_ply_as_csv
         from trainers.metrics import evaluate as measure
+        from trainers.records import games_since, load_games, some_games
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena import files

@@ -110,10 +110,10 @@ def report(
     if csv is not None:
         written += write_event_csv(found, csv)
     if html is not None:
-        from arena.report.page import draw_svgs, write_page
+        from arena.report.page import write_page
         from arena.results.standings import trained_players
 
-        written.append(write_page(found, draw_svgs(found, trained_players(found, results)), shown, html))
+        written.append(write_page(found, trained_players(found, results), shown, html))
     if quiet:
         return
     if as_json:

@@ -1,4 +1,4 @@
-"""The commands that train nets. A few settings of a trainer are options; the others come by --config and --set."""
+"""The commands that train nets. A few settings of a trainer are options; the others come by --settings and --set."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from trainers.settings import (
 if TYPE_CHECKING:
     from trainers.cluster import Lent
 
-Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
+File = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings.", metavar="FILE")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="KEY=VALUE: any other setting; repeatable.", metavar="KEY=VALUE")
 ]
-List = Annotated[bool, typer.Option("--settings", help="List all settings as TOML, and exit.")]
+List = Annotated[bool, typer.Option("--list-settings", help="List all settings as TOML, and exit.")]
 Resume = Annotated[str, typer.Option(help="Name of a run to resume with all its settings.")]
 New = Annotated[bool, typer.Option("--new", help="Start again instead of resuming the run of this name.")]
 Gate = Annotated[bool, typer.Option("--gate", help="Then run arena gate: promote the net if it is stronger.")]
@@ -60,15 +60,15 @@ def command(
 
     ``work`` gives the folder of the checkpoint; where it ``spreads``, it is told the cores of a cluster that it is
     ``lent``, too, or None.
-    Values come from the preset, the resumed run, --config, --set and the options; the last one counts.
+    Values come from the preset, the resumed run, --settings, --set and the options; the last one counts.
     """
     kind = type(presets["cpu"])
 
     def decorate(work: Callable[..., Path]) -> Callable[..., None]:
         def run(ctx: typer.Context, **given: Any) -> None:
             _refuse_unknown(ctx, kind)
-            results, resume, file = given.pop("results"), given.pop("resume", ""), given.pop("config")
-            new, gated, listed = given.pop("new", False), given.pop("gate", False), given.pop("settings")
+            results, resume, file = given.pop("results"), given.pop("resume", ""), given.pop("settings")
+            new, gated, listed = given.pop("new", False), given.pop("gate", False), given.pop("list_settings")
             spread = [given.pop("cluster"), given.pop("players")] if spreads else []
             settings = choose_preset(presets, given.pop("preset"))
             pairs = _read_pairs(given.pop("set") or [])
@@ -99,7 +99,7 @@ def command(
                 _gate(folder, results)
 
         parameters = list(_parameters(presets, resumable, plays, spreads))
-        run.__doc__ = f"{work.__doc__}\n\n    All other settings: [bold]--settings[/bold] lists them."
+        run.__doc__ = f"{work.__doc__}\n\n    All other settings: [bold]--list-settings[/bold] lists them."
         run.__name__ = work.__name__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -122,7 +122,7 @@ def _refuse_unknown(ctx: typer.Context, kind: type[Settings]) -> None:
     if word.startswith("--") and name in settings.values():
         raise ConfigError(f"{word} is a setting, not an option: give it as --set {name}=VALUE")
     options = [option for one in ctx.command.params for option in one.opts]
-    hint = suggest(word, [*options, *settings]) or "; --settings lists all settings"
+    hint = suggest(word, [*options, *settings]) or "; --list-settings lists them"
     raise ConfigError(f"unknown option '{word}'{hint}")
 
 
@@ -181,9 +181,9 @@ def _parameters(
         yield parameter(name, Annotated[(list[Path] if is_paths(item) else kind) | None, option], None)
     preset = typer.Option(help=f"Settings to begin with: {', '.join(presets)}.")
     yield parameter("preset", Annotated[str, preset], "cpu")
-    yield parameter("config", Config, None)
+    yield parameter("settings", File, None)
     yield parameter("set", Set, None)
-    yield parameter("settings", List, False)
+    yield parameter("list_settings", List, False)
     if spreads:
         yield parameter("cluster", Cluster, None)
         yield parameter("players", Players, 0)
@@ -200,9 +200,9 @@ def train_sl(settings: Any, results: Path) -> Path:
     """Train a policy and value net on game records (AlphaGo's first stage).
 
     Ctrl-C saves a playable checkpoint; the same command resumes the run, and so does --resume NAME. Play the net as
-    checkpoint:NAME. Settings come from the preset, --config, --set and the options; the last one counts.
+    checkpoint:NAME. Settings come from the preset, --settings, --set and the options; the last one counts.
 
-    Example: [bold]arena train sl --data games/ --name mine --max-minutes 90 --set processes=2[/bold]
+    Example: [bold]arena train sl --data games/ --name mine --max-minutes 90[/bold]
     """
     sl = _trainer("sl")
     with _shown(settings.name, "top-1") as on_progress:
@@ -291,10 +291,10 @@ def train_value(settings: Any, results: Path, lent: Lent | None) -> Path:
     position after the random move, with the result. Playing takes most of the time; the games stay in results/cache
     for later runs, and the same command reuses them. --source records learns from --data instead.
 
-    Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant, of the score as it
-    stands, and of playouts. A test error far above the training error is overfitting.
+    Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant and of
+    playouts. A test error far above the training error is overfitting.
 
-    Example: [bold]arena train value --games 20000 --max-minutes 20 --set processes=2[/bold]
+    Example: [bold]arena train value --games 20000 --max-minutes 20[/bold]
 
     Example: [bold]arena train value --source records --data games/ --name from-records[/bold]
     """
@@ -342,7 +342,6 @@ def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[s
             "training games": f"{source}train{phase}_mse",
             "before training": f"{part}{phase}_start",
             "constant": f"{part}{phase}_floor",
-            "score": f"{part}{phase}_probe",
             "playouts": f"{part}{phase}_playouts",
             "net there": f"{part}{phase}_beside_playouts",
         }

@@ -69,12 +69,16 @@ class Scale:
 
     def ticks(self, most: int) -> dict[int, str]:
         """Round values by cell, at most ``most``."""
+        return {self.cell(value): words for value, words in self.round_values(most)}
+
+    def round_values(self, most: int) -> list[tuple[float, str]]:
+        """Round values and how they are written, about ``most``."""
         rough = (self.high - self.low) / max(1, most)
         power = 10.0 ** floor(log10(rough))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
         first = -(-self.low // step)
         values = [step * (first + n) for n in range(most + 1) if step * (first + n) <= self.high]
-        return {self.cell(value): f"{value:+.0f}" if value else "0" for value in values}
+        return [(value, f"{value:+.0f}" if value else "0") for value in values]
 
 
 class Canvas:

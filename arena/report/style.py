@@ -85,6 +85,14 @@ def spell(text: str) -> str:
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
 
 
+_FOLDERS = re.compile(r"(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\]+(?:[^\s/\\,;:=()<>]+[/\\]+)+")
+
+
+def without_paths(words: str) -> str:
+    """The words, with the names of files in place of their paths: elsewhere nobody needs to know where they lie."""
+    return _FOLDERS.sub("", words)
+
+
 class Console(rich.console.Console):
     """Rich's, which prints a question mark for each control sign of a name, comment or error, and ASCII, in as many
     cells, where nothing else can be shown. Where there is no terminal, lines are as long as

@@ -119,6 +119,14 @@ class EventApp(ArenaApp):
         self._stops.set()
         self.notify("Stopping the bots …", timeout=60)
 
+    def stop(self) -> bool:
+        """End an event whose screen has closed; says whether it was still going on."""
+        if not self._thread.is_alive() or self.ending is not None:
+            return False
+        self._stops.set()
+        self._thread.join()
+        return True
+
     def action_finish(self) -> None:
         if self.control.finishing or self.control.paused or self.state.finished:
             self.leave(KeyboardInterrupt())
@@ -320,4 +328,9 @@ def show_event(state: EventState, updates: Iterator[Update], control: Control, c
     early."""
     with spared_by_the_terminal():  # what starts with the first process asks for the real standard error
         pass
-    run_app(EventApp(state, updates, control, colours))
+    app = EventApp(state, updates, control, colours)
+    try:
+        run_app(app)
+    finally:
+        if app.stop():  # a browser's page was closed
+            raise KeyboardInterrupt

@@ -106,7 +106,7 @@ function Graph({ game, at, go, mistakes }) {
 }
 
 function useWidth() {
-  const room = () => Math.min(480, (document.querySelector("#viewer") || document.querySelector("#play")).clientWidth);
+  const room = () => Math.min(960, document.querySelector("#viewer").clientWidth, innerHeight - 60);
   const [width, setWidth] = useState(room());
   useEffect(() => {
     const resize = () => setWidth(room());
@@ -140,7 +140,7 @@ function Viewer({ game, at, go }) {
     "div",
     { class: "viewer" },
     h("div", { class: "names" }, `● ${game.black || "Black"}`, h("span", null, `○ ${game.white || "White"}`), h("span", { class: "note" }, game.result)),
-    h(BoundedGoban, { maxWidth: width, maxHeight: 480, showCoordinates: true, signMap: board.signMap, markerMap: markersAt(game, at), innerProps: { "aria-label": "board" } }),
+    h(BoundedGoban, { maxWidth: width, maxHeight: 960, showCoordinates: true, signMap: board.signMap, markerMap: markersAt(game, at), innerProps: { "aria-label": "board" } }),
     h("div", { class: "controls" },
       button("|◀", "first", 0), button("◀", "back", at - 1), button("▶", "forward", at + 1), button("▶|", "last", game.moves.length),
       h("input", { type: "range", min: 0, max: game.moves.length, value: at, "aria-label": "move", onInput: (event) => go(Number(event.target.value)) })),
@@ -204,7 +204,6 @@ function showGames(page) {
   if (!data) return;
   const { games, note } = JSON.parse(data.textContent);
   const place = document.querySelector("#viewer");
-  if (!place) return location.reload(); // the first games of an event
   place.querySelectorAll("noscript").forEach((part) => part.remove());
   render(h(Games, { games: games.map(({ id, sgf }) => readGame(id, sgf)), note }), place);
 }

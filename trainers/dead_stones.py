@@ -31,7 +31,7 @@ PATIENCE = 60.0
 """Seconds that GNU Go may take for one answer."""
 
 
-class Settled(IntEnum):
+class LabelledBy(IntEnum):
     """What is made of a game."""
 
     UNCOUNTED = 0
@@ -50,7 +50,9 @@ Judge = Callable[[Board], Sequence[Move] | None]
 """The dead stones of a position, or None for no opinion."""
 
 
-def settle(record: GameRecord, judges: Sequence[tuple[Settled, Judge]]) -> tuple[Settled, np.ndarray | None]:
+def label_dead_stones(
+    record: GameRecord, judges: Sequence[tuple[LabelledBy, Judge]]
+) -> tuple[LabelledBy, np.ndarray | None]:
     """The first of the judges, in turn, by whom the count gives the recorded margin, by the record's own scoring.
 
     Also who owns each point by area then, dead stones taken off: (size²,) int8, 1 Black, -1 White, 0 nobody; None when
@@ -58,15 +60,15 @@ def settle(record: GameRecord, judges: Sequence[tuple[Settled, Judge]]) -> tuple
     """
     outcome = record.outcome
     if outcome is None or outcome.ending is not Ending.SCORE or outcome.margin is None:
-        return Settled.UNCOUNTED, None
+        return LabelledBy.UNCOUNTED, None
     game = record.replay()
     if game.margin() == outcome.margin:
-        return Settled.AS_IT_STANDS, _signed(game.board)
+        return LabelledBy.AS_IT_STANDS, _signed(game.board)
     for settled, dead_stones in judges:
         dead = dead_stones(game.board)
         if dead and game.margin(dead) == outcome.margin:
             return settled, _signed(game.board.without(dead))
-    return Settled.DISPUTED, None
+    return LabelledBy.DISPUTED, None
 
 
 def _signed(board: Board) -> np.ndarray:
@@ -76,10 +78,10 @@ def _signed(board: Board) -> np.ndarray:
 
 
 @cache
-def judges() -> tuple[tuple[Settled, Judge], ...]:
+def judges() -> tuple[tuple[LabelledBy, Judge], ...]:
     """Playouts, then GNU Go where it is installed; made once a process."""
     gnugo = GnuGo.find()
-    return ((Settled.PLAYOUTS, by_playouts), *(((Settled.GNUGO, gnugo),) if gnugo else ()))
+    return ((LabelledBy.PLAYOUTS, by_playouts), *(((LabelledBy.GNUGO, gnugo),) if gnugo else ()))
 
 
 def gnugo_title() -> str:

@@ -1,28 +1,35 @@
-"""Game records as training rows: arrays of moves, splits by game, a seeded order of rows. No nets, no losses."""
+"""Game records as training rows: SGF files, arena.db or a dataset, split by game; a seeded order of rows; batches."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import math
-import threading
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
+from itertools import count
 from pathlib import Path
-from queue import Full, Queue
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import replacing
-from arena.go.collection import read_path
+from arena.files import convert, read_json, replacing
+from arena.go import collection
+from arena.go.collection import Text
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import GameRecord
+from arena.go.sgf import read_sgf, write_sgf
 from trainers.settings import Records, Supervised
+
+if TYPE_CHECKING:
+    from arena.results.store import Store
 
 FORMAT = 2
 """Written into the name of every cached file; a change of what ``Games`` holds raises it."""
@@ -134,24 +141,6 @@ def canonical_key(moves: np.ndarray, size: int) -> bytes:
     return hashlib.blake2b(min(twin.tobytes() for twin in twins), digest_size=16).digest()
 
 
-def digest_of(paths: Sequence[Path]) -> str:
-    """The sha256 of the contents of files, and of all regular files in folders. Raises RecordError for what can't be
-    read, or isn't a regular file: reading a pipe or a device may never end."""
-    digest = hashlib.sha256()
-    for path in paths:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise RecordError(f"{path}: is not a regular file; give files of SGF games")
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if path.is_dir() and not file.is_file():
-                continue
-            try:
-                with file.open("rb") as opened:
-                    digest.update(hashlib.file_digest(opened, "sha256").digest())
-            except OSError as error:
-                raise RecordError(f"{file}: can't be read ({error.strerror}); give files of SGF games") from error
-    return digest.hexdigest()
-
-
 def games_from_records(
     records: Iterable[tuple[int, GameRecord]],
     size: int,
@@ -224,56 +213,7 @@ def _date(text: str) -> int:
     return year * 10000 + month * 100 + day
 
 
-def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
-    """The usable games of a path (see ``read_path``); kept in ``cache`` under a name made from their contents. With
-    ``dead_stones``, those of unfinished boards are marked as ``settling`` does it.
-
-    Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.
-    """
-    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}{' settled' * dead_stones}".encode()).hexdigest()[:24]
-    stored = cache / f"games-{name}.npz"
-    if (arrays := load_arrays(stored)) is not None:
-        return Games(size, **arrays)
-    games = games_from_records(_read(paths), size, _settler() if dead_stones else None)
-    if not len(games):
-        named = ", ".join(str(path) for path in paths)
-        raise RecordError(f"{named}: no {size}x{size} game without setup stones; give other files or another size")
-    save_arrays(stored, {field.name: getattr(games, field.name) for field in fields(Games) if field.name != "size"})
-    return games
-
-
-def _settler() -> Callable[[GameRecord], np.ndarray | None]:
-    from trainers.settling import judges, settle  # playouts are compiled
-
-    return lambda record: settle(record, judges())[1]
-
-
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an .npz file aside, then give it its name: whoever finds it finds all of it."""
-    with replacing(path) as aside, aside.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy takes an array for its flag
-
-
-def load_arrays(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays that ``save_arrays`` wrote; None where there is no such file, or it is damaged: then it is removed,
-    with a warning in the log, and is to be made anew."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
-        logging.getLogger(__name__).warning("%s: is damaged (%s) and is made anew", path, error)
-        path.unlink(missing_ok=True)
-        return None
-
-
-def _read(paths: Sequence[Path]) -> Iterator[tuple[int, GameRecord]]:
-    for source, path in enumerate(paths):
-        for record in read_path(path):
-            if isinstance(record, GameRecord):
-                yield min(source, 255), record
-
+# --- Splits ---
 
 TRAIN, VALIDATION, TEST = range(3)
 """The parts of a split, in the order of the fields of ``Split``."""
@@ -352,6 +292,255 @@ def some_games(games: Games, positions: int, seed: int) -> Games:
     order = np.random.default_rng(seed).permutation(len(games))
     enough = int((games.lengths[order].cumsum() < positions).sum()) + 1
     return games.select(order[:enough])
+
+
+# --- Datasets ---
+
+DATASET_FORMAT = 3
+"""The version of a dataset's folder; a reader refuses any other."""
+
+MANIFEST = "manifest.json"
+PARTS = ("train", "validation", "test")
+ARRAYS = tuple(known.name for known in fields(Games) if known.name != "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a dataset is; plain data, stored as JSON beside the parts."""
+
+    size: int
+    sources: Mapping[str, str]
+    """Name of each file or folder that was read to the sha256 of its contents, in the order of ``Games.sources``."""
+    filter: Mapping[str, Any]
+    """Which games were kept; the fields of ``dataset.GameFilter``."""
+    split: Mapping[str, Any]
+    """How they were split; the fields of ``SplitRule``."""
+    read: int
+    """Games read, those refused counted."""
+    rejects: Mapping[str, int]
+    """Why games were left out, the commonest reason first."""
+    dead_stones: Mapping[str, int]
+    """Kept games that were counted, by how their dead stones were marked (the names of ``dead_stones.Settled``); empty
+    where none were marked."""
+    gnugo: str
+    """The GNU Go that marked dead stones where playouts failed; empty without."""
+    games: Mapping[str, int]
+    positions: Mapping[str, int]
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File name to sha256."""
+    created: str = ""
+    format: int = DATASET_FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A folder whose manifest was read; its parts are mapped into memory, not loaded."""
+
+    folder: Path
+    manifest: Manifest
+    train: Games
+    validation: Games
+    test: Games
+
+    @classmethod
+    def open(cls, folder: str | Path, verify: bool = False) -> Dataset:
+        """Map a folder; with ``verify`` all its files are read and their sha256 compared.
+
+        Raises RecordError for one that is missing, incomplete, damaged or of another version.
+        """
+        folder = Path(folder)
+        manifest = _read_manifest(folder)
+        for name, expected in manifest.files.items():
+            if verify and (folder / name).is_file() and sha256_of(folder / name) != expected:
+                raise RecordError(f"{folder / name}: isn't the file that {MANIFEST} describes; build the dataset again")
+        return cls(folder, manifest, *(_map_part(folder, part, manifest) for part in PARTS))
+
+    @property
+    def rule(self) -> SplitRule:
+        """How its games were split."""
+        return SplitRule(**self.manifest.split)
+
+    def ratings(self, part: str) -> np.ndarray:
+        """(games, 2) float32: the Elo of Black and White, 0 where it isn't known."""
+        return _map(self.folder / part / "ratings.npy")
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    hint = "build the dataset with: arena data build"
+    content = read_json(path, error=RecordError, hint=hint)
+    if content.get("format") != DATASET_FORMAT:
+        raise RecordError(
+            f"{path}: has format {content.get('format')!r}, and this version reads {DATASET_FORMAT}; {hint}"
+        )
+    return convert(content, Manifest, path, error=RecordError, hint=hint)
+
+
+def _map(path: Path) -> np.ndarray:
+    try:
+        return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: can't be mapped ({error}); build the dataset again") from error
+
+
+def _map_part(folder: Path, part: str, manifest: Manifest) -> Games:
+    games = Games(manifest.size, **{name: _map(folder / part / f"{name}.npy") for name in ARRAYS})
+    if len(games) != manifest.games[part] or len(games.moves) != manifest.positions[part]:
+        raise RecordError(f"{folder / part}: isn't the part that {MANIFEST} describes; build the dataset again")
+    return games
+
+
+# --- Reading ---
+
+
+def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
+    """The usable games of some paths (see ``read_texts``); kept in ``cache`` under a name made from their contents.
+    With ``dead_stones``, those of unfinished boards are marked as ``dead_stones.label_dead_stones`` does it.
+
+    Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.
+    """
+    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}{' settled' * dead_stones}".encode()).hexdigest()[:24]
+    stored = cache / f"games-{name}.npz"
+    try:
+        with np.load(stored, allow_pickle=False) as arrays:
+            return Games(size, **arrays)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
+        logging.getLogger(__name__).warning("%s: is damaged (%s) and is made anew", stored, error)
+    settle: Callable[[GameRecord], np.ndarray | None] | None = None
+    if dead_stones:
+        from trainers import dead_stones as dead  # playouts are compiled
+
+        def settle(record: GameRecord) -> np.ndarray | None:
+            return dead.label_dead_stones(record, dead.judges())[1]
+
+    games = games_from_records(_read(paths), size, settle)
+    if not len(games):
+        named = ", ".join(str(path) for path in paths)
+        raise RecordError(f"{named}: no {size}x{size} game without setup stones; give other files or another size")
+    with replacing(stored) as aside, aside.open("wb") as file:  # whoever finds it finds all of it
+        np.savez(file, **{name: getattr(games, name) for name in ARRAYS})
+    return games
+
+
+def _read(paths: Sequence[Path]) -> Iterator[tuple[int, GameRecord]]:
+    for source, path in enumerate(paths):
+        for _, _, sgf in read_texts(path):
+            with suppress(RecordError):
+                yield min(source, 255), read_sgf(sgf)
+
+
+def read_texts(path: Path) -> Iterator[Text]:
+    """The games of a path, not yet parsed: of SGF files, folders and archives as ``arena.go.collection`` reads them, or
+    of the arena's own ``arena.db``. Raises RecordError for what can't be read."""
+    if path.suffix != ".db":
+        yield from collection.read_texts(path)
+        return
+    with _open_store(path) as store:
+        for number, record in enumerate(store.games(), 1):
+            yield str(path), number, write_sgf(record).encode()
+
+
+def _open_store(path: Path) -> Store:
+    from arena.results.store import Store
+
+    return Store.open(path)
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """The sha256 of the contents of files, and of all regular files in folders; of an ``arena.db``, of its events and
+    how many games of each there are. Raises RecordError for what can't be read, or isn't a regular file: reading a pipe
+    or a device may never end."""
+    digest = hashlib.sha256()
+    for path in paths:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise RecordError(f"{path}: is not a regular file; give files of SGF games")
+        if path.suffix == ".db" and path.exists():
+            with _open_store(path) as store:
+                for event in store.events():
+                    digest.update(f"{event.id} {store.count(event=event.id)}\n".encode())
+            continue
+        files = [path]
+        if (path / MANIFEST).is_file():
+            files = [path / MANIFEST]  # which has the sha256 of the others
+        elif path.is_dir():
+            files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        for file in files:
+            try:
+                with file.open("rb") as opened:
+                    digest.update(hashlib.file_digest(opened, "sha256").digest())
+            except OSError as error:
+                raise RecordError(f"{file}: can't be read ({error.strerror}); give files of SGF games") from error
+    return digest.hexdigest()
+
+
+def described(paths: Sequence[Path]) -> str:
+    """The names of some paths and the sha256 of their contents, for a manifest."""
+    return f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
+
+
+def read_sizes(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> tuple[Split, list[Games]]:
+    """As ``read_split``; and where several datasets are named, the training games of those of other sizes.
+
+    Raises RecordError and ConfigError as that does, and RecordError for two datasets of one size.
+    """
+    paths = [Path(path) for path in settings.data]
+    if len(paths) < 2 or not all((path / MANIFEST).is_file() for path in paths):
+        return read_split(settings, cache, inherited), []
+    sets = [(path, Dataset.open(path)) for path in paths]
+    sizes = [opened.manifest.size for _, opened in sets]
+    if settings.size not in sizes or len(set(sizes)) < len(sizes):
+        raise RecordError(
+            f"datasets of sizes {', '.join(map(str, sizes))}: one must be of size {settings.size}, and each of another"
+        )
+    own = next(str(path) for path, opened in sets if opened.manifest.size == settings.size)
+    others = [opened for _, opened in sets if opened.manifest.size != settings.size and len(opened.train)]
+    split = read_split(replace(settings, data=(own,)), cache, inherited)
+    rules = dict.fromkeys((*split.rules, *(other.rule for other in others)))
+    return replace(split, rules=tuple(rules), source=described(paths)), [other.train for other in others]
+
+
+def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
+    """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
+    Games from which the net that it begins with has learned, by the rules that are ``inherited``, are held out of
+    neither: a dataset's are left out, others are learned from.
+
+    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
+    """
+    paths = [Path(path) for path in settings.data]
+    if not paths:
+        raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
+    if any((path / MANIFEST).is_file() for path in paths):
+        if len(paths) > 1:
+            raise RecordError("a dataset can't be mixed with other records; make one of all: arena data build")
+        dataset = Dataset.open(paths[0])
+        if dataset.manifest.size != settings.size:
+            size = dataset.manifest.size
+            raise RecordError(
+                f"{paths[0]} holds {size}x{size} games, not {settings.size}x{settings.size}; set the size"
+            )
+        rules = tuple(dict.fromkeys((dataset.rule, *inherited)))
+        validation, test = dataset.validation, dataset.test
+        if len(rules) > 1:
+            validation, test = (part.select(parts_of(part, rules) != TRAIN) for part in (validation, test))
+        split = Split(dataset.train, validation, test, rules, described(paths))
+    else:
+        rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
+        split = replace(split_by_game(load_games(paths, settings.size, cache), *rules), source=described(paths))
+    if not len(split.train):
+        raise RecordError(
+            "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
+        )
+    return split
+
+
+# --- Rows ---
 
 
 class Rows:
@@ -465,17 +654,6 @@ def rows_of_sizes(games: Sequence[Games], encoder: Encoder, config: Supervised) 
     return BySize(orders, config.batch_size, config.seed) if len(orders) > 1 else orders[0]
 
 
-def parted(batch: Batch, size: int) -> list[Batch]:
-    """A batch in parts of up to ``size`` rows; in one for 0."""
-    if not 0 < size < len(batch):
-        return [batch]
-    arrays = {item.name: getattr(batch, item.name) for item in fields(batch)}
-    return [
-        type(batch)(**{name: array[first : first + size] for name, array in arrays.items()})
-        for first in range(0, len(batch), size)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Mixed:
     """Two orders of rows in one: evenly spread, the share ``share`` of the rows is the second's."""
@@ -541,56 +719,28 @@ AHEAD = 4
 Prepared = TypeVar("Prepared")
 
 
-class Prefetch(Generic[Prepared]):
-    """Batches of ``rows``, made ahead of time in a thread and given to ``prepare`` there. A context manager; iterate
-    inside it.
+@contextmanager
+def prefetched(
+    rows: Source, prepare: Callable[[Batch], Prepared], first: int, batch: int, stride: int
+) -> Iterator[Iterator[Prepared]]:
+    """Batches of ``rows``, made ahead of time in a thread and given to ``prepare`` there.
 
-    The first batch begins at row ``first`` and each next one ``stride`` rows on: several processes that share the rows
+    The first begins at row ``first`` and each next one ``stride`` rows on: several processes that share the rows
     of every step begin at different ``first``.
     """
 
-    def __init__(
-        self,
-        rows: Source,
-        prepare: Callable[[Batch], Prepared],
-        first: int,
-        batch: int,
-        stride: int | None = None,
-    ):
-        self._rows, self._prepare = rows, prepare
-        self._first, self._batch, self._stride = first, batch, stride or batch
-        self._ready: Queue[Prepared | BaseException] = Queue(AHEAD)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="rows", daemon=True)
+    def make(number: int) -> Prepared:
+        return prepare(rows.batch(first + number * stride, batch))
 
-    def __enter__(self) -> Prefetch[Prepared]:
-        self._thread.start()
-        return self
+    def batches() -> Iterator[Prepared]:
+        waiting = deque(pool.submit(make, number) for number in range(AHEAD))
+        for number in count(AHEAD):
+            made = waiting.popleft().result()
+            waiting.append(pool.submit(make, number))
+            yield made
 
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def __iter__(self) -> Iterator[Prepared]:
-        while True:
-            item = self._ready.get()
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-    def _work(self) -> None:
-        first = self._first
-        while not self._stop.is_set():
-            try:
-                item: Prepared | BaseException = self._prepare(self._rows.batch(first, self._batch))
-            except Exception as error:  # handed to whoever iterates, who raises it
-                item = error
-            while not self._stop.is_set():
-                try:
-                    self._ready.put(item, timeout=0.2)
-                    break
-                except Full:
-                    continue
-            if isinstance(item, BaseException):
-                return
-            first += self._stride
+    with ThreadPoolExecutor(1, "rows") as pool:
+        try:
+            yield batches()
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,110 @@
+"""The schedule of the learning rate, and the optimizers: Muon, AdamW, SGD."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from trainers.settings import Loop
+
+LAST_RATE = 0.01
+"""The learning rate at the end, as a share of the highest."""
+
+DECAY = 0.2
+"""The share of the budget in which the schedule wsd lowers the learning rate."""
+
+
+def learning_rate(config: Loop, done: float) -> float:
+    """The learning rate when the share ``done`` of the budget is spent: a linear rise, then the schedule."""
+    if done < config.WARMUP:
+        return config.learning_rate * (done / config.WARMUP * 0.99 + 0.01)
+    turn = min(1.0, (done - config.WARMUP) / (1 - config.WARMUP))
+    falls = {"cosine": 0.5 * (1 + math.cos(math.pi * turn)), "constant": 1.0, "wsd": min(1.0, (1 - turn) / DECAY)}
+    return config.learning_rate * (LAST_RATE + (1 - LAST_RATE) * falls[config.lr_schedule])
+
+
+def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Of each of ``matrices`` (B, rows, columns) roughly U V^T of the singular value decomposition U S V^T, by
+    Newton-Schulz steps (Jordan 2024, "Muon")."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    if tall := x.shape[1] > x.shape[2]:
+        x = x.mT
+    for _ in range(steps):
+        square = torch.bmm(x, x.mT)
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum whose step is orthogonalised, for convolutions (Jordan 2024, "Muon: an optimizer for the hidden
+    layers"); each filter bank counts as a matrix (out, height * width * in). Not for biases, norms and last layers.
+
+    Matrices of one shape are computed at once: on a GPU a step of small nets is as long as it takes to launch it."""
+
+    def __init__(self, parameters: Sequence[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no closure is used
+        for group in self.param_groups:
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not parameters:
+                continue
+            gradients = [parameter.grad for parameter in parameters]
+            for parameter in parameters:
+                if "momentum" not in self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+            torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+            updates = _directions(torch._foreach_lerp(gradients, momenta, group["momentum"]))
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(parameters, updates, alpha=-group["lr"])
+
+
+def _directions(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Orthogonal steps in the directions of gradients, of their shapes."""
+    rows = [gradient.movedim(1, -1).flatten(1) for gradient in gradients]  # no copy of filters in channels_last
+    alike: dict[torch.Size, list[int]] = {}
+    for place, gradient in enumerate(gradients):
+        alike.setdefault(gradient.shape, []).append(place)
+    steps = list(gradients)
+    for shape, places in alike.items():
+        stacked = torch.stack([rows[place] for place in places])
+        longer = max(1.0, stacked.shape[1] / stacked.shape[2]) ** 0.5
+        turned = (orthogonalised(stacked) * longer).view(len(places), shape[0], *shape[2:], shape[1]).movedim(-1, 2)
+        for place, step in zip(places, turned, strict=True):
+            steps[place] = step
+    return steps
+
+
+ADAM_SHARE = 0.1
+"""Under Muon the other weights learn with AdamW, at this share of Muon's learning rate."""
+
+
+def build_optimizers(network: nn.Module, config: Loop) -> list[torch.optim.Optimizer]:
+    """The optimizers for all weights; the first learning rate of each group is kept as ``share`` of the settings'. Muon
+    has the matrices between the layers that a net calls its ``ENDS``, and AdamW the rest."""
+    parts = [(part, end) for part in network.modules() for end in getattr(part, "ENDS", ())]
+    ends = {id(part.get_submodule(end).weight) for part, end in parts}
+    weights = [p for name, p in network.named_parameters() if name.endswith("weight") and p.ndim > 1]
+    matrices = [p for p in weights if config.optimizer != "muon" or id(p) not in ends]
+    chosen = {id(p) for p in matrices}
+    others = [p for p in network.parameters() if id(p) not in chosen]
+    rate, decay = config.learning_rate, config.weight_decay
+    if config.optimizer == "muon":
+        adam = torch.optim.AdamW(others, rate * ADAM_SHARE, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+        optimizers: list[torch.optim.Optimizer] = [Muon(matrices, rate, weight_decay=decay), adam]
+    else:
+        groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+        if config.optimizer == "adamw":
+            optimizers = [torch.optim.AdamW(groups, rate, fused=True)]
+        else:
+            optimizers = [torch.optim.SGD(groups, rate, momentum=0.9, nesterov=True, fused=True)]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["share"] = group["lr"] / rate
+    return optimizers
