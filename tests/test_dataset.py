@@ -14,15 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commandline import arena, arena_begun, refused
+from planned import planned
 from played import match_of, record_of
+from stored_events import earlier_wins, games_of, player, store_event
 from test_dead import record_of as ended
 
 from arena import ConfigError, RecordError
 from arena.go.coords import WHITE, symmetry_table
-from arena.go.game import Ending
+from arena.go.game import Ending, Rules
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
+from arena.match.schedule import Match
+from arena.results.store import Store
 from trainers import records as data
 from trainers.dataset import GameFilter, build, parse, rank_of, rating_of
 from trainers.records import PARTS, Dataset, SplitRule
@@ -138,6 +142,21 @@ def test_ranks_and_ratings_are_read() -> None:
     ranks = {"30k": -29, "1k": 0, "1d": 1, "9D": 9, "2 dan": 2, "1p": 10, "2500": None, "": None}
     assert {text: rank_of(text) for text in ranks} == ranks
     assert [rating_of(text) for text in ("2650?", "1800", "5d", "")] == [2650, 1800, None, None]
+
+
+def test_the_arenas_own_games_are_read_as_sgf_is(tmp_path: Path) -> None:
+    match = planned(Match, first=player("a"), second=player("b"), games=8, rules=Rules.preset("cgos", SIZE))
+    games = games_of(match, earlier_wins(match))
+    path = tmp_path / "arena.db"
+    with Store.open(path, write=True) as store:
+        store_event(store, match, games[:6])
+    source, cache = write(tmp_path / "games.sgfs", games[:6]), tmp_path / "cache"
+    ours, theirs = (data.load_games([name], SIZE, cache) for name in (path, source))
+    assert len(ours) == 6 and np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.winners, theirs.winners)
+    assert build([path], tmp_path / "set", GameFilter(SIZE), HALF).manifest.read == 6
+    with Store.open(path, write=True) as store:
+        store.append(games[6:])
+    assert len(data.load_games([path], SIZE, cache)) == 8  # what was kept in the cache is not all any more
 
 
 def test_a_split_by_hash_stays_when_games_are_added(records: list[GameRecord], tmp_path: Path) -> None:
