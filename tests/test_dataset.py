@@ -22,7 +22,6 @@ from test_dead import record_of as ended
 from arena import ConfigError, RecordError
 from arena.go.coords import WHITE, symmetry_table
 from arena.go.game import Ending, Rules
-from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match
@@ -205,18 +204,6 @@ def test_a_dataset_that_is_damaged_is_refused(records: list[GameRecord], tmp_pat
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 9}))
     with pytest.raises(RecordError, match="format"):
         Dataset.open(folder)
-
-
-def test_rows_from_mapped_moves_are_those_of_the_trainers(made: Dataset) -> None:
-    encoder = find_encoder("arena-17")
-    random = np.random.default_rng(1)
-    places = random.integers(0, len(made.train.moves), 50)
-    symmetries = random.integers(0, 8, 50)
-    read = made.train.select(np.arange(len(made.train)))
-    expected = data.encode_positions(read, encoder, places, symmetries)
-    rows = data.encode_positions(made.train, encoder, places, symmetries, threads=3)
-    assert np.array_equal(rows.moves, expected.moves) and np.array_equal(rows.planes, expected.planes)
-    assert np.array_equal(rows.owners, expected.owners)
 
 
 def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: Path) -> None:
