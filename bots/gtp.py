@@ -202,7 +202,7 @@ class Engine:
                 cwd=cwd,
                 env={**env, guard.MARK: mark},
                 pass_fds=(guarded,),
-                process_group=0,
+                start_new_session=True,
             )
         except (OSError, ValueError):
             os.close(lifeline)
@@ -365,16 +365,11 @@ class Engine:
 
 
 def end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:
-    """Have the guard end the engine: SIGTERM, then SIGKILL to all that is left, also where the guard was killed."""
+    """End an engine with all that descends from it: by its watcher, and here where that was killed."""
     os.close(lifeline)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE + guard.GRACE)
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)  # a guard that was killed, or can't find the engine's descendants
+    guard.end(process.pid, mark)
     with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
-    if process.returncode is None or process.returncode < 0:
-        guard.end_marked(mark)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with suppress(OSError):

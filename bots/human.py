@@ -1,4 +1,4 @@
-"""A person at the terminal: a name to play under. Moves are asked for by ``arena.people.sitting``, not here."""
+"""A person at the terminal: a name to play under. Moves are asked for by ``arena.people.session``, not here."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def shared_memory() -> set[str]:
 
 
 def family(process: int) -> dict[str, list[int]]:
-    """An arena's process numbers by what they are: ``server`` starts the ``worker``s, and a ``guard`` the ``engine``,
-    whose own processes are ``helper``s."""
+    """An arena's process numbers by what they are: ``server`` starts the ``worker``s, and these each ``engine``, with
+    its ``watcher`` and its own processes, the ``helper``s."""
     found: dict[str, list[int]] = {"parent": [process]}
 
     def add(kind: str, number: int) -> None:
@@ -61,10 +61,23 @@ def family(process: int) -> dict[str, list[int]]:
             add("server", child)
             for worker in children(child):
                 add("worker", worker)
-                for guard in children(worker):
-                    add("guard", guard)
-                    for below in children(guard):
-                        add("engine" if "scripted.py" in command(below) else "helper", below)
+                for engine in children(worker):
+                    if "guard.py" not in command(engine):  # else it is starting
+                        add("engine", engine)
+                        found.setdefault("helper", []).extend(children(engine))
+                for watcher in watchers(worker):
+                    add("watcher", watcher)
+    return found
+
+
+def watchers(arena: int) -> list[int]:
+    """The processes that end the engines of an arena's process when that is killed."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            mark = f"ARENA_ENGINE={arena}-".encode()
+            if "guard.py" in command(int(process.name)) and mark in (process / "environ").read_bytes():
+                found.append(int(process.name))
     return found
 
 

@@ -24,7 +24,7 @@ import pytest
 import torch
 from commandline import ARENA, ROOT
 from learners import STRONG, install, learn
-from remains import command, end_of, family, shared_memory
+from remains import end_of, family, shared_memory
 from test_training import random_game
 
 import arena
@@ -51,7 +51,7 @@ CONFIG = "".join(
 CONFIG += "[bots.pupil]\nkind = 'learner'\ncheckpoint = 'start'\n"
 
 KILLS = (
-    *((victim, SIGKILL) for victim in ("worker", "workers", "server", "tracker", "guard", "engine", "helper")),
+    *((victim, SIGKILL) for victim in ("worker", "workers", "server", "tracker", "watcher", "engine", "helper")),
     *((victim, SIGTERM) for victim in ("worker", "server", "engine")),
     *((victim, SIGSTOP) for victim in ("worker", "server", "engine")),
 )
@@ -61,8 +61,7 @@ ENDS = (
     ("abandoned", SIGKILL),
 )
 """What is hit by which signal; what is in ``ENDS`` ends the command. ``abandoned`` is a parent whose workers are
-stopped; a job is a process group; the one guard that is hit has an engine without helpers. What is stopped goes on a
-moment later."""
+stopped; a job is a process group. What is stopped goes on a moment later."""
 
 ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
 """The exit code of a command after a signal."""
@@ -189,11 +188,8 @@ class Siege:
     def hit(self, parent: int, victim: str, number: signal.Signals) -> bool:
         """Whether there was something to hit."""
         found = family(parent)
-        if victim == "guard":
-            targets = [guard for guard in found.get("guard", []) if command(guard).endswith(" good ")]
-        else:
-            kind = {"workers": "worker", "abandoned": "worker"}.get(victim, victim)
-            targets = [parent] if victim == "job" else found.get(kind, [])
+        kind = {"workers": "worker", "abandoned": "worker"}.get(victim, victim)
+        targets = [parent] if victim == "job" else found.get(kind, [])
         if victim not in ("workers", "abandoned") and targets:
             targets = [self._random.choice(targets)]
         with suppress(ProcessLookupError):

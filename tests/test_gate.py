@@ -180,7 +180,7 @@ def test_a_manifest_whose_values_have_another_type_tells_nothing(folder: Path) -
     shutil.copytree(SHIPPED / "distilled-9x9", net)
     manifest = json.loads((net / MANIFEST).read_text())
     (net / MANIFEST).write_text(json.dumps(manifest | {"rows": "many", "minutes": [], "trainer": 1, "gates": [7]}))
-    assert training(net) == (0, 0.0) and entry_for(Registry(), net) == "sl"
+    assert training(net) == ("", 0, 0.0) and entry_for(Registry(), net) == "sl"
 
 
 # --- arena.toml ---

@@ -128,10 +128,9 @@ def test_playouts_depend_on_their_seed_only() -> None:
     boards = np.zeros(2, kernels.BOARD)
     kernels.new_board(boards, 0, 9)
     margins = np.zeros((3, 200), np.int16)
-    for row, seed in enumerate((1, 1, 2)):
-        kernels.run_playouts(boards, BLACK, 200, seed, margins[row])
-    assert (margins[0] == margins[1]).all()
-    assert (margins[0] != margins[2]).any()
+    for row, seed in zip(margins, (1, 1, 2), strict=True):
+        kernels.run_playouts(boards, BLACK, 200, seed, row)
+    assert (margins[0] == margins[1]).all() and (margins[0] != margins[2]).any()
     assert abs(margins.mean()) < 6 and margins.std() > 5
 
 

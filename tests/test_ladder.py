@@ -19,9 +19,9 @@ from arena.contract.adjudication import Adjudication
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord, GameSummary
-from arena.match.ladder import Ladder, next_meetings, widest_gap
+from arena.match.ladder import Ladder, next_matchups, widest_gap
 from arena.match.runner import play_event
-from arena.match.schedule import Pairing, Terms, Tournament
+from arena.match.schedule import Pairing, Tournament
 from arena.ratings import Z95, Ratings, Result, expected_score, rate
 from arena.report.text import SHOWN
 from arena.results.store import Store
@@ -167,18 +167,6 @@ def test_a_bot_that_leaves_in_the_middle_of_a_round_stops_nothing() -> None:
     assert three.pairings(everything) == []
 
 
-def test_a_ladder_tells_neighbours_apart_better_than_a_round_robin_of_as_many_games() -> None:
-    played = ladder(*"abcdef", games=480)
-    strength = strengths(played, step=150)
-    league = Tournament("league", played.entries, Terms(SEVEN), games_each=32)
-    assert league.games == played.games
-    widths = []
-    for records in (climb(played, strength), [result(league, pairing, strength) for pairing in league.pairings()]):
-        gap = widest_gap(rate(Result(r.black, r.white, r.outcome.black_score) for r in records))  # type: ignore[union-attr]
-        widths.append(gap[2])
-    assert widths[0] < 0.85 * widths[1]
-
-
 def coverage(step: int, ladders: int) -> tuple[float, float]:
     """Eight players ``step`` Elo apart, 800 games: how often the 95 % interval of a difference holds the truth, and the
     share of ladders in which any order is marked as shown."""
@@ -277,7 +265,7 @@ def test_the_first_meeting_is_the_one_that_shrinks_the_widest_interval_most(seed
     ]
     gap = max(open_order, key=lambda pair: ratings.standard_error(*pair))
     widths = {pair: refitted(results, *pair, games=8).standard_error(gap[0], gap[1]) for pair in combinations(names, 2)}
-    chosen = tuple(sorted(next_meetings(ratings, 8)[0]))
+    chosen = tuple(sorted(next_matchups(ratings, 8)[0]))
     before = ratings.standard_error(gap[0], gap[1])
     assert before - widths[chosen] >= 0.97 * (before - min(widths.values()))
 
@@ -285,7 +273,7 @@ def test_the_first_meeting_is_the_one_that_shrinks_the_widest_interval_most(seed
 @settings(max_examples=20, deadline=None)
 @given(players=st.integers(2, 9), seed=st.integers(0, 2**32))
 def test_a_round_has_different_meetings_enough_for_several_workers(players: int, seed: int) -> None:
-    meetings = next_meetings(league(players, 3, seed), 8)
+    meetings = next_matchups(league(players, 3, seed), 8)
     assert len({frozenset(pair) for pair in meetings}) == len(meetings)
     assert all(one != other for one, other in meetings)
     assert min(2, players - 1) <= len(meetings) <= max(1, players - 1)
@@ -298,18 +286,18 @@ def beat(one: str, other: str, games: int, lost: int = 0) -> list[Result]:
 def test_neighbours_without_a_measured_distance_meet_first() -> None:
     ratings = rate([*beat("a", "b", 8), *beat("b", "c", 8, lost=2), *beat("c", "d", 8, lost=1)])
     assert not ratings.difference("a", "b").is_bounded
-    assert set(next_meetings(ratings, 8)[0]) == {"a", "b"}
+    assert set(next_matchups(ratings, 8)[0]) == {"a", "b"}
     everybody_wins = rate([*beat("a", "b", 8), *beat("b", "c", 8), *beat("c", "d", 8)])
-    assert [set(pair) for pair in next_meetings(everybody_wins, 8)] == [set("ab"), set("bc")]
+    assert [set(pair) for pair in next_matchups(everybody_wins, 8)] == [set("ab"), set("bc")]
 
 
 def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> None:
     ratings = rate([*beat("a", "b", 32), *beat("b", "c", 8, lost=2), *beat("c", "d", 8, lost=1)])
-    assert set("ab") not in [set(pair) for pair in next_meetings(ratings, 8)]
-    assert next_meetings(ratings, 8, precision=30)
+    assert set("ab") not in [set(pair) for pair in next_matchups(ratings, 8)]
+    assert next_matchups(ratings, 8, precision=30)
     hopeless = rate([*beat("a", "b", 32), *beat("b", "c", 32)])
-    assert next_meetings(hopeless, 8)
-    assert next_meetings(hopeless, 8, precision=30) == []
+    assert next_matchups(hopeless, 8)
+    assert next_matchups(hopeless, 8, precision=30) == []
 
 
 # --- For real ---

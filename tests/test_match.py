@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 from scripted_bots import scripted, wait
 
@@ -101,14 +100,6 @@ def test_a_fault_is_its_own_bots_forfeit_and_leaves_other_games_as_they_would_ha
     for n, record in records.items():
         assert (record.moves, record.outcome) == (undisturbed[n].moves, undisturbed[n].outcome)
     assert not any(record.reason or record.fault_details for record in records.values())
-
-
-def test_the_dossier_of_a_crash_holds_its_traceback() -> None:
-    record = play(players("CRASH"), [pairing(1, "good", "bad")])[1]
-    assert record.outcome.winner is BLACK
-    assert record.fault_details.startswith("Traceback")
-    assert "in misbehave" in record.fault_details
-    assert record.fault_details.rstrip().endswith("what to play")
 
 
 @pytest.mark.parametrize(
@@ -244,24 +235,6 @@ def calls_of_a_round(
     return calls
 
 
-def test_a_watchdog_hears_of_a_call_before_it_is_made() -> None:
-    heard: list[Turn | None] = []
-    seen: list[Turn | None] = []
-
-    class Watched(type(scripted("GOOD").build())):  # type: ignore[misc]
-        def choose(self, game: Any, limits: Limits) -> Any:
-            seen.append(heard[-1])
-            return super().choose(game, limits)
-
-    config = scripted("GOOD").config
-    bots = {"a": Watched(config), "b": Watched(config)}
-    loop = GameLoop(bots, SEVEN, dict.fromkeys(bots, LIMITS), on_turn=heard.append)
-    loop.start_game(pairing(1, "a", "b"))
-    list(loop.play_round())
-    assert [turn and turn.player for turn in seen] == ["a", "b"]
-    assert heard[-1] is None
-
-
 def test_what_moves_overrun_their_clock_by_adds_up_over_a_game(compiled: None) -> None:
     """A bot that took 0.16 s a move for ever on ``main=1`` never ran out of time."""
     time = 0.0
@@ -351,20 +324,6 @@ def test_a_record_names_its_players_event_opening_and_seed_also_of_a_game_lost_w
     known = lost_record(*lost, played=[(3, MoveStats(0.25, None, 7, 0.5))])
     assert (known.moves, known.outcome) == ((*OPENING, 3), record.outcome)
     assert known.facts[2] == MoveStats(0.25, None, 7, 0.5) and known.black_seconds == 0.5
-
-
-def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:
-    bots = {"a": scripted("PUNDIT", at=3).build(), "b": scripted("GOOD").build()}
-    for black, white in (("a", "b"), ("b", "a")):
-        loop = GameLoop(bots, SEVEN, dict.fromkeys(bots, LIMITS))
-        loop.start_game(pairing(1, black, white))
-        live = loop.live_games[0]
-        assert (live.win_rates, live.ownership) == ([None, None], None)
-        while len(live.game.moves) < 6:
-            list(loop.play_round())
-        rates = [0.5, None, 0.99, None] if black == "a" else [None, 0.01, None, 0.01]
-        assert live.win_rates[:6] == [None, None, *[pytest.approx(rate) for rate in rates]]
-        assert np.frombuffer(live.ownership, np.int8).tolist() == [98] + [0] * 48
 
 
 def test_a_record_keeps_what_the_bots_reported_of_each_move_and_nothing_where_they_did_not() -> None:

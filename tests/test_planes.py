@@ -1,6 +1,7 @@
-"""The encoder arena-17 against its slow twin, written here; and a digest that freezes what it computes."""
+"""The encoders against slow twins that ask one question a point, ladder reading, and digests that freeze them."""
 
 import hashlib
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -8,14 +9,17 @@ from reference import ReferenceBoard
 from test_game import KO, play, position
 
 from arena import CheckpointError
-from arena.go.coords import BLACK, apply_symmetry, moves_by_sgf, pass_move
+from arena.go.board import Board
+from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf, pass_move
 from arena.go.game import Game, Rules
+from arena.go.ladders import DEPTH, EFFORT
 from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
 
 ENCODER = find_encoder("arena-17")
+Point = tuple[int, int]
 
 
-def slow_planes(board: ReferenceBoard, colour: int, moves: list[int], komi: float) -> np.ndarray:
+def slow_arena(board: ReferenceBoard, colour: int, moves: list[int], komi: float) -> np.ndarray:
     """(17, n, n) float32 of a position seen by ``colour``, one obvious question a point."""
     size = board.size
     planes = np.zeros((17, size, size), np.float32)
@@ -33,6 +37,115 @@ def slow_planes(board: ReferenceBoard, colour: int, moves: list[int], komi: floa
             planes[10 + age][divmod(move, size)] = 1
     planes[15] = komi / 15 if colour != BLACK else -komi / 15
     planes[16] = float(moves[-1:] == [size * size])
+    return planes
+
+
+class Effort:
+    """Counts the ataris that were looked at."""
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+
+def after(board: ReferenceBoard, point: Point, colour: int) -> ReferenceBoard | None:
+    """The board after a move, None when it's illegal."""
+    if board.refusal(point, colour, suicide=False) is not None:
+        return None
+    twin = board.copy()
+    twin.put(point, colour)
+    return twin
+
+
+def liberties(board: ReferenceBoard, point: Point) -> list[Point]:
+    return sorted(other for other in board.group(point)[1] if other not in board.stones)
+
+
+def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 1) -> bool:
+    """Whether the group of ``stone``, in atari and on the move, can be chased until it is captured."""
+    effort.spent += 1
+    colour = board.stones[stone]
+    replies = liberties(board, stone)
+    for other in board.group(stone)[1]:
+        if board.stones.get(other) == 3 - colour and len(liberties(board, other)) == 1:
+            replies += liberties(board, other)
+    for reply in dict.fromkeys(replies):
+        saved = after(board, reply, colour)
+        if saved is None or len(liberties(saved, stone)) < 2:
+            continue
+        if len(liberties(saved, stone)) > 2 or not is_chased(saved, stone, effort, depth):
+            return False
+    return True
+
+
+def is_chased(board: ReferenceBoard, stone: Point, effort: Effort, depth: int) -> bool:
+    """Whether an atari on the group of ``stone``, which has two liberties, catches it."""
+    ataris = [after(board, point, 3 - board.stones[stone]) for point in liberties(board, stone)]
+    return any(atari is not None and is_caught(atari, stone, effort, depth + 2) for atari in ataris)
+
+
+def captures_in_ladder(board: ReferenceBoard, point: Point, colour: int, effort: Effort) -> bool:
+    chased = [
+        other
+        for other in board.neighbours(point)
+        if board.stones.get(other) == 3 - colour and len(liberties(board, other)) == 2
+    ]
+    played = after(board, point, colour)
+    return played is not None and any(is_caught(played, other, effort) for other in chased)
+
+
+def escapes_a_ladder(board: ReferenceBoard, point: Point, colour: int, effort: Effort) -> bool:
+    played = after(board, point, colour)
+    if played is None:
+        return False
+    for stone, there in board.stones.items():
+        if there != colour or len(liberties(board, stone)) != 1:
+            continue
+        _group, border = board.group(stone)
+        touched = [other for other in border if board.stones.get(other) == 3 - colour]
+        captures = any(liberties(board, other) == [point] for other in touched)
+        if not captures and liberties(board, stone) != [point]:
+            continue
+        count = len(liberties(played, stone))
+        if count > 2 or (count == 2 and not is_chased(played, stone, effort, 1)):
+            return True
+    return False
+
+
+def slow_alphago(board: ReferenceBoard, colour: int, moves: list[int], effort: Effort) -> np.ndarray:
+    size = board.size
+    planes = np.zeros((49, size, size), np.float32)
+    planes[3] = 1
+    planes[48] = float(colour == BLACK)
+    for point in np.ndindex(size, size):
+        stone = board.stones.get(point)
+        if stone is not None:
+            planes[0 if stone == colour else 1][point] = 1
+            ages = [age for age, move in enumerate(reversed(moves)) if move == point[0] * size + point[1]]
+            planes[4 + min([*ages, 7])][point] = 1
+            planes[11 + min(board.liberties(point), 8)][point] = 1
+            continue
+        planes[2][point] = 1
+        played = after(board, point, colour)
+        if played is None:
+            continue
+        captured = sum(point not in played.stones for point in board.stones)
+        planes[20 + min(captured, 7)][point] = 1
+        if played.liberties(point) == 1:
+            planes[27 + min(len(played.group(point)[0]), 8)][point] = 1
+        planes[35 + min(played.liberties(point), 8)][point] = 1
+        planes[44][point] = captures_in_ladder(board, point, colour, effort)
+        planes[45][point] = escapes_a_ladder(board, point, colour, effort)
+        planes[46][point] = not board.is_eye(point, colour)
+    return planes
+
+
+def slow_gocnn(board: ReferenceBoard, colour: int) -> np.ndarray:
+    planes = np.zeros((8, board.size, board.size), np.float32)
+    planes[7] = 1
+    for point, stone in board.stones.items():
+        planes[(0 if stone == colour else 3) + min(board.liberties(point), 3) - 1][point] = 1
+    if board.ko is not None:
+        planes[6][board.ko] = 1
     return planes
 
 
@@ -57,6 +170,19 @@ def makes_ko(game: Game, move: int) -> bool:
     return after.board.ko_point is not None
 
 
+def follow(game: Game) -> Iterator[tuple[Game, ReferenceBoard, int]]:
+    """A game played again beside the slow board: each position, with the number of moves before it."""
+    again, board = Game(game.rules), ReferenceBoard(game.rules.size)
+    yield again, board, 0
+    for ply, move in enumerate(game.moves):
+        again.play(move)
+        if move == pass_move(game.rules.size):
+            board.ko = None
+        else:
+            board.put(divmod(move, game.rules.size), ply % 2 + 1)
+        yield again, board, ply + 1
+
+
 @pytest.mark.parametrize(
     ("size", "rules", "seeds", "most"),
     [
@@ -73,25 +199,37 @@ def test_every_position_of_random_games_agrees_with_the_slow_twin(
     seen = np.zeros(17, bool)
     for seed in seeds:
         game = random_game(size, rules, seed, most)
-        again, board = Game(game.rules), ReferenceBoard(size)
-        for ply, move in enumerate([*game.moves, None]):
-            rare = again.board.ko_point is not None or again.moves[-1:] == [pass_move(size)]
-            if size < 13 or ply % 5 == 0 or rare:
-                colour, komi = ply % 2 + 1, game.rules.komi
-                expected = slow_planes(board, colour, game.moves[:ply], komi)
-                symmetry = ply % 8
-                planes = encode_game(ENCODER, again, symmetry)
-                assert planes.shape == (17, size, size) and planes.dtype == np.float32
-                assert (planes == apply_symmetry(expected, symmetry)).all()
-                seen |= expected.any(axis=(1, 2))
-            if move is None:
-                break
-            again.play(move)
-            if move == size * size:
-                board.ko = None
-            else:
-                board.put(divmod(move, size), ply % 2 + 1)
+        for again, board, ply in follow(game):
+            if size > 9 and ply % 5 and again.board.ko_point is None and again.moves[-1] != pass_move(size):
+                continue
+            expected = slow_arena(board, ply % 2 + 1, game.moves[:ply], game.rules.komi)
+            planes = encode_game(ENCODER, again, ply % 8)
+            assert planes.shape == (17, size, size) and planes.dtype == np.float32
+            assert (planes == apply_symmetry(expected, ply % 8)).all()
+            seen |= expected.any(axis=(1, 2))
     assert seen.all(), "a plane that was never set proves nothing"
+
+
+@pytest.mark.parametrize(("size", "seeds", "most"), [(5, range(3), 50), (7, range(2), 50), (9, range(1), 70)])
+def test_the_encoders_of_others_agree_with_their_slow_twins(size: int, seeds: range, most: int) -> None:
+    seen = np.zeros(49, bool)
+    for seed in seeds:
+        game = random_game(size, "cgos", seed, most)
+        for again, board, ply in follow(game):
+            colour, effort = ply % 2 + 1, Effort()
+            alphago = slow_alphago(board, colour, game.moves[:ply], effort)
+            assert effort.spent < min(EFFORT, DEPTH), "a chase this long is cut short"
+            for name, expected in {
+                "alphago-49": alphago,
+                "alphago-48": alphago[:48],
+                "gocnn-8": slow_gocnn(board, colour),
+                "stones-1": alphago[:1] - alphago[1:2],
+            }.items():
+                planes = encode_game(find_encoder(name), again, ply % 8)
+                assert (planes == apply_symmetry(expected, ply % 8)).all()
+            seen |= alphago.any(axis=(1, 2))
+    rare = {25, 26, 27, 33, 34, 35}  # captures and self-ataris of six stones and more
+    assert size > 5 or set(np.flatnonzero(~seen).tolist()) <= rare | {47}, "a plane that was never set proves nothing"
 
 
 def test_the_planes_of_a_small_position_look_like_this() -> None:
@@ -170,16 +308,64 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
 
 
-def test_the_encoders_are_found_by_name() -> None:
+CAPTURES = """
+    O . O O O O
+    O X X X X X
+    O . X X X O
+    . O O O O O
+    . . . . . .
+    . . . . . .
+"""
+
+
+def test_captures_of_seven_stones_and_more_share_a_plane() -> None:
+    """A6 to F6 is the top row: White takes 8 stones at B4, where B6 takes none."""
+    game = position(CAPTURES, to_play=WHITE)
+    planes = encode_game(find_encoder("alphago-48"), game)
+    game.play(move_from_gtp("B6", 6))
+    assert planes[20, 0, 1] == 1 and not planes[21:28, 0, 1].any()
+    game.play(move_from_gtp("A1", 6))
+    planes = encode_game(find_encoder("alphago-48"), game)
+    assert planes[27, 2, 1] == 1 and not planes[20:27, 2, 1].any()
+
+
+LADDER = """
+    . . . . . . . . .
+    . . . . . . . . .
+    . . . . . . . . .
+    . . . . . . . . .
+    . . . . . . . . .
+    . X . . . . . . .
+    . X O . . . . . .
+    . . X . . . . . .
+    . . . . . . . . .
+"""
+
+
+def ladder_moves(to_play: Colour, white: str = "", black: str = "") -> tuple[set[str], set[str]]:
+    """The points that capture in a ladder and those that escape from one, with more stones on the board above."""
+    stones = Board.from_diagram(LADDER).stones.reshape(-1)
+    setup = [np.flatnonzero(stones == colour).tolist() for colour in (BLACK, WHITE)]
+    for point, side in ((black, 0), (white, 1)):
+        setup[side] += [move_from_gtp(point, 9)] if point else []
+    game = Game(Rules.preset("cgos", 9), black=setup[0], white=setup[1], to_play=to_play)
+    planes = encode_game(find_encoder("alphago-48"), game).reshape(48, -1)
+    captures, escapes = ({gtp_from_move(int(move), 9) for move in np.flatnonzero(planes[at])} for at in (44, 45))
+    return captures, escapes
+
+
+def test_a_ladder_runs_across_the_board_until_a_stone_breaks_it() -> None:
+    assert ladder_moves(BLACK) == ({"D3"}, set())
+    assert ladder_moves(BLACK, white="G7") == (set(), set())
+    assert ladder_moves(WHITE, black="D3") == (set(), set())
+    assert ladder_moves(WHITE, black="D3", white="G7") == (set(), {"C4"})
+
+
+def test_encoders_are_found_by_name_and_games_of_several_sizes_are_refused() -> None:
     planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "alphago-49": 49}
     assert {name: encoder.planes for name, encoder in ENCODERS.items()} == planes
-    assert ENCODERS["arena-17"] is ENCODER
     words = "unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
     with pytest.raises(CheckpointError, match=words):
         find_encoder("arena-18")
-
-
-def test_games_on_boards_of_several_sizes_are_not_encoded_beyond_the_smaller_board() -> None:
-    games = [Game(Rules.preset("cgos", size)) for size in (19, 5)]
     with pytest.raises(ValueError, match="several sizes"):
-        encode_games(ENCODERS["arena-17"], games)
+        encode_games(ENCODER, [Game(Rules.preset("cgos", size)) for size in (19, 5)])

@@ -11,14 +11,14 @@ import pytest
 from commandline import ARENA, Done, arena, environment, refused
 from played import console_of, output_of
 from terminal import Terminal
-from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
+from test_session import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
 
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.people.adviser import Analyst
-from arena.people.kifu import kept_games
-from arena.people.sitting import Sitting
+from arena.people.saved_game import saved_games
+from arena.people.session import GameSession
 from arena.report.plain_play import Lines, Manner, show_plainly
 from arena.results.store import Store
 
@@ -31,11 +31,11 @@ def typed(tmp_path: Path) -> Callable[..., Done]:
     )
 
 
-def said(sitting: Sitting, *lines: str, width: int = 200, encoding: str = "utf-8", **manner: object) -> str:
+def said(session: GameSession, *lines: str, width: int = 200, encoding: str = "utf-8", **manner: object) -> str:
     """What a plain front says to these lines, as one text."""
     console = console_of(width, 25, terminal=False, encoding=encoding)
     typed = Lines(io.StringIO("".join(f"{line}\n" for line in lines)))
-    show_plainly(sitting, console, Manner(width=width, **manner), typed)  # type: ignore[arg-type]
+    show_plainly(session, console, Manner(width=width, **manner), typed)  # type: ignore[arg-type]
     return output_of(console)
 
 
@@ -43,8 +43,8 @@ def said(sitting: Sitting, *lines: str, width: int = 200, encoding: str = "utf-8
 
 
 def test_every_change_is_said_in_words() -> None:
-    with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n....."), Scripted("E1", "pass")) as sitting:
-        words = said(sitting, "a5", "C 3", "undo", "resign")
+    with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n....."), Scripted("E1", "pass")) as session:
+        words = said(session, "a5", "C 3", "undo", "resign")
     assert [line for line in words.splitlines() if line] == [
         "Game play/00001: ada (Black) against bot (White), 5x5, chinese rules, komi 7. It is unrated: stones set up.",
         "Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.",
@@ -128,8 +128,8 @@ end of a match, bot pass: pass
 def test_a_game_goes_as_it_is_told(tale: str) -> None:
     head, *answers = tale.splitlines()
     game, moves, lines = re.split(", bot |: ", head)
-    with sat(kifu_of(**GAMES[game]), Scripted(*moves.split())) as sitting:
-        words = " ".join(said(sitting, *lines.split()).split())
+    with sat(kifu_of(**GAMES[game]), Scripted(*moves.split())) as session:
+        words = " ".join(said(session, *lines.split()).split())
     for answer in answers:
         assert answer.strip() in words
         words = words.partition(answer.strip())[2]
@@ -153,43 +153,43 @@ def test_a_game_goes_as_it_is_told(tale: str) -> None:
     ],
 )
 def test_what_is_typed_wrong_or_asked_is_answered_and_the_game_goes_on(line: str, answer: str) -> None:
-    with sat(kifu_of(), Scripted("B3")) as sitting:
-        assert answer in said(sitting, "c3", line, "quit")
-        assert sitting.snapshot().outcome is None and len(sitting.snapshot().turns) == 2
+    with sat(kifu_of(), Scripted("B3")) as session:
+        assert answer in said(session, "c3", line, "quit")
+        assert session.snapshot().outcome is None and len(session.snapshot().turns) == 2
 
 
 def test_the_board_is_told_row_by_row_or_drawn_and_a_large_one_fits_forty_columns() -> None:
-    with sat(kifu_of(), Scripted("B3", "D5")) as sitting:
-        told = said(sitting, "c3", "c4", "board")
+    with sat(kifu_of(), Scripted("B3", "D5")) as session:
+        told = said(session, "c3", "c4", "board")
         assert "Row 5: white D.\nRow 4: black C.\nRow 3: black C; white B.\nAll other rows are empty.\n" in told
         assert "Last move: White D5." in told
-        drawn = said(sitting, "board", in_words=False, encoding="ascii")
+        drawn = said(session, "board", in_words=False, encoding="ascii")
     rows = ["    A B C D E", " 5  . . .(O).", " 4  . . X . .", " 3  . O X . .", " 2  . . . . .", " 1  . . . . ."]
     assert "\n".join([*rows, "Last move: White D5."]) in drawn
-    with sat(kifu_of(Rules.preset("chinese", 19), (BLACK, WHITE))) as sitting:
-        drawn = said(sitting, "d4", "board", width=40, in_words=False)
+    with sat(kifu_of(Rules.preset("chinese", 19), (BLACK, WHITE))) as session:
+        drawn = said(session, "d4", "board", width=40, in_words=False)
     rows = [line for line in drawn.splitlines() if re.match(r" ?\d+ ", line)]
     assert len(rows) == 19 and max(map(len, rows)) == 3 + 19
     assert "   ABCDEFGHJKLMNOPQRST" in drawn and "Last move: Black D4." in drawn
 
 
 def test_a_hint_and_an_estimate_are_said() -> None:
-    with sat(kifu_of(), analyst=Analyst("oracle", Oracle)) as sitting:
-        words = said(sitting, "hint", "score", "quit")
+    with sat(kifu_of(), analyst=Analyst("oracle", Oracle)) as session:
+        words = said(session, "hint", "score", "quit")
     assert "oracle would play, as Black:\n1. C3: wins 60.0 %, 20 visits; C3\n" in words
     assert re.search(r"(leads by about \d+\.\d points|is about even), komi included, by 400 playouts", words)
 
 
 def test_dead_stones_are_marked_by_typing_points() -> None:
-    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL)) as sitting:
-        words = said(sitting, "pass", "a1", "a1", "help", "c9", "score", "DONE")
+    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL)) as session:
+        words = said(session, "pass", "a1", "a1", "help", "c9", "score", "DONE")
     for text in ("the group is dead, or alive", "continue  take the passes back", "Both sides have passed."):
         assert text in words
     assert "two passes end" not in words and "Dead: Black's 21 stones: B7, D7" in words
     assert "Dead: White's 1 stone: B5. Black has 8 points, White 3 and komi 6.5. White wins by 1.5 points." in words
     assert words.rstrip().endswith("White wins by 1.5 points. The game is unrated: stones set up.")
-    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:  # with small letters they are drawn
-        assert " 5  . w + X O . O\n" in said(sitting, "pass", "quit", in_words=False, encoding="ascii")
+    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as session:  # with small letters they are drawn
+        assert " 5  . w + X O . O\n" in said(session, "pass", "quit", in_words=False, encoding="ascii")
 
 
 # --- As a command ---
@@ -328,8 +328,8 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
         process.kill()
     assert "\x1b" not in "".join(seen)
     answer = next(line.strip() for line in seen if line.startswith("White plays"))
-    ((_, kifu),) = kept_games(tmp_path / "results")
-    assert len(kifu.record.moves) == 2 and not kifu.is_over
+    ((_, saved),) = saved_games(tmp_path / "results")
+    assert len(saved.record.moves) == 2 and not saved.is_over
     done = typed("resign", "--resume", "--plain")
     assert f"It continues after move 2. {answer}" in done.stdout
     assert "play/00001 is stored" in done.stdout
@@ -339,12 +339,12 @@ DRIVER = """
 import sys
 from arena.report.style import Console
 from arena.report.plain_play import Lines, Manner, show_plainly
-from test_sitting import Deliberate, kifu_of, sat
+from test_session import Deliberate, kifu_of, sat
 bot = Deliberate("B3", "D3")
-with sat(kifu_of(), bot) as sitting:
-    sitting.subscribe(lambda: bot.let.set() if sitting.snapshot().helps else None)
-    show_plainly(sitting, Console(), Manner(in_words=False, with_board=True, width=40), Lines(sys.stdin))
-print("left with", len(sitting.snapshot().turns), "moves")
+with sat(kifu_of(), bot) as session:
+    session.subscribe(lambda: bot.let.set() if session.snapshot().helps else None)
+    show_plainly(session, Console(), Manner(in_words=False, with_board=True, width=40), Lines(sys.stdin))
+print("left with", len(session.snapshot().turns), "moves")
 """
 
 
@@ -365,6 +365,6 @@ def test_at_a_terminal_commands_are_heard_while_the_bot_thinks() -> None:
 
 
 def test_time_that_runs_out_is_said_without_a_word_typed() -> None:
-    with sat(kifu_of(time=Limits(main=0.05)), Deliberate()) as sitting:
-        assert sitting.wait(lambda now: now.outcome is not None, 60)
-        assert "ada: out of time. White (bot) wins." in said(sitting, "c3")
+    with sat(kifu_of(time=Limits(main=0.05)), Deliberate()) as session:
+        assert session.wait(lambda now: now.outcome is not None, 60)
+        assert "ada: out of time. White (bot) wins." in said(session, "c3")

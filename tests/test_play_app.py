@@ -11,7 +11,7 @@ import pytest
 from played import Clock
 from screens import Hand, use
 from terminal import Terminal
-from test_sitting import Scripted
+from test_session import Scripted
 
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.limits import TimeLeft
@@ -19,8 +19,8 @@ from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.go.record import GameRecord
 from arena.people.adviser import Analyst
-from arena.people.kifu import Kifu, KifuFile
-from arena.people.sitting import Opponent, Sitting
+from arena.people.saved_game import SavedGame, SavedGameFile
+from arena.people.session import GameSession, Opponent
 from arena.tui.play_app import PlayApp, clock_words
 
 PATIENCE = 60.0
@@ -34,45 +34,45 @@ class Likes(Scripted):
         return [Candidate(best, 1200, 0.625, (best, other, best)), Candidate(other, 300, 0.5, (other,))]
 
 
-Sit = Callable[..., tuple[PlayApp, Sitting]]
+Sit = Callable[..., tuple[PlayApp, GameSession]]
 
 
 @pytest.fixture
 def sit() -> Iterator[Sit]:
     """A screen and its game: after moves such as ``"C3 B2"``, against a bot, or both people's."""
-    sittings = []
+    sessions = []
 
     def begin(
         moves: str = "", bot: Bot | None = None, rules: str = "chinese", time: str = "", **more: object
-    ) -> tuple[PlayApp, Sitting]:
+    ) -> tuple[PlayApp, GameSession]:
         played = tuple(move_from_gtp(word, 5) for word in moves.split())
         record = GameRecord(Rules.preset(rules, 5), played, None, black="ada", white="bob", id="play/1", event="play")
         record = replace(record, black_player="person", white_player="another")
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
-        kifu = Kifu(
+        saved = SavedGame(
             record, (BLACK, WHITE) if bot is None else (BLACK,), Limits.read(time, "time") if time else Limits()
         )
         clock = more.get("clock", Clock())
-        sitting = Sitting(kifu, opponents, Analyst("oracle", Likes), now=clock)  # type: ignore[arg-type]
-        sittings.append(sitting)
-        return PlayApp(sitting, colours=False, **{"clock": clock, **more}), sitting  # type: ignore[arg-type]
+        session = GameSession(saved, opponents, Analyst("oracle", Likes), now=clock)  # type: ignore[arg-type]
+        sessions.append(session)
+        return PlayApp(session, colours=False, **{"clock": clock, **more}), session  # type: ignore[arg-type]
 
     yield begin
-    for sitting in sittings:
-        sitting.close()
+    for session in sessions:
+        session.close()
 
 
 def points(*names: str) -> tuple[int, ...]:
     return tuple(move_from_gtp(name, 5) for name in names)
 
 
-async def settled(hand: Hand, sitting: Sitting) -> None:
-    assert sitting.wait(lambda now: now.is_settled, PATIENCE)
+async def settled(hand: Hand, session: GameSession) -> None:
+    assert session.wait(lambda now: now.is_settled, PATIENCE)
     await hand.pilot.pause(0.1)
 
 
 def test_the_arrows_bring_a_cursor_that_shows_the_stone_and_stays_on_the_board(sit: Sit) -> None:
-    app, sitting = sit("C3 B2")
+    app, session = sit("C3 B2")
 
     async def play(hand: Hand) -> None:
         await hand.press("up")
@@ -80,9 +80,9 @@ def test_the_arrows_bring_a_cursor_that_shows_the_stone_and_stays_on_the_board(s
         await hand.press("right", "right", "down")
         assert "1 · · ·[•]·" in hand.text and "Enter plays D1" in hand.text
         await hand.press("enter")
-        assert sitting.record().moves == points("C3", "B2", "D1")
+        assert session.record().moves == points("C3", "B2", "D1")
         await hand.press("down", "right", "right", " ")
-        assert sitting.record().moves[-1:] == points("E1")
+        assert session.record().moves[-1:] == points("E1")
         await hand.press(*["up"] * 6, *["left"] * 6)
         assert app.cursor == 0
         await hand.press("escape")
@@ -94,21 +94,21 @@ def test_the_arrows_bring_a_cursor_that_shows_the_stone_and_stays_on_the_board(s
 def test_typed_coordinates_are_shown_before_enter_plays_them_and_pasted_text_is_typed_and_nothing_more(
     sit: Sit,
 ) -> None:
-    app, sitting = sit()
+    app, session = sit()
 
     async def play(hand: Hand) -> None:
         await hand.press("d", "2")
         assert "2 · · ·[•]·" in hand.text and "> d2_" in hand.text
         await hand.press("backspace", "3", "enter")
         await hand.type_in("B4", "pass")
-        assert sitting.record().moves == points("D3", "B4", "pass")
+        assert session.record().moves == points("D3", "B4", "pass")
         from textual.events import Paste
 
         app.post_message(Paste("c3\n"))
         await hand.pilot.pause()
-        assert len(sitting.record().moves) == 3 and "> c3_" in hand.text
+        assert len(session.record().moves) == 3 and "> c3_" in hand.text
         await hand.press("enter")
-        assert sitting.record().moves[-1:] == points("C3")
+        assert session.record().moves[-1:] == points("C3")
         app.post_message(Paste("(;GM[1]SZ[19]KM[7.5];B[pd];W[dp]\n;B[pp]" * 9))
         await hand.pilot.pause()
         assert "That is too long for a move; the end was dropped." in hand.text
@@ -120,18 +120,18 @@ def test_typed_coordinates_are_shown_before_enter_plays_them_and_pasted_text_is_
 
 @pytest.mark.parametrize(("size", "colours"), [((80, 24), False), ((100, 40), True), ((40, 24), False)])
 def test_a_second_click_on_a_point_plays_there(sit: Sit, size: tuple[int, int], colours: bool) -> None:
-    app, sitting = sit("C3")
+    app, session = sit("C3")
     app.colours = colours
 
     async def play(hand: Hand) -> None:
         (move, taken) = points("D4", "C3")
         await hand.at_point(move)
-        assert sitting.record().moves == points("C3") and "Click D4 again to play there." in hand.text
+        assert session.record().moves == points("C3") and "Click D4 again to play there." in hand.text
         await hand.at_point(taken)
         assert "C3 is taken" in hand.text
         await hand.at_point(move)
         await hand.at_point(move)
-        assert sitting.record().moves == points("C3", "D4")
+        assert session.record().moves == points("C3", "D4")
 
     use(app, play, size)
 
@@ -146,11 +146,11 @@ def test_what_a_move_would_take_is_shown_and_a_ko_is_explained(sit: Sit) -> None
         assert "captures 1" in hand.text
 
     use(app, capture)
-    app, sitting = sit("B3 C3 C4 D4 C2 D2 E1 E3 D3")
+    app, session = sit("B3 C3 C4 D4 C2 D2 E1 E3 D3")
 
     async def retake(hand: Hand) -> None:
         await hand.type_in("c3")
-        assert "C3 retakes the ko at once: play elsewhere first." in hand.text and len(sitting.record().moves) == 9
+        assert "C3 retakes the ko at once: play elsewhere first." in hand.text and len(session.record().moves) == 9
 
     use(app, retake)
 
@@ -175,7 +175,7 @@ def test_what_cant_be_done_is_told_in_a_line(sit: Sit, typed: str, said: str) ->
 
 
 def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit) -> None:
-    app, sitting = sit("C3")
+    app, session = sit("C3")
 
     async def resign(hand: Hand) -> None:
         await hand.type_in("resign")
@@ -184,7 +184,7 @@ def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit) -> None:
         await hand.press("escape")
         await hand.type_in("resign")
         await hand.press("enter", "y")
-        assert sitting.record().outcome is None and "> y_" in hand.text
+        assert session.record().outcome is None and "> y_" in hand.text
         await hand.press("escape")
         await hand.type_in("resign")
         await hand.press("y")
@@ -222,19 +222,19 @@ def test_a_q_leaves_when_no_letter_follows(sit: Sit) -> None:
 
 @pytest.mark.parametrize(("typed", "words"), [("hint", "A hint makes"), ("=", "A score makes")])
 def test_help_that_makes_a_game_unrated_is_asked_for_twice(sit: Sit, typed: str, words: str) -> None:
-    app, sitting = sit("C3 B2")
+    app, session = sit("C3 B2")
 
     async def ask(hand: Hand) -> None:
         keys = [typed] if typed == "=" else [*typed, "enter"]
         await hand.press(*keys)
         assert f"{words} this game unrated. y goes ahead, anything else doesn't." in hand.text
         await hand.press("enter")
-        assert sitting.snapshot().is_rated and not app.shows_score
+        assert session.snapshot().is_rated and not app.shows_score
         await hand.press(*keys)
         await hand.press("y", "enter")  # an Enter behind the y places no stone
-        await settled(hand, sitting)
-        assert sitting.snapshot().unrated == {"=": "score"}.get(typed, typed)
-        assert sitting.record().moves == points("C3", "B2")
+        await settled(hand, session)
+        assert session.snapshot().unrated == {"=": "score"}.get(typed, typed)
+        assert session.record().moves == points("C3", "B2")
 
     use(app, ask, (100, 24))
 
@@ -243,13 +243,13 @@ def test_a_sign_inside_a_typed_line_is_text_and_leaves_a_rated_game_rated(
     sit: Sit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app, sitting = sit("C3", Likes("D3"))
+    app, session = sit("C3", Likes("D3"))
 
     async def save(hand: Hand) -> None:
-        await settled(hand, sitting)
+        await settled(hand, session)
         await hand.type_in("save a=yes!?.sgf")
         assert (tmp_path / "a=yes!?.sgf").exists() and "B[cc]" in (tmp_path / "a=yes!?.sgf").read_text()
-        assert sitting.snapshot().is_rated and len(app.screen_stack) == 1
+        assert session.snapshot().is_rated and len(app.screen_stack) == 1
         await hand.type_in("save a=yes!?.sgf")
         assert "can't be written: File exists" in hand.text
 
@@ -300,7 +300,7 @@ def test_the_screen_is_alive_while_the_bot_thinks(sit: Sit) -> None:
             assert let.wait(PATIENCE)
             return super().choose(game, limits)
 
-    app, sitting = sit(bot=Slow("B2"), clock=clock)
+    app, session = sit(bot=Slow("B2"), clock=clock)
 
     async def play(hand: Hand) -> None:
         await hand.type_in("c3")
@@ -312,26 +312,26 @@ def test_the_screen_is_alive_while_the_bot_thinks(sit: Sit) -> None:
         assert "It is bob's turn." in hand.text
         await hand.press("d", "4")
         let.set()
-        await settled(hand, sitting)
+        await settled(hand, session)
         assert "2 ·(○)· · ·" in hand.text and "your turn (●)" in hand.text and "> d4_" in hand.text
 
     use(app, play)
 
 
 def test_hints_stay_on_and_follow_the_game_and_a_score_can_be_switched_off(sit: Sit) -> None:
-    app, sitting = sit(bot=Likes("B3", "C2"))
+    app, session = sit(bot=Likes("B3", "C2"))
 
     async def ask(hand: Hand) -> None:
         await hand.type_in("c3")
-        await settled(hand, sitting)
+        await settled(hand, session)
         await hand.press("!", "y")
-        await settled(hand, sitting)
+        await settled(hand, session)
         assert "oracle, 1,500 visits: A D3 62% 1,200 B2 D3" in hand.text and "3 ·(○)● A ·" in hand.text
         await hand.type_in("d3")
-        await settled(hand, sitting)
+        await settled(hand, session)
         assert "oracle, 1,500 visits" in hand.text
         await hand.press("!", "=")
-        await settled(hand, sitting)
+        await settled(hand, session)
         assert "oracle" not in hand.text and "score:" in hand.text and "Black's area" in hand.text
         await hand.press("=")
         assert "score:" not in hand.text
@@ -340,15 +340,15 @@ def test_hints_stay_on_and_follow_the_game_and_a_score_can_be_switched_off(sit: 
 
 
 def test_dead_stones_are_marked_changed_and_counted(sit: Sit) -> None:
-    app, sitting = sit("C1 D1 C2 D2 C3 D3 C4 D4 C5 D5 E3 A3 pass pass")
+    app, session = sit("C1 D1 C2 D2 C3 D3 C4 D4 C5 D5 E3 A3 pass pass")
 
     async def count(hand: Hand) -> None:
-        await settled(hand, sitting)
-        assert "which stones are dead?" in hand.text and sitting.snapshot().dead is not None
-        before = sitting.snapshot().dead
+        await settled(hand, session)
+        assert "which stones are dead?" in hand.text and session.snapshot().dead is not None
+        before = session.snapshot().dead
         await hand.at_point(points("A3")[0])
         await hand.type_in("e3")
-        assert sitting.snapshot().dead != before
+        assert session.snapshot().dead != before
         await hand.type_in("done")
         assert "won by" in hand.text and "points" in hand.text
 
@@ -386,6 +386,6 @@ def test_a_person_plays_with_keys_and_words_and_a_closed_terminal_loses_nothing(
         terminal.until("your turn")
         os.kill(terminal.job, signal.SIGHUP)
         assert terminal.until_it_ends() == 129 and terminal.is_sane
-    with KifuFile.open(tmp_path / "results", "play/00001") as file:
-        kifu = file.read()
-    assert kifu.record.moves[:1] == points("C3") and len(kifu.record.moves) == 2
+    with SavedGameFile.open(tmp_path / "results", "play/00001") as file:
+        saved = file.read()
+    assert saved.record.moves[:1] == points("C3") and len(saved.record.moves) == 2

@@ -82,27 +82,19 @@ def test_a_match_gives_the_figures_of_fastchess_and_fishtest(row):
     assert comparison.los == pytest.approx(row["los"], abs=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("counts", "text"),
-    [
-        (PairCounts(34, 54, 63, 64, 75), "+55.6 ± 27.8"),
-        (PairCounts(0, 0, 2, 1, 7), "+338 (+120 to +615)"),
-        (PairCounts(7, 1, 2, 0, 0), "-338 (-615 to -120)"),
-        (PairCounts(0, 0, 0, 0, 5), "+802 (+63 to ∞)"),
-        (PairCounts(5, 0, 0, 0, 0), "-802 (-∞ to -63)"),
-        (PairCounts(0, 0, 0, 0, 50), "+1200 (+651 to ∞)"),
-        (PairCounts(0, 0, 5, 0, 0), "+0.0 ± 233.1"),
-        (PairCounts(0, 0, 0, 0, 0), "+0 (-∞ to ∞)"),
-    ],
-)
-def test_an_estimate_is_written_in_one_way(counts, text):
-    assert str(compare(counts).elo) == text
-
-
-def test_few_pairs_are_no_certainty():
+def test_an_estimate_is_written_in_one_way_and_few_pairs_are_no_certainty():
     """Two pairs won in a row had a likelihood of superiority of 100.0 %."""
-    assert compare(PairCounts(0, 0, 0, 0, 2)).los == pytest.approx(0.875)
-    assert compare(PairCounts(0, 0, 0, 0, 1)).los == pytest.approx(0.75)
+    for counts, text in {
+        (34, 54, 63, 64, 75): "+55.6 ± 27.8",
+        (0, 0, 2, 1, 7): "+338 (+120 to +615)",
+        (7, 1, 2, 0, 0): "-338 (-615 to -120)",
+        (0, 0, 0, 0, 5): "+802 (+63 to ∞)",
+        (0, 0, 0, 0, 50): "+1200 (+651 to ∞)",
+        (0, 0, 5, 0, 0): "+0.0 ± 233.1",
+        (0, 0, 0, 0, 0): "+0 (-∞ to ∞)",
+    }.items():
+        assert str(compare(PairCounts(*counts)).elo) == text
+    assert [compare(PairCounts(0, 0, 0, 0, won)).los for won in (1, 2)] == pytest.approx([0.75, 0.875])
 
 
 @unhurried
@@ -125,14 +117,7 @@ def test_any_counts_give_finite_figures_that_agree_and_are_mirrored_by_swapped_p
 
 @pytest.mark.parametrize(
     ("counts", "score"),
-    [
-        ((0, 0, 2, 1, 7), 0.7),
-        ((0, 0, 0, 0, 5), 0.6),
-        ((3, 1, 4, 1, 5), 0.5),
-        ((30, 10, 40, 10, 50), 0.55),
-        ((0, 0, 0, 0, 100), 0.98),
-        ((1, 0, 0, 0, 20), 0.9),
-    ],
+    [((0, 0, 2, 1, 7), 0.7), ((0, 0, 0, 0, 5), 0.6), ((3, 1, 4, 1, 5), 0.5), ((0, 0, 0, 0, 100), 0.98)],
 )
 def test_the_chance_of_a_score_is_that_of_a_million_draws(counts, score):
     rng = np.random.default_rng(1)
@@ -180,25 +165,35 @@ def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, d
 
 def test_elo_and_expected_score_undo_each_other_and_pairs_are_counted_by_their_points():
     assert elo(expected_score(123.0)) == pytest.approx(123.0)
-    with pytest.raises(ValueError, match="no finite Elo"):
-        elo(1.0)
     pairs = PairCounts.of([2, 2, 1.5, 1, 0.5, 0])
-    assert pairs == PairCounts(1, 1, 1, 1, 2)
-    assert (pairs.games, pairs.points) == (12, 7)
+    assert (pairs, pairs.games, pairs.points) == (PairCounts(1, 1, 1, 1, 2), 12, 7)
 
 
-def test_counts_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="negative"):
-        WinDrawLoss(1, 0, -1)
-    with pytest.raises(ValueError, match="negative"):
-        PairCounts(0, 0, -1, 0, 0)
-    with pytest.raises(ValueError, match=r"can't give 0\.75 points"):
-        PairCounts.of([0.75])
-    for row in (("A", "A", 1, 1), ("A", "B", 2, 1), ("A", "B", -1, 1)):
-        with pytest.raises(ValueError, match="can't be"):
-            Result(*row)
-    with pytest.raises(ValueError, match="X has no rated games; rated are A, B"):
-        rate([Result("A", "B", 1, 2)]).difference("A", "X")
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: elo(1.0), "no finite Elo"),
+        (lambda: WinDrawLoss(1, 0, -1), "negative"),
+        (lambda: PairCounts(0, 0, -1, 0, 0), "negative"),
+        (lambda: PairCounts.of([0.75]), r"can't give 0\.75 points"),
+        (lambda: Result("A", "A", 1, 1), "can't be"),
+        (lambda: Result("A", "B", 2, 1), "can't be"),
+        (lambda: Result("A", "B", -1, 1), "can't be"),
+        (lambda: Sprt(5, 5), "must"),
+        (lambda: Sprt(0, 9999), "must"),
+        (lambda: Sprt(0, 50, alpha=0), "must"),
+        (lambda: Sprt(0, 50, beta=0.7), "must"),
+        (lambda: rate([]), "no games"),
+        (lambda: rate([Result("A", "B", 1)], anchor="C"), "anchor C has no rated games; rated are A, B"),
+        (lambda: rate([Result("A", "B", 1)], prior=-1), "prior of -1"),
+        (lambda: rate([Result("A", "B", 1)], prior=0), "give a prior above 0"),
+        (lambda: rate([Result("A", "B", 1), Result("B", "A", 1)], prior=0), "give a prior above 0"),
+        (lambda: rate([Result("A", "B", 1, 2)]).difference("A", "X"), "X has no rated games; rated are A, B"),
+    ],
+)
+def test_what_cannot_be_is_refused(act, words):
+    with pytest.raises(ValueError, match=words):
+        act()
 
 
 # --- Sequential tests ---
@@ -218,24 +213,14 @@ def test_the_bounds_are_those_of_fishtest():
     assert bounds == (golden(-row["bound"]), golden(row["bound"]))
 
 
-@pytest.mark.parametrize("settings", [{"elo0": 5, "elo1": 5}, {"elo0": 0, "elo1": 9999}, {"alpha": 0}, {"beta": 0.7}])
-def test_a_senseless_test_is_refused(settings):
-    with pytest.raises(ValueError, match="must"):
-        Sprt(**{"elo0": 0, "elo1": 50, **settings})
-
-
 @unhurried
 @given(pair_counts, st.sampled_from([(0, 2), (0, 50), (-300, 0), (-1500, -500), (-2000, 2000)]))
-def test_every_state_of_a_test_is_finite(counts, hypotheses):
-    assert math.isfinite(Sprt(*hypotheses).state(counts).llr)
-
-
-@unhurried
-@given(pair_counts, st.sampled_from([(0, 2), (0, 50), (-300, 100)]))
-def test_swapping_the_players_and_the_hypotheses_flips_the_ratio(counts, hypotheses):
+def test_every_state_of_a_test_is_finite_and_swapping_players_and_hypotheses_flips_it(counts, hypotheses):
     elo0, elo1 = hypotheses
-    mirror = logistic_llr(counts.counts[::-1], -elo1, -elo0)
-    assert logistic_llr(counts.counts, elo0, elo1) == pytest.approx(-mirror, rel=1e-6, abs=1e-6)
+    ratio = Sprt(elo0, elo1).state(counts).llr
+    assert math.isfinite(ratio)
+    if max(map(abs, hypotheses)) <= 300:
+        assert ratio == pytest.approx(-logistic_llr(counts.counts[::-1], -elo1, -elo0), rel=1e-6, abs=1e-6)
 
 
 @unhurried
@@ -373,21 +358,6 @@ def test_a_black_advantage_that_strength_explains_as_well_is_left_out():
     assert rate([*one_way, Result("A", "C", 8, 10)]).black_advantage is not None
 
 
-@pytest.mark.parametrize(
-    ("results", "options", "text"),
-    [
-        ([], {}, "no games"),
-        ([Result("A", "B", 1)], {"anchor": "C"}, "anchor C has no rated games; rated are A, B"),
-        ([Result("A", "B", 1)], {"prior": -1}, "prior of -1"),
-        ([Result("A", "B", 100, 100)], {"prior": 0}, "give a prior above 0"),
-        ([Result("A", "B", 100, 100), Result("B", "A", 100, 100)], {"prior": 0}, "give a prior above 0"),
-    ],
-)
-def test_a_league_that_cannot_be_rated_is_refused(results, options, text):
-    with pytest.raises(ValueError, match=text):
-        rate(results, **options)
-
-
 def test_a_cycle_surprises():
     """A beats B beats C beats A, 18 to 2 each: at the fit all are equal, as in 18 heads of 20 throws."""
     cycle = rate([Result(a, b, 18, 20) for a, b in ("AB", "BC", "CA")], black_advantage=False)
@@ -522,20 +492,14 @@ SWEPT = [
 """Strengths lie so far apart that the Hessian is singular to rounding on the way to an end of an interval."""
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=40)
 @example(SWEPT, 0.01, True)
-@given(leagues, st.sampled_from([0.01, 0.2, 2.0]), st.booleans())
+@given(leagues, st.sampled_from([0, 0.01, 0.2, 2.0]), st.booleans())
 def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
-    check_league(rate(results, prior=prior, black_advantage=black_advantage))
-
-
-@settings(deadline=None, max_examples=25)
-@given(leagues, st.booleans())
-def test_a_league_without_a_prior_is_rated_or_refused(results, black_advantage):
     try:
-        ratings = rate(results, prior=0, black_advantage=black_advantage)
+        ratings = rate(results, prior=prior, black_advantage=black_advantage)
     except ValueError as error:
-        assert "give a prior above 0" in str(error)
+        assert prior == 0 and "give a prior above 0" in str(error)
     else:
         check_league(ratings)
 

@@ -20,7 +20,7 @@ from arena import RecordError
 from arena.go import collection
 from arena.go.collection import Refusal, Statistics, read_path, statistics
 from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move, sgf_from_move, symmetry_table
-from arena.go.game import Ending, Game, Outcome, Rules, handicap_points
+from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, handicap_points
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 
@@ -46,31 +46,20 @@ def played_game(
 @st.composite
 def records(draw: st.DrawFn) -> GameRecord:
     size = draw(st.sampled_from([5, 9, 13, 19]))
-    handicap = draw(st.sampled_from([0, 0, 2, 4])) if size > 7 else 0
     game = played_game(
-        seed=draw(st.integers(0, 2**63 - 1)),
-        size=size,
-        rules_name=draw(st.sampled_from(["cgos", "tromp-taylor", "chinese", "japanese"])),
-        handicap=handicap,
-        moves=draw(st.integers(0, 80)),
-        pass_every=draw(st.integers(2, 40)),
+        draw(st.integers(0, 2**63 - 1)),
+        size,
+        draw(st.sampled_from(list(PRESETS))),
+        draw(st.sampled_from([0, 0, 2, 4])) if size > 7 else 0,
+        draw(st.integers(0, 80)),
+        draw(st.integers(2, 40)),
     )
-    winner = draw(st.sampled_from([BLACK, WHITE]))
     ending = draw(st.sampled_from([None, Ending.RESIGN, Ending.TIME, Ending.ILLEGAL, Ending.CRASH]))
     if game.outcome is None and ending is not None:
-        game.end(Outcome(winner, ending))
-    return GameRecord.from_game(
-        game,
-        black=draw(NAMES),
-        white=draw(NAMES),
-        id=draw(NAMES),
-        event=draw(NAMES),
-        black_rank=draw(NAMES),
-        white_rank=draw(NAMES),
-        date="2020-02-29",
-        opening=draw(st.integers(0, 8)),
-        reason=draw(NAMES) if ending is Ending.CRASH else "",
-    )
+        game.end(Outcome(draw(st.sampled_from([BLACK, WHITE])), ending))
+    names = {name: draw(NAMES) for name in ("black", "white", "id", "event", "black_rank", "white_rank")}
+    reason = draw(NAMES) if ending is Ending.CRASH else ""
+    return GameRecord.from_game(game, date="2020-02-29", opening=draw(st.integers(0, 8)), reason=reason, **names)
 
 
 @settings(deadline=None)
@@ -327,12 +316,10 @@ def moves_of(items: Iterable[GameRecord | Refusal]) -> list[int]:
     return [item.moves[0] if isinstance(item, GameRecord) else -1 for item in items]
 
 
-@pytest.mark.parametrize("name", ["games.sgf", "games.sgfs", "games.sgfs.xz", "games.sgfs.gz", "GAMES.SGF"])
-def test_files_of_many_games_are_read(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(packed(name, "\n\n".join(games(3)).encode() + b"\n"))
-    assert moves_of(read_path(path)) == [0, 10, 20]
-    assert moves_of(read_path(str(path))) == [0, 10, 20]
+def test_files_of_many_games_are_read(tmp_path: Path) -> None:
+    for name in ("games.sgf", "games.sgfs", "games.sgfs.xz", "games.sgfs.gz", "GAMES.SGF"):
+        (tmp_path / name).write_bytes(packed(name, "\n\n".join(games(3)).encode() + b"\n"))
+        assert moves_of(read_path(tmp_path / name)) == moves_of(read_path(f"{tmp_path}/{name}")) == [0, 10, 20]
 
 
 def write_archive(path: Path, members: dict[str, bytes]) -> None:
@@ -351,18 +338,16 @@ def write_archive(path: Path, members: dict[str, bytes]) -> None:
     path.write_bytes(packed(path.name, archived.getvalue()))
 
 
-MEMBERS = {
-    "a/one.sgf": games(1)[0].encode(),
-    "a/readme.txt": b"no game",
-    "b/two.sgfs.xz": lzma.compress("\n".join(games(5)[1:3]).encode()),
-    "c.sgf": games(4)[3].encode(),
-}
-
-
-@pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz", "x.tgz", "x.tar.xz", "x.txz", "x.tar.bz2"])
-def test_archives_are_read(tmp_path: Path, name: str) -> None:
-    write_archive(tmp_path / name, MEMBERS)
-    assert moves_of(read_path(tmp_path / name)) == [0, 10, 20, 30]
+def test_archives_are_read(tmp_path: Path) -> None:
+    members = {
+        "a/one.sgf": games(1)[0].encode(),
+        "a/readme.txt": b"no game",
+        "b/two.sgfs.xz": lzma.compress("\n".join(games(5)[1:3]).encode()),
+        "c.sgf": games(4)[3].encode(),
+    }
+    for name in ("x.zip", "x.tar", "x.tar.gz", "x.tgz", "x.tar.xz", "x.txz", "x.tar.bz2"):
+        write_archive(tmp_path / name, members)
+        assert (name, moves_of(read_path(tmp_path / name))) == (name, [0, 10, 20, 30])
 
 
 def test_folders_are_read_in_order_with_the_folders_in_them(tmp_path: Path) -> None:

@@ -373,20 +373,6 @@ def test_a_game_of_searches_is_the_same_whatever_the_threads_and_the_groups(gumb
                 assert game.moves.tolist() == known[game.number].moves.tolist()
 
 
-def test_decided_games_are_searched_in_full_less_often() -> None:
-    class Sure(Odd):
-        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            logits, rates = super().evaluate(planes)
-            return logits, np.where(planes[:, 0].mean((1, 2)) >= 0, np.float32(0.999), rates)
-
-    params = PARAMS._replace(full_search_prob=0.9, decided_full_search_factor=0.1)
-    often, seldom = ([], [])  # type: tuple[list[int], list[int]]
-    for rare, factor in ((often, 1.0), (seldom, 0.1)):
-        for game in played_by([gumbel_games(params._replace(decided_full_search_factor=factor), Sure())], 100):
-            rare.append(len(game.plies) / len(game.moves))  # type: ignore[arg-type]
-    assert np.mean(seldom) <= np.mean(often)
-
-
 def test_what_goes_wrong_in_an_engine_is_raised_where_its_games_are_taken() -> None:
     class Failing(Odd):
         def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

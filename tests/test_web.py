@@ -105,7 +105,7 @@ def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Pat
     (tmp_path / "page.html").write_text(re.sub(r'"sgf": ".*?[^\\]"', '"sgf": "(;FF[4"', html, count=1))
     browser.get((tmp_path / "page.html").as_uri())
     boards = browser.find_elements("css selector", ".wall .small")
-    assert "can't be shown" in boards[0].text and "B+2.5" in boards[1].text
+    assert "can't be shown" in boards[0].text and "+2.5" in boards[1].text
 
 
 HOSTILE = ("<img src=x onerror=window.done=1>", "</script><script>window.done=1</script>")

@@ -25,11 +25,10 @@ from arena.match.worker import (
     READY,
     RESUME,
     SNAPSHOT_SECONDS,
-    CallClock,
+    Assignment,
+    SharedState,
     Snapshot,
     WorkerSpec,
-    shared_size,
-    shared_views,
     start_method,
     work,
 )
@@ -38,11 +37,11 @@ SHORT = Rules.preset("cgos", 7, move_limit=20)
 LONG = 60.0
 """Seconds after which a worker that says nothing has failed."""
 
-Hire = Callable[..., tuple[BaseProcess, Connection, CallClock]]
+Hire = Callable[..., tuple[BaseProcess, Connection, SharedState]]
 
 
-def pairing(number: int) -> Pairing:
-    return Pairing(f"event/{number}", number, "one", "two", (16, 30), seed=number)
+def game(number: int) -> Assignment:
+    return Assignment(Pairing(f"event/{number}", number, "one", "two", (16, 30), seed=number))
 
 
 @pytest.fixture
@@ -50,20 +49,20 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
     """Starts a worker of two players of a kind, and waits until it is ready."""
     workers: list[BaseProcess] = []
 
-    def hired(kind: str, boards: int, limits: str = "", **script: Any) -> tuple[BaseProcess, Connection, CallClock]:
+    def hired(kind: str, boards: int, limits: str = "", **script: Any) -> tuple[BaseProcess, Connection, SharedState]:
         context = start_method()
         here, there = context.Pipe()
         (tmp_path / "stderr").touch()
         own = Limits.read(limits, "here") if limits else Limits()
         players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
         spec = WorkerSpec(players, SHORT, OFF, boards)
-        shared = context.RawArray("d", shared_size(spec))
+        shared = context.RawArray("d", SharedState.size(spec))
         worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), 0))
         worker.start()
         there.close()
         workers.append(worker)
         assert heard(here) == READY
-        return worker, here, shared_views(shared, spec)[0]
+        return worker, here, SharedState(shared, spec)
 
     yield hired
     for worker in workers:
@@ -82,7 +81,7 @@ def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, 
     here, there = context.Pipe()
     (tmp_path / "stderr").touch()
     spec = WorkerSpec({name: scripted("ABSENT", name, marker=name) for name in ("one", "two")}, SHORT, OFF, 1)
-    shared = context.RawArray("d", shared_size(spec))
+    shared = context.RawArray("d", SharedState.size(spec))
     worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), number))
     worker.start()
     refused = heard(here)
@@ -93,7 +92,7 @@ def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, 
 def test_a_worker_tells_of_all_its_boards_at_once(hire: Hire) -> None:
     _, connection, _ = hire("PONDERER", boards=3)
     for number in range(3):
-        connection.send(pairing(number))
+        connection.send(game(number))
     snapshots = []
     while [snapshot.pairing.number for snapshot in snapshots[-6:]] != [
         0,
@@ -110,25 +109,15 @@ def test_a_worker_tells_of_all_its_boards_at_once(hire: Hire) -> None:
 
 def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:
     _, connection, _ = hire("PUNDIT", boards=1, at=3)
-    connection.send(pairing(1))
+    connection.send(game(1))
     snapshots = [heard(connection) for _ in range(5)]
     assert snapshots[-1].win_rates == pytest.approx((None, None, 0.5, 0.01, 0.99, 0.01)[: len(snapshots[-1].moves)])
     assert np.frombuffer(snapshots[-1].ownership, np.int8).tolist() == [98] + [0] * 48
 
 
-def test_a_single_board_is_told_of_before_each_call(hire: Hire) -> None:
-    _, connection, _ = hire("GOOD", boards=1)
-    connection.send(pairing(1))
-    lengths = set()
-    while isinstance(message := heard(connection), Snapshot):
-        lengths.add(len(message.moves))
-    assert isinstance(message, GameRecord)
-    assert lengths == set(range(2, len(message.moves)))
-
-
 def test_a_bot_that_takes_its_process_along_was_told_of_with_every_move(hire: Hire) -> None:
     worker, connection, _ = hire("LEAVE", boards=1, at=9)
-    connection.send(pairing(1))
+    connection.send(game(1))
     worker.join(LONG)
     *_, last = [heard(connection) for _ in range(8)]
     assert len(last.moves) == 9
@@ -142,7 +131,7 @@ def test_the_parent_sees_how_long_the_present_call_goes_on_and_may_take(
 ) -> None:
     _, connection, clock = hire("HANG", boards=1, limits=limits, at=2)
     assert clock.seconds == 0
-    connection.send(pairing(1))
+    connection.send(game(1))
     assert heard(connection).moves == (16, 30)
     end = monotonic() + LONG
     while clock.seconds == 0 and monotonic() < end:
@@ -155,7 +144,7 @@ def test_the_parent_sees_how_long_the_present_call_goes_on_and_may_take(
 def test_a_hang_in_a_call_for_many_games_is_noticed_as_soon_as_in_one(hire: Hire) -> None:
     _, connection, clock = hire("STUCK", boards=64, limits="deadline=7", at=10, seed=40)
     for number in range(64):
-        connection.send(pairing(number))
+        connection.send(game(number))
     end = monotonic() + LONG
     while clock.seconds < 0.5 and monotonic() < end:
         connection.poll(0.01)
@@ -171,7 +160,7 @@ def test_what_processes_are_started_with_lies_in_our_own_folder(hire: Hire) -> N
 
 def test_a_paused_worker_calls_no_bot_and_runs_no_clock_until_it_may_go_on(hire: Hire) -> None:
     _, connection, _ = hire("PONDERER", boards=1)
-    connection.send(pairing(1))
+    connection.send(game(1))
     heard(connection)
     connection.send(PAUSE)
     while connection.poll(4 * SNAPSHOT_SECONDS):

@@ -19,17 +19,15 @@ from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from safetensors.torch import save as serialised
-from torch import Tensor, nn
+from torch import Tensor
 
 from arena import CheckpointError, ConfigError
-from arena.files import replacing
+from arena.files import reason, replacing
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from arena.go.sgf import write_sgf
@@ -166,43 +164,41 @@ def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, Play
         yield game.number, game
 
 
+@dataclass(frozen=True, slots=True)
 class Pool:
     """Snapshots of the learner in a folder: the first net, which is 0, and the latest others, by iteration."""
 
-    def __init__(self, folder: Path, every: int, size: int):
-        self._folder, self._every, self._size = folder, every, size
+    folder: Path
+    every: int
+    size: int
 
     def members(self, iteration: int) -> list[int]:
         """Who is in it before an iteration, which count from 0."""
-        others = range(self._every, iteration + 1, self._every)
-        return [0, *others[max(0, len(others) - (self._size - 1)) :]]
+        others = range(self.every, iteration + 1, self.every)
+        return [0, *others[max(0, len(others) - (self.size - 1)) :]]
 
     def draw(self, iteration: int, seed: int) -> int:
         """Whom the learner meets in an iteration."""
         return int(np.random.default_rng([seed, 1, iteration]).choice(self.members(iteration)))
 
-    def add(self, iteration: int, network: nn.Module) -> None:
+    def add(self, iteration: int, network: Net) -> None:
         """Write a snapshot, aside and then renamed."""
-        state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
-        with replacing(self._path(iteration), error=CheckpointError) as aside:
-            aside.write_bytes(serialised(state))
+        with replacing(self.folder / f"{iteration:06}.pt", error=CheckpointError) as aside:
+            torch.save({name: tensor.cpu() for name, tensor in network.state_dict().items()}, aside)
 
-    def load(self, iteration: int, network: nn.Module) -> None:
+    def load(self, iteration: int, network: Net) -> None:
         """Give ``network`` a member's weights. Raises CheckpointError when they can't be read."""
-        path = self._path(iteration)
+        path = self.folder / f"{iteration:06}.pt"
         try:
-            network.load_state_dict(load_file(path))
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{path}: can't be read ({error}); start again with --new") from error
+            network.load_state_dict(torch.load(path, "cpu", weights_only=True))
+        except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
+            raise CheckpointError(f"{path}: can't be read ({reason(error)}); start again with --new") from error
 
     def keep(self, iteration: int) -> None:
         """Delete who isn't in it any more; only once the state is saved that won't ask for them."""
-        for path in self._folder.glob("*.safetensors"):
+        for path in self.folder.glob("*.pt"):
             if int(path.stem) not in self.members(iteration) and int(path.stem) < iteration:
                 path.unlink()
-
-    def _path(self, iteration: int) -> Path:
-        return self._folder / f"{iteration:06}.safetensors"
 
 
 # --- The run ---
@@ -211,12 +207,10 @@ class Pool:
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_run(config)
-    for name, count in (
-        ("games", config.games),
-        ("eval_games", config.eval_games),
-        ("eval_opponent_games", config.eval_opponent_games),
-        ("final_eval_games", config.final_eval_games),
-    ):
+    counts = {
+        name: getattr(config, name) for name in ("games", "eval_games", "eval_opponent_games", "final_eval_games")
+    }
+    for name, count in counts.items():
         if count % 2:
             raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
     if config.eval_temperature == 0 and config.plies == 0:
@@ -226,8 +220,7 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
     checkpoint.require("policy", "value")
     checkpoint.require_size(config.size)
-    most = max(config.games, config.eval_games, config.eval_opponent_games, config.final_eval_games)
-    draw_openings(rules_of(config), most // 2, config.plies, config.seed)
+    draw_openings(rules_of(config), max(counts.values()) // 2, config.plies, config.seed)
 
 
 def rules_of(config: Config) -> Rules:
@@ -298,6 +291,13 @@ def train(
             words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
             return Origin("rl", encoder, rules, words, planes, inherited_rules(config.start, results), start.identity)
 
+        def note(rating: Rating) -> Rating:
+            """Keep a rating; a match that was played again counts as it went last."""
+            ratings[:] = [old for old in ratings if (old.iteration, old.against) != (rating.iteration, rating.against)]
+            ratings.append(rating)
+            write_rating(run.folder, rating)
+            return rating
+
         def rate_start(count: int) -> Rating:
             """A match of the averaged net against the first one, always with the same openings."""
             averaged_plays.refresh()
@@ -317,13 +317,6 @@ def train(
             player = PolicyBot(averaged_plays, config.eval_temperature)
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
                 note(rating)
-
-        def note(rating: Rating) -> Rating:
-            """Keep a rating; a match that was played again counts as it went last."""
-            ratings[:] = [old for old in ratings if (old.iteration, old.against) != (rating.iteration, rating.against)]
-            ratings.append(rating)
-            write_rating(run.folder, rating)
-            return rating
 
         def rate_when_due() -> None:
             is_known = any(rating.iteration == run.step_count for rating in ratings)

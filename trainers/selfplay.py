@@ -51,9 +51,6 @@ NEVER = -1e4
 PIECE = 64
 """Positions that a thread copies and encodes at a time: as many as stay in the cache."""
 
-NICE_INCREMENT = 6
-"""Of threads that play beside a net that learns: they step back behind it."""
-
 
 class Evaluator(Protocol):
     """A net; it may get other weights between two calls."""
@@ -153,7 +150,7 @@ class _Request(NamedTuple):
     waiting: Any
 
 
-class Games:
+class SelfPlayGames:
     """Games in slots, which are parted into groups: with two, a net evaluates the positions of one in a thread of its
     own while the moves of the other are played. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
 
@@ -251,7 +248,7 @@ Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
 int64, the number of an evaluator, or RANDOM; (k,) int64."""
 
 
-class PolicyGames(Games):
+class PolicyGames(SelfPlayGames):
     """Games whose moves are drawn from policies. Of the nets that one is asked next which is to move in the most games:
     so two nets with a colour each fall out of step at once, and each is asked about all games, not half of them."""
 
@@ -317,7 +314,7 @@ class PolicyGames(Games):
         return *none, self._deciders[slot, :length].copy()
 
 
-class SearchGames(Games):
+class SearchGames(SelfPlayGames):
     """Games with a search by one net at each move, PUCT or Gumbel's, in a range of slots a thread."""
 
     def __init__(
@@ -416,8 +413,9 @@ PlayGames = Callable[[Callable[[], bool]], Iterator[PlayedGame]]
 class Players:
     """Engines that play in threads as long as the context lasts, or until they have finished ``most`` games."""
 
-    def __init__(self, engines: Sequence[PlayGames], most: float = math.inf):
-        self._engines, self._left = engines, most
+    def __init__(self, engines: Sequence[PlayGames], most: float = math.inf, nice: int = 0):
+        """``nice`` is how far the threads step back behind others, on Linux."""
+        self._engines, self._left, self._nice = engines, most, nice
         self._pool = ThreadPoolExecutor(len(engines), "players")
         self._changed = threading.Condition()
         self._finished: list[PlayedGame] = []
@@ -434,9 +432,9 @@ class Players:
         self._pool.shutdown()
 
     def _play(self, engine: PlayGames) -> None:
-        if sys.platform == "linux":
+        if sys.platform == "linux" and self._nice:
             usual = os.getpriority(os.PRIO_PROCESS, os.getpid())
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(19, usual + NICE_INCREMENT))
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(19, usual + self._nice))
         for game in engine(lambda: not self._stopped and self._left > 0):
             with self._changed:
                 if self._left > 0:

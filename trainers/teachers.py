@@ -228,7 +228,7 @@ class TeachingBot(Bot):
     def play(
         self, begin: Callable[[], NewGame | None], slots: int, goes_on: Callable[[], bool] = lambda: True
     ) -> Iterator[PlayedGame]:
-        """As ``selfplay.Games.play``. Raises BotFault for a fault of the teacher."""
+        """As ``selfplay.SelfPlayGames.play``. Raises BotFault for a fault of the teacher."""
         rules, moves = self._recipe.rules, self._recipe.rules.size**2 + 1
         pairings = (
             Pairing(str(new.number), new.number, "teacher", "teacher", new.opening, new.seed)

@@ -16,7 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,10 +33,10 @@ from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
 from bots.nets.network import Answer, expected_result
 from trainers import losses
-from trainers.baselines import Positions, ScoreProbe
 from trainers.cluster import Lent, connected
 from trainers.losses import Losses, Target, to_tensors
 from trainers.metrics import VALIDATION_POSITIONS
+from trainers.positions import Positions
 from trainers.progress import Made, Progress
 from trainers.records import (
     NO_RESULT,
@@ -249,9 +249,7 @@ def guesses(network: Net, positions: Positions, encoder: Encoder) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def errors(
-    name: str, guess: Mapping[str, np.ndarray | float] | Mapping[str, np.ndarray], positions: Positions
-) -> dict[str, float]:
+def errors(name: str, guess: Mapping[str, Any], positions: Positions) -> dict[str, float]:
     """Mean squared errors of each guess on the scale from -1 to 1: of all positions, of those before move ``EARLY`` and
     of the later ones. A phase without positions has none."""
     early = positions.plies < EARLY
@@ -264,54 +262,43 @@ def errors(
     }
 
 
-class Measuring:
-    """Errors of a net beside those of the best constant (floor) and of the score, fitted on training positions."""
+Splits = Mapping[str, tuple[Split, bool]]
+"""The games by their source, under the beginning of their figures' names, and whether they are cut games of its own."""
 
-    def __init__(self, config: Config, encoder: Encoder, splits: Mapping[str, tuple[Split, bool]]):
-        self._config, self._encoder, self._splits = config, encoder, splits
-        self._fitted: dict[str, tuple[float, ScoreProbe]] = {}
 
-    def _positions(self, part: str, count: int) -> Iterator[tuple[str, Positions]]:
-        for source, (split, is_own) in self._splits.items():
-            if len(games := getattr(split, part)):
-                yield source, Positions.some(games, count, self._config.seed, is_own)
-
-    def of(self, network: Net, part: str, count: int) -> dict[str, float]:
-        """The errors over ``part``: train, validation or test."""
-        if not self._fitted:
-            for source, positions in self._positions("train", self._config.test_positions):
-                results = positions.results
-                self._fitted[source] = float(results.mean()), ScoreProbe.fitted(positions.scores(), results)
-        found: dict[str, float] = {}
-        for source, positions in self._positions(part, count):
-            floor, probe = self._fitted[source]
-            rivals: dict[str, np.ndarray | float] = {
-                "mse": guesses(network, positions, self._encoder),
-                "floor": floor,
-                "probe": probe(positions.scores()),
-            }
+def measure(network: Net, splits: Splits, part: str, count: int, config: Config) -> dict[str, float]:
+    """The errors of a net over up to ``count`` positions of ``part`` (train, validation, test), beside those of the
+    mean result of training games (floor)."""
+    found: dict[str, float] = {}
+    for source, (split, is_own) in splits.items():
+        if len(games := getattr(split, part)):
+            positions = Positions.some(games, count, config.seed, is_own)
+            floor = float(Positions.some(split.train, config.test_positions, config.seed, is_own).results.mean())
+            rivals = {"mse": guesses(network, positions, encoder_of(config)), "floor": floor}
             found |= {
                 f"{source}{part}_positions": float(len(positions)),
                 **errors(f"{source}{part}", rivals, positions),
             }
-        return found
+    return found
 
-    def test(self, network: Net, before: Net | None) -> dict[str, float]:
-        """The errors over test positions and as many of training games, the gap between the two, the errors of the net
-        that the run started from, and of playouts from some test positions."""
-        config, count = self._config, self._config.test_positions
-        found = {**self.of(network, "train", count), **self.of(network, "test", count)}
-        for source, positions in self._positions("test", count):
-            name = f"{source}test"
+
+def test(network: Net, before: Net | None, splits: Splits, config: Config) -> dict[str, float]:
+    """The errors over test positions and as many of training games, the gap between the two, the errors of the net from
+    which the run started, and of playouts from some test positions."""
+    count, encoder = config.test_positions, encoder_of(config)
+    found = {**measure(network, splits, "train", count, config), **measure(network, splits, "test", count, config)}
+    for source, (split, is_own) in splits.items():
+        if len(split.test):
+            name, positions = f"{source}test", Positions.some(split.test, count, config.seed, is_own)
             found[f"{source}gap"] = found[f"{name}_mse"] - found[f"{source}train_mse"]
             if before is not None:
-                found |= errors(name, {"start": guesses(before, positions, self._encoder)}, positions)
+                found |= errors(name, {"start": guesses(before, positions, encoder)}, positions)
             if config.playouts:
                 some = Positions(positions.games, positions.places[: config.playout_positions])
-                own = guesses(network, some, self._encoder)
+                own = guesses(network, some, encoder)
                 beside = {"playouts": some.by_playouts(config.playouts), "beside_playouts": own}
                 found |= {f"{name}_playout_positions": float(len(some)), **errors(name, beside, some)}
-        return found
+    return found
 
 
 # --- Training ---
@@ -359,7 +346,7 @@ def train(
     rules = tuple(dict.fromkeys(rule for each, _ in splits.values() for rule in each.rules))
     words = "; ".join(each.source for each, _ in splits.values())
     origin = origin_of(config, results, "value", split.komi, words, lambda count: kept.batch(0, count).planes, rules)
-    measuring, network = Measuring(config, encoder, splits), build(config, results)
+    network = build(config, results)
     before = deepcopy(network).eval() if config.start else None
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:
@@ -368,7 +355,7 @@ def train(
         run.restore()
 
         def validation() -> dict[str, float]:
-            return measuring.of(run.averaged, "validation", VALIDATION_POSITIONS)
+            return measure(run.averaged, splits, "validation", VALIDATION_POSITIONS, config)
 
         with run.batches(rows, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
@@ -385,4 +372,4 @@ def train(
                 run.validate_when_due(config.validate_every, validation)
                 run.snapshot_when_due(origin)
                 run.save_when_due()
-        return run.finish(origin, validation, lambda: measuring.test(run.averaged, before))
+        return run.finish(origin, validation, lambda: test(run.averaged, before, splits, config))

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import count
@@ -68,6 +69,9 @@ GAMES = "games"
 
 MANY, RANGE = 1_000_000, 8
 """Games that cores of a cluster may be asked for, and how many of them, a slot, a core is asked for at a time."""
+
+NICE_INCREMENT = 6
+"""Of the threads that play: they step back behind the net that learns."""
 
 LEAST = 4
 """Batches of rows that there must be before anything is learned."""
@@ -275,7 +279,8 @@ def train(
         """The averaged weights, and a mean komi that is fair."""
         is_given = config.komi is not None and replay.size == config.size
         recipe = Recipe(config, replay.size, config.komi if is_given else replay.margin)  # type: ignore[arg-type]
-        return Weights(run.averaged, planes_of(replay, QUICK_ROWS), recipe)
+        network = run.averaged if cores is None else deepcopy(run.averaged).cpu()
+        return Weights(network, planes_of(replay, QUICK_ROWS), recipe)
 
     with ExitStack() as stack:
         cores = stack.enter_context(connected(lent, [], rules))
@@ -307,7 +312,7 @@ def train(
             latest = Latest(latest_weights(replay))
             searches, engines = engines_of(config, net, latest, cores, total("games"))
             most = math.ceil(end * config.max_games) - run.games if config.max_games else math.inf
-            with Players(engines, most) as players:
+            with Players(engines, most, NICE_INCREMENT) as players:
                 while run.done < end and not run.stop_asked:
                     # Play
                     began, before = time.monotonic(), pace_of(searches)

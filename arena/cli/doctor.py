@@ -16,7 +16,6 @@ CONFIG = "arena.toml"
 def doctor(
     folder: Annotated[Path | None, typer.Argument(help="With --init: where to put the file (default: here).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
-    run: Annotated[bool, typer.Option("--run", help="Also start the engines that arena.toml names.")] = False,
     init: Annotated[bool, typer.Option("--init", help="Write a commented arena.toml instead.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --init: overwrite an existing arena.toml.")] = False,
     results: Results = Path(RESULTS),
@@ -25,8 +24,8 @@ def doctor(
     """Check the installation and suggest fixes.
 
     Versions, processor, compiled kernels, an ONNX Runtime self-check with the nets that ship, GPU, stored results,
-    arena.toml, and engines on the PATH that could be bots. The commands that arena.toml names are only listed unless
-    --run is given. The exit code is 1 when something failed.
+    arena.toml, and engines on the PATH that could be bots. Nothing that arena.toml names is started; arena check does
+    that. The exit code is 1 when something failed.
 
     --init writes an arena.toml of examples, all commented out: bots of your own, engines, tournaments. Commands run in
     that folder read it, and keep their results beside it.
@@ -35,27 +34,26 @@ def doctor(
     [bold]arena doctor --init[/bold] · [bold]arena doctor --init ~/go[/bold]
     """
     import json
+    from dataclasses import asdict
 
-    from arena.contract.finding import Finding, Verdict
+    from arena.contract.finding import Verdict
     from arena.report.progress import show_check
     from arena.report.style import Console
-    from arena.results.doctor import Place, examine
+    from arena.results.doctor import examine
 
     if init:
         _write_example(folder or Path(), force)
         return
     if folder is not None or force:
         raise ConfigError("FOLDER and --force need --init")
-    console = Console()
     default = Path(CONFIG)
-    place = Place(results, config or (default if default.exists() else None), run=run)
+    findings = examine(results, config or (default if default.exists() else None))
     if as_json:
-        found = [step for step in examine(place) if isinstance(step, Finding)]
-        rows = [{"step": one.step, "verdict": one.verdict, "text": one.text, "details": one.details} for one in found]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        found = list(findings)
+        print(json.dumps([asdict(one) for one in found], indent=2, ensure_ascii=False))
         failed = any(one.verdict is Verdict.FAILED for one in found)
     else:
-        failed = show_check("arena doctor", examine(place), console) is Verdict.FAILED
+        failed = show_check("arena doctor", findings, Console()) is Verdict.FAILED
     if failed:
         raise typer.Exit(1)
 

@@ -18,7 +18,7 @@ from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of
 
 if TYPE_CHECKING:
     from arena.contract.bot import Bot
-    from arena.contract.finding import Begun, Finding
+    from arena.contract.finding import Finding
     from arena.go.game import Rules
     from arena.match.cluster import Cluster
     from arena.players.player import Player
@@ -90,13 +90,12 @@ def check(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Check that bots start, play and agree on the score.
+    """Play a short game of each bot against itself, and print what was seen.
 
-    Each plays a few moves against itself.
-
-    For an engine it also prints name and version, its time commands, and whether its scoring agrees. Without names,
-    the bots of arena.toml are checked; its engines are only listed unless --run is given. With --cluster, one line for
-    each node shows whether the bot plays there. The exit code is 1 if a bot fails, on a cluster on any node.
+    A bot starts in a process of its own and plays 12 moves, as in an event: its kind, net or engine, seconds per move,
+    what it reports, and its faults. Without names, the bots of arena.toml are checked; its engines are only listed
+    unless --run is given. With --cluster, one line for each node shows whether the bot plays there. The exit code is 1
+    if a bot fails, on a cluster on any node.
 
     Examples: [bold]arena check[/bold] · [bold]arena check gnugo alphago --size 19[/bold] ·
     [bold]arena check gnugo --cluster auto[/bold] ·
@@ -169,11 +168,8 @@ def _nodes(
     return Cluster(address, 0, players, rules, checks_only=True)
 
 
-def _probed(
-    registry: Registry, name: str, rules: Rules, nodes: Cluster | None
-) -> Generator[Begun | Finding, None, None]:
-    """The steps of a look at a bot, or what each node finds; one that can't be had, as for want of its net, fails in
-    the first."""
+def _probed(registry: Registry, name: str, rules: Rules, nodes: Cluster | None) -> Generator[Finding, None, None]:
+    """What a game of a bot shows, or what each node finds; one that can't be had, as for want of its net, fails."""
     from arena.contract.finding import Finding, Verdict
     from arena.match.check import probe
 

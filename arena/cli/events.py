@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import read_limits
-from arena.cli.seats import seat_at
+from arena.cli.seats import play_people
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
 
@@ -231,7 +231,7 @@ class Live:
 
         control = Control()
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self._seats()))
+            updates = play_event(event, store, self.hands, control, play_people(event, self._seats()))
             updates = _told(updates, control)
             has_people = any(entry.is_person for entry in event.players.values())
             with nullcontext(_leave) if has_people else _finishing(control) as end:
@@ -336,16 +336,16 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
 @contextmanager
 def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
-    from arena.match.runner import Unstored
+    from arena.match.runner import GamesNotStored
     from arena.results.export import write_elo_csv
 
     before, ratings = store.count(), results / "elo.csv"
     try:
         yield
-    except (KeyboardInterrupt, Unstored) as stop:
+    except (KeyboardInterrupt, GamesNotStored) as stop:
         done = min(store.count(event=event.event), event.games)  # a smaller -n plans fewer than are stored
         lost = ""
-        if isinstance(stop, Unstored):
+        if isinstance(stop, GamesNotStored):
             lost = f", and {stop.games} finished ones are not, because another program has locked {store.path}"
         printer(console)(f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest.")
         raise SystemExit(130) from None

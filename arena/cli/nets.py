@@ -191,7 +191,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     config = wanted.config or CONFIG
     require_writable(config)
     limits = read_limits(wanted.given.limits or "")
-    rows, minutes = training(folder)
+    _, rows, minutes = training(folder)
     kept = _kept(folder, net, wanted.results)
     gate = Gate(name, kept.name, rows, minutes)
     test = events.sequential_test(wanted.sprt, wanted.alpha, wanted.beta)

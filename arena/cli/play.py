@@ -16,28 +16,28 @@ import typer
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of, takes
-from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of, sit_down
+from arena.cli.seats import GameOptions, arrange_game, build_opponents, play_session, read_source, start_from
 from arena.files import remove_scratch
 
 if TYPE_CHECKING:
     from arena.go.coords import Colour
     from arena.go.record import GameRecord
     from arena.people.adviser import Analyst
-    from arena.people.kifu import Kifu, KifuFile
-    from arena.people.sitting import Opponent
+    from arena.people.saved_game import SavedGame, SavedGameFile
+    from arena.people.session import Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.results.analysis import Evaluation
     from arena.tui.game_app import Evaluate
 
 
-NO_WISH = Wish()
+NO_OPTIONS = GameOptions()
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
 
 
-@takes(Wish)
+@takes(GameOptions)
 def play(
     bot: Annotated[
         str | None,
@@ -47,7 +47,7 @@ def play(
             "With --resume, the id of a game.",
         ),
     ] = None,
-    wish: Wish = NO_WISH,
+    given: GameOptions = NO_OPTIONS,
     name: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login name).")
     ] = None,
@@ -86,42 +86,42 @@ def play(
     from arena.go.coords import BLACK
     from arena.go.game import Game
     from arena.people.counting import estimated
-    from arena.people.kifu import KifuFile
-    from arena.people.sitting import Sitting
+    from arena.people.saved_game import SavedGameFile
+    from arena.people.session import GameSession
     from arena.report.plain_play import Lines
     from arena.report.progress import show_start
     from arena.report.style import Console
 
-    is_own = name is not None or wish != NO_WISH
+    is_own = name is not None or given != NO_OPTIONS
     if move is not None and first is None:
         raise ConfigError("--move needs --from FILE")
-    if first is not None and (resume or wish.size or wish.komi or wish.rules or wish.handicap):
+    if first is not None and (resume or given.size or given.komi or given.rules or given.handicap):
         raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
     console = Console()
     say = events.printer(console)
     registry = registry_of(config, results)
-    store_finished(results, say)
+    store_finished_games(results, say)
 
-    def made_ready(kifu: Kifu, bots: dict[Colour, Player]) -> dict[Colour, Opponent]:
-        for doubt in events.size_doubts(bots.values(), kifu.size):
+    def prepare(saved: SavedGame, bots: dict[Colour, Player]) -> dict[Colour, Opponent]:
+        for doubt in events.size_doubts(bots.values(), saved.size):
             say(doubt)
         with show_start(console):
-            opponents = opponents_of(bots, kifu.rules)
-            if kifu.time.time is not None:
-                estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
+            opponents = build_opponents(bots, saved.rules)
+            if saved.time.time is not None:
+                estimated(Game(saved.rules), playouts=2)  # what is compiled later would run on somebody's clock
         return opponents
 
-    def begun(wish: Wish) -> tuple[Kifu, dict[Colour, Player]]:
+    def begun(given: GameOptions) -> tuple[SavedGame, dict[Colour, Player]]:
         if bot is None:
             raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
-        wish = replace(wish, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
+        given = replace(given, seed=secrets.randbits(48) if given.seed is None else given.seed)
         entry = registry.resolve(bot)
         if source is None:
-            return arranged(registry, entry, name, wish)
-        kifu, bots = arranged(registry, entry, name, replace(wish, size=source.rules.size))
-        return begun_from(source, kifu), bots
+            return arrange_game(registry, entry, name, given)
+        saved, bots = arrange_game(registry, entry, name, replace(given, size=source.rules.size))
+        return start_from(source, saved), bots
 
-    source = None if first is None else opened(Path(first), move)
+    source = None if first is None else read_source(Path(first), move)
     again, code = True, 0
     while again and not code:
         with ExitStack() as stack:
@@ -131,37 +131,37 @@ def play(
                         "a resumed game keeps its players, rules and clock; give only --resume and its id"
                     )
                 file = stack.enter_context(_file_to_resume(results, bot))
-                kifu = file.read()
-                if kifu.is_over:
+                saved = file.read()
+                if saved.is_over:
                     raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
-                kifu, bots = recast(kifu, registry, say)
-                opponents = made_ready(kifu, bots)
+                saved, bots = rebuild_bots(saved, registry, say)
+                opponents = prepare(saved, bots)
             else:
-                kifu, bots = begun(wish)
-                opponents = made_ready(kifu, bots)
-                file = stack.enter_context(KifuFile.create(results, stored_ids(results)))
-                kifu = file.begin(kifu)
-            begun_with = 0 if resume else len(kifu.record.moves)
-            judges = list(advisers(bots, registry, kifu.size))
-            sitting, lines, evaluate = (
-                Sitting(kifu, opponents, analyst(judges), file.write),
+                saved, bots = begun(given)
+                opponents = prepare(saved, bots)
+                file = stack.enter_context(SavedGameFile.create(results, stored_ids(results)))
+                saved = file.begin(saved)
+            begun_with = 0 if resume else len(saved.record.moves)
+            judges = list(list_advisers(bots, registry, saved.size))
+            session, lines, evaluate = (
+                GameSession(saved, opponents, find_analyst(judges), file.write),
                 Lines(sys.stdin),
                 _evaluator(judges),
             )
             try:
-                with sitting:
-                    again = sit_down(sitting, console, lines, is_plain=plain, kept=file.path, evaluate=evaluate)
+                with session:
+                    again = play_session(session, console, lines, is_plain=plain, kept=file.path, evaluate=evaluate)
             except KeyboardInterrupt:
                 console.print()
                 code = 130
-            _part(file.read(), begun_with, file, results, say)
+            _close_game(file.read(), begun_with, file, results, say)
         if resume and again:
-            say(f"To play again: arena play {next((kifu.name(colour) for colour in bots), 'human')}")
+            say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
             break
-        if not kifu.handicap:
-            was_black = kifu.people[0] is BLACK if bots else wish.color != "white"
-            wish = replace(wish, color="white" if was_black else "black", seed=None)
-    if not sitting.has_ended:  # Python would wait for threads of the bot's own
+        if not saved.handicap:
+            was_black = saved.people[0] is BLACK if bots else given.color != "white"
+            given = replace(given, color="white" if was_black else "black", seed=None)
+    if not session.has_ended:  # Python would wait for threads of the bot's own
         remove_scratch()
         sys.stdout.flush()
         os._exit(code)
@@ -171,40 +171,42 @@ def play(
 # --- A game that goes on ---
 
 
-def _file_to_resume(results: Path, id: str | None) -> KifuFile:
+def _file_to_resume(results: Path, id: str | None) -> SavedGameFile:
     """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
-    from arena.people.kifu import EVENT, KifuFile, is_held, kept_games
+    from arena.people.saved_game import EVENT, SavedGameFile, is_held, saved_games
 
     if id is not None:
         number = id.rpartition("/")[2]
-        return KifuFile.open(results, f"{EVENT}/{number:0>5}" if number.isdecimal() else id)
-    kept = [(id, kifu) for id, kifu in kept_games(results) if kifu.record.moves and not kifu.is_over]
+        return SavedGameFile.open(results, f"{EVENT}/{number:0>5}" if number.isdecimal() else id)
+    kept = [(id, saved) for id, saved in saved_games(results) if saved.record.moves and not saved.is_over]
     waiting = [id for id, _ in kept if not is_held(results, id)]
     if not waiting:
         raise UserError(f"there is no unfinished game in {results / EVENT}; start one, as in: arena play alphago")
-    return KifuFile.open(results, waiting[-1])
+    return SavedGameFile.open(results, waiting[-1])
 
 
-def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Player]]:
+def rebuild_bots(
+    saved: SavedGame, registry: Registry, say: Callable[[str], None]
+) -> tuple[SavedGame, dict[Colour, Player]]:
     """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had."""
     from arena.go.coords import BLACK, WHITE, Colour
-    from arena.people.kifu import Help
+    from arena.people.saved_game import Help
 
     bots = {}
-    identities = {BLACK: kifu.record.black_player, WHITE: kifu.record.white_player}
-    for colour in set(Colour) - set(kifu.people):
-        name = kifu.name(colour)
-        bots[colour] = entry = registry.resolve_stored(name).checked(kifu.size)
-        if entry.identity != identities[colour] and Help.OTHER_BOT not in kifu.helps:
+    identities = {BLACK: saved.record.black_player, WHITE: saved.record.white_player}
+    for colour in set(Colour) - set(saved.people):
+        name = saved.name(colour)
+        bots[colour] = entry = registry.resolve_stored(name).checked(saved.size)
+        if entry.identity != identities[colour] and Help.OTHER_BOT not in saved.helps:
             say(f"{name} has other settings or another net now; the game is unrated.")
-            kifu = replace(kifu, helps=(*kifu.helps, Help.OTHER_BOT))
-    return kifu, bots
+            saved = replace(saved, helps=(*saved.helps, Help.OTHER_BOT))
+    return saved, bots
 
 
 # --- Playing ---
 
 
-def advisers(bots: dict[Colour, Player], registry: Registry, size: int) -> Iterator[Player]:
+def list_advisers(bots: dict[Colour, Player], registry: Registry, size: int) -> Iterator[Player]:
     """Who may be asked about the game: the bots that are played, then the usual ones that play on this size."""
     yield from bots.values()
     for name in ANALYSTS:
@@ -212,7 +214,7 @@ def advisers(bots: dict[Colour, Player], registry: Registry, size: int) -> Itera
             yield registry.resolve(name).checked(size)
 
 
-def analyst(judges: Iterable[Player]) -> Analyst | None:
+def find_analyst(judges: Iterable[Player]) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.people.adviser import Analyst
 
@@ -237,18 +239,18 @@ def _evaluator(judges: Iterable[Player]) -> Evaluate | None:
 # --- Keeping ---
 
 
-def _part(kifu: Kifu, begun: int, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
+def _close_game(saved: SavedGame, begun: int, file: SavedGameFile, results: Path, say: Callable[[str], None]) -> None:
     """Say what becomes of a game that began with ``begun`` moves: it is stored when it is over, and waits when it
     isn't."""
-    moves, first = len(kifu.record.moves), kifu.record.first
-    own = any((first if ply % 2 == 0 else first.opponent) in kifu.people for ply in range(begun, moves))
-    if kifu.is_over:
+    moves, first = len(saved.record.moves), saved.record.first
+    own = any((first if ply % 2 == 0 else first.opponent) in saved.people for ply in range(begun, moves))
+    if saved.is_over:
         try:
-            store_games([kifu], results)
+            store_games([saved], results)
         except StoreError as error:
             say(f"{file.id} is saved in {file.path}; the next arena play will store it: {error}.")
             return
-        counts = "unrated" if kifu.record.unrated else "it counts for arena elo"
+        counts = "unrated" if saved.record.unrated else "it counts for arena elo"
         say(f"{file.id} is stored ({counts}); its moves are in {file.path}. To review it: arena analyze {file.id}")
     elif own:
         say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
@@ -257,37 +259,39 @@ def _part(kifu: Kifu, begun: int, file: KifuFile, results: Path, say: Callable[[
         say("You played no move, so nothing is saved.")
 
 
-def store_games(kifus: list[Kifu], results: Path) -> None:
+def store_games(games: list[SavedGame], results: Path) -> None:
     """Finished games into the results, and the ratings that follow. Raises StoreError."""
     from arena.results.store import Store
 
     with Store.of(results, write=True) as store:
-        store.add_players({player.identity: player for kifu in kifus for player in kifu.players})
-        store.append([kifu.record for kifu in kifus])
-        if any(not kifu.record.unrated for kifu in kifus):
+        store.add_players({player.identity: player for saved in games for player in saved.players})
+        store.append([saved.record for saved in games])
+        if any(not saved.record.unrated for saved in games):
             from arena.results.export import write_elo_csv
 
             write_elo_csv(store, results / "elo.csv")
 
 
-def store_finished(results: Path, say: Callable[[str], None]) -> None:
+def store_finished_games(results: Path, say: Callable[[str], None]) -> None:
     """Store what an earlier arena finished and had no time to store, or couldn't: as far as that goes now."""
-    from arena.people.kifu import is_held, kept_games
+    from arena.people.saved_game import is_held, saved_games
 
     stored = stored_ids(results)
-    left = [kifu for id, kifu in kept_games(results) if kifu.is_over and id not in stored and not is_held(results, id)]
+    left = [
+        saved for id, saved in saved_games(results) if saved.is_over and id not in stored and not is_held(results, id)
+    ]
     if left:
         try:
             store_games(left, results)
         except StoreError as error:
             say(f"Not stored yet: {plural(len(left), 'finished game')}: {error}.")
         else:
-            say(f"Stored now: {', '.join(kifu.record.id for kifu in left)}.")
+            say(f"Stored now: {', '.join(saved.record.id for saved in left)}.")
 
 
 def stored_ids(results: Path) -> set[str]:
     """The ids of the games of people that are in the results."""
-    from arena.people.kifu import EVENT
+    from arena.people.saved_game import EVENT
     from arena.results.store import Store, database
 
     if not database(results).exists():

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.go.record import GameRecord
     from arena.match.schedule import Event, Pairing
-    from arena.people.kifu import Kifu
-    from arena.people.sitting import Opponent, Sitting
+    from arena.people.saved_game import SavedGame
+    from arena.people.session import GameSession, Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.plain_play import Lines
@@ -35,7 +35,7 @@ GUEST = "guest"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class GameOptions:
     """How a new game is to be played, as options of ``arena play``; None is what wasn't given."""
 
     color: str | None = setting(None, "Your colour: black (default) or white.", choices=COLOURS)
@@ -54,16 +54,18 @@ class Wish:
     seed: int | None = setting(None, "Random seed of the bot (default: a new one each time).")
 
 
-def arranged(registry: Registry, entry: Player, name: str | None, wish: Wish) -> tuple[Kifu, dict[Colour, Player]]:
+def arrange_game(
+    registry: Registry, entry: Player, name: str | None, given: GameOptions
+) -> tuple[SavedGame, dict[Colour, Player]]:
     """A game before its first move, and the bots in it by colour. Raises UserError."""
     from datetime import UTC, datetime
 
     from arena.go.coords import BLACK, WHITE
     from arena.go.game import Rules, handicap_points
     from arena.go.record import GameRecord
-    from arena.people.kifu import EVENT, Kifu
+    from arena.people.saved_game import EVENT, SavedGame
 
-    limits, size = _read_clock(wish.time), first_given(wish.size, 9)
+    limits, size = _read_clock(given.time), first_given(given.size, 9)
     person = _person(registry, _own_name(registry) if name is None else name)
     if entry.is_person:
         opponent = _person(registry, entry.settings.get("name") or GUEST)
@@ -71,9 +73,9 @@ def arranged(registry: Registry, entry: Player, name: str | None, wish: Wish) ->
             raise ConfigError(f"both players are called {person.name}; name the second one: human:name=bob")
     else:
         opponent = entry.with_limits(limits).checked(size)
-    rules = Rules.preset(first_given(wish.rules, "chinese"), size, wish.komi)
-    colour, stones = WHITE if wish.color == "white" else BLACK, wish.handicap or 0
-    if stones >= 1 and wish.komi is None:
+    rules = Rules.preset(first_given(given.rules, "chinese"), size, given.komi)
+    colour, stones = WHITE if given.color == "white" else BLACK, given.handicap or 0
+    if stones >= 1 and given.komi is None:
         rules = replace(rules, komi=0.5)
     setup = tuple(handicap_points(size, stones)) if stones not in (0, 1) else ()
     seats = {colour: person, colour.opponent: opponent}
@@ -88,16 +90,16 @@ def arranged(registry: Registry, entry: Player, name: str | None, wish: Wish) ->
         setup=(tuple(sorted(setup)), ()),
         first=WHITE if setup else BLACK,
         event=EVENT,
-        seed=first_given(wish.seed, 0),
+        seed=first_given(given.seed, 0),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
     )
     bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
     people = tuple(colour for colour in sorted(seats) if colour not in bots)
     players = tuple(seat.stored for seat in seats.values() if _identity(seat))
-    return Kifu(record, people, limits, players=players), bots
+    return SavedGame(record, people, limits, players=players), bots
 
 
-def opened(path: Path, moves: int | None) -> GameRecord:
+def read_source(path: Path, moves: int | None) -> GameRecord:
     """The first game of a file, cut after ``moves`` moves. Raises UserError."""
     from arena import RecordError, UserError
     from arena.go.collection import read_path
@@ -116,26 +118,26 @@ def opened(path: Path, moves: int | None) -> GameRecord:
     return record
 
 
-def begun_from(source: GameRecord, kifu: Kifu) -> Kifu:
+def start_from(source: GameRecord, saved: SavedGame) -> SavedGame:
     """A game before its first move, begun in the position that another one came to."""
-    from arena.people.kifu import Help
+    from arena.people.saved_game import Help
 
     record = replace(
-        kifu.record,
+        saved.record,
         rules=source.rules,
         setup=source.setup,
         first=source.first,
         moves=source.moves,
         opening=len(source.moves),
     )
-    return replace(kifu, record=record, helps=(Help.POSITION,))
+    return replace(saved, record=record, helps=(Help.POSITION,))
 
 
-def opponents_of(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
+def build_opponents(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
     """The bots, ready to move: their kernels are compiled before any clock runs. Raises UserError for one that can't be
     had."""
     from arena.match.worker import warm_up
-    from arena.people.sitting import Opponent
+    from arena.people.session import Opponent
 
     opponents = {}
     for colour, entry in bots.items():
@@ -145,8 +147,8 @@ def opponents_of(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Op
     return opponents
 
 
-def sit_down(
-    sitting: Sitting,
+def play_session(
+    session: GameSession,
     console: Console,
     lines: Lines,
     *,
@@ -158,7 +160,7 @@ def sit_down(
     pipe. Returns when the game is over, or left, and whether another one is wanted.
 
     ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
-    KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
+    KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session has kept it.
     """
     from arena.report.plain_play import show_plainly
     from arena.report.sentences import Manner
@@ -167,12 +169,12 @@ def sit_down(
     if has_screen(console) and not is_plain:
         from arena.tui.play_app import show_play
 
-        return show_play(sitting, console, kept, evaluate)
-    show_plainly(sitting, console, Manner(is_plain, not is_plain, console.width, kept), lines)
+        return show_play(session, console, kept, evaluate)
+    show_plainly(session, console, Manner(is_plain, not is_plain, console.width, kept), lines)
     return False
 
 
-def seat_at(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
+def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
     """Sits people down to their games of an event, which this console shows. Who leaves one raises KeyboardInterrupt,
     as Ctrl-C does."""
     lines: Lines | None = None
@@ -183,8 +185,8 @@ def seat_at(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
         from arena.contract.bot import Limits
         from arena.go.coords import Colour
         from arena.go.record import GameRecord
-        from arena.people.kifu import Kifu
-        from arena.people.sitting import Sitting
+        from arena.people.saved_game import SavedGame
+        from arena.people.session import GameSession
         from arena.report.plain_play import Lines
 
         nonlocal lines
@@ -206,11 +208,11 @@ def seat_at(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
-        with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
-            sit_down(sitting, console, lines)
-        if not sitting.snapshot().is_over:
+        with GameSession(SavedGame(record, people, time), build_opponents(bots, event.terms.rules)) as session:
+            play_session(session, console, lines)
+        if not session.snapshot().is_over:
             raise KeyboardInterrupt
-        return sitting.record()
+        return session.record()
 
     return play
 

@@ -291,8 +291,8 @@ def train_value(settings: Any, results: Path, lent: Lent | None) -> Path:
     position after the random move, with the result. Playing takes most of the time; the games stay in results/cache
     for later runs, and the same command reuses them. --source records learns from --data instead.
 
-    Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant, of the score as it
-    stands, and of playouts. A test error far above the training error is overfitting.
+    Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant and of
+    playouts. A test error far above the training error is overfitting.
 
     Example: [bold]arena train value --games 20000 --max-minutes 20[/bold]
 
@@ -342,7 +342,6 @@ def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[s
             "training games": f"{source}train{phase}_mse",
             "before training": f"{part}{phase}_start",
             "constant": f"{part}{phase}_floor",
-            "score": f"{part}{phase}_probe",
             "playouts": f"{part}{phase}_playouts",
             "net there": f"{part}{phase}_beside_playouts",
         }

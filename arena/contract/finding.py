@@ -1,4 +1,4 @@
-"""What a look at something finds, a line a step. Nothing is looked at here, nothing shown."""
+"""What a check finds, a line a step."""
 
 from __future__ import annotations
 
@@ -22,11 +22,3 @@ class Finding:
     verdict: Verdict
     text: str
     details: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A step begins or continues. The next report comes within this many seconds."""
-
-    step: str
-    seconds: float

@@ -1,1 +1,1 @@
-"""The game of Go. Nothing here knows of bots, matches or files other than SGF."""
+"""The game of Go: the compiled board, games and their rules, records and SGF, feature planes."""

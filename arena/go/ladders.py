@@ -1,4 +1,4 @@
-"""Compiled ladder reading: whether a chase with a single liberty at each turn ends in a capture. No other tactics.
+"""Compiled ladder reading: whether a chase with a single liberty at each turn ends in a capture.
 
 As in ``kernels``, *points* are indices of the padded board, and nothing is checked.
 """

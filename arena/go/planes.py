@@ -1,4 +1,4 @@
-"""Encoders: positions as feature planes for a net, each under a frozen name. No nets, no sampling of positions.
+"""Encoders: positions as feature planes for a net, each under a frozen name.
 
 An encoder's name is written into every checkpoint, so what it computes never changes: a better one gets a new name.
 Adding one is a kernel like ``arena_17`` and an entry in ``ENCODERS``. A kernel is compiled when it is first asked.
@@ -17,7 +17,7 @@ from arena import CheckpointError
 from arena.go.classic_planes import alphago_48, alphago_49, gocnn_8, stones_1
 from arena.go.coords import symmetry_table
 from arena.go.game import Game
-from arena.go.jit import kernel
+from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
     CELLS,
@@ -142,26 +142,29 @@ def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0) -> 
     return planes.reshape(len(games), encoder.planes, size, size)
 
 
+@inlined
+def _replay(board, size, moves):
+    """Make ``board`` what it is after these moves from the empty one; returns who is to move."""
+    clear(board, size)
+    colour = 1
+    for i in range(len(moves)):
+        move = np.int64(moves[i])
+        if move == size * size:
+            board.ko = 0
+        else:
+            play_any(board, point_of(board, move), colour)
+        colour = 3 - colour
+    return colour
+
+
 @kernel
-def _replay(size, moves, starts, komis, games, plies, positions):
+def _replay_rows(size, moves, starts, komis, games, plies, positions):
     """Write the position before ply ``plies[i]`` of game ``games[i]`` for each i."""
-    passing = size * size
     for row in range(games.shape[0]):
-        board = positions.boards[row]
-        clear(board, size)
-        start = starts[games[row]]
-        ply = np.int64(plies[row])
-        colour = 1
-        for i in range(start, start + ply):
-            move = np.int64(moves[i])
-            if move == passing:
-                board.ko = 0
-            else:
-                play_any(board, point_of(board, move), colour)
-            colour = 3 - colour
+        start, ply = starts[games[row]], np.int64(plies[row])
+        positions.colours[row] = _replay(positions.boards[row], size, moves[start : start + ply])
         for age in range(HISTORY):
             positions.recent[row, age] = np.int64(moves[start + ply - 1 - age]) if age < ply else NO_MOVE
-        positions.colours[row] = colour
         positions.komis[row] = komis[games[row]]
 
 
@@ -192,7 +195,7 @@ def encode_rows(
         positions = Positions.empty(min(ROOM, end - begin))
         for first in range(begin, end, ROOM):
             part = slice(first, min(first + ROOM, end))
-            _replay(size, moves, starts, komis, games[part], plies[part], positions)
+            _replay_rows(size, moves, starts, komis, games[part], plies[part], positions)
             positions.symmetries[: part.stop - first] = symmetries[part]
             encoder.encode(positions, part.stop - first, planes[part])
 
@@ -211,16 +214,8 @@ def final_owners(size, moves, starts, owners):
     size²) int8, 1 for Black, -1 for White, 0 for neither. No dead stones are taken off."""
     boards = np.empty(1, BOARD)
     areas = np.empty(size * size, np.uint8)
-    passing = size * size
     for game in range(starts.shape[0] - 1):
-        board = boards[0]
-        clear(board, size)
-        colour = 1
-        for i in range(starts[game], starts[game + 1]):
-            move = np.int64(moves[i])
-            if move != passing:
-                play_any(board, point_of(board, move), colour)
-            colour = 3 - colour
+        _replay(boards[0], size, moves[starts[game] : starts[game + 1]])
         owner_map(boards, 0, areas)
-        for point in range(passing):
+        for point in range(size * size):
             owners[game, point] = np.int64(areas[point] == 1) - np.int64(areas[point] == 2)

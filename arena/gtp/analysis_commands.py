@@ -6,8 +6,9 @@ A win rate, score or ownership is that of the side to move.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -42,30 +43,27 @@ class AnalysisRequest:
         avoided: set[Move] = set()
         while words:
             key, taken = words[0].lower(), 2
-            match key:
-                case "interval":
-                    found = replace(found, interval=number_of(words, 1) / 100)
-                case "maxmoves":
-                    found = replace(found, max_moves=max(1, whole_of(words, 1)))
-                case "rootinfo":
-                    found = replace(found, root_info=_is_true(words))
-                case "ownership":
-                    found = replace(found, ownership=_is_true(words))
-                case "movesownership":
-                    found = replace(found, moves_ownership=_is_true(words))
-                case "avoid" | "allow":
-                    taken = 4
-                    player, named = colour_of(words, 1), (words[2] if len(words) > 2 else "").split(",")
-                    points = {move_of(named, index, size) for index in range(len(named))}
-                    if whole_of(words, 3) < 1:
-                        raise Refused("syntax error")
-                    if key == "allow" and (found.moves is not None or avoided):
-                        raise Refused("allow can be given once, and not with avoid")
-                    if key == "avoid" and found.moves is not None:
-                        raise Refused("avoid can't be given with allow")
-                    if player is found.colour:
-                        avoided |= points if key == "avoid" else set()
-                        found = replace(found, moves=frozenset(points) if key == "allow" else found.moves)
+            if key == "interval":
+                found = replace(found, interval=number_of(words, 1) / 100)
+            elif key == "maxmoves":
+                found = replace(found, max_moves=max(1, whole_of(words, 1)))
+            elif key in _FLAGS:
+                flag: dict[str, Any] = {_FLAGS[key]: len(words) > 1 and words[1].lower() == "true"}
+                found = replace(found, **flag)
+            elif key in ("avoid", "allow"):
+                taken = 4
+                player, named = colour_of(words, 1), (words[2] if len(words) > 2 else "").split(",")
+                points = {move_of(named, index, size) for index in range(len(named))}
+                if whole_of(words, 3) < 1:
+                    raise Refused("syntax error")
+                if key == "allow" and (found.moves is not None or avoided):
+                    raise Refused("allow can be given once, and not with avoid")
+                if key == "avoid" and found.moves is not None:
+                    raise Refused("avoid can't be given with allow")
+                if player is found.colour and key == "avoid":
+                    avoided |= points
+                elif player is found.colour:
+                    found = replace(found, moves=frozenset(points))
             words = words[taken:]
         return replace(found, moves=frozenset(range(size * size + 1)) - avoided) if avoided else found
 
@@ -80,8 +78,7 @@ class AnalysisRequest:
         return moves
 
 
-def _is_true(words: Sequence[str]) -> bool:
-    return len(words) > 1 and words[1].lower() == "true"
+_FLAGS = {"rootinfo": "root_info", "ownership": "ownership", "movesownership": "moves_ownership"}
 
 
 @dataclass
@@ -144,14 +141,9 @@ def format_report(analysis: PositionAnalysis, candidates: Sequence[Candidate], a
     """A line of ``kata-analyze``, with ``rootInfo`` and ``ownership`` if they are asked for; empty without
     candidates."""
     candidates = analysis.with_scores(candidates[: asked.max_moves])
-    size = analysis.game.rules.size
     parts = []
     for order, each in enumerate(candidates):
-        prior = "" if each.prior is None else f" prior {each.prior:.6f}"
-        parts.append(
-            f"info move {gtp_from_move(each.move, size)} visits {each.visits} winrate {each.win_rate:.6f}"
-            f"{_score(each.score)}{prior} lcb {lower_bound(each):.6f} order {order} pv {_line(each, size)}"
-        )
+        parts.append(_info(order, each, analysis.game.rules.size, lambda share: f"{share:.6f}", _score(each.score)))
         if asked.moves_ownership and each.ownership is not None:
             parts.append(f"movesOwnership {_field(each.ownership)}")
     if candidates and (asked.root_info or asked.ownership):
@@ -166,18 +158,17 @@ def format_report(analysis: PositionAnalysis, candidates: Sequence[Candidate], a
 def format_lz_report(analysis: PositionAnalysis, candidates: Sequence[Candidate], asked: AnalysisRequest) -> str:
     """A line of ``lz-analyze``: shares in hundredths of a per cent; empty without candidates."""
     size = analysis.game.rules.size
-    parts = []
-    for order, each in enumerate(candidates[: asked.max_moves]):
-        prior = "" if each.prior is None else f" prior {each.prior * 10000:.0f}"
-        parts.append(
-            f"info move {gtp_from_move(each.move, size)} visits {each.visits} winrate {each.win_rate * 10000:.0f}"
-            f"{prior} lcb {lower_bound(each) * 10000:.0f} order {order} pv {_line(each, size)}"
-        )
-    return " ".join(parts)
+    shown = enumerate(candidates[: asked.max_moves])
+    return " ".join(_info(order, each, size, lambda share: f"{share * 10000:.0f}") for order, each in shown)
 
 
-def _line(candidate: Candidate, size: int) -> str:
-    return " ".join(gtp_from_move(move, size) for move in candidate.line)
+def _info(order: int, candidate: Candidate, size: int, share: Callable[[float], str], score: str = "") -> str:
+    prior = "" if candidate.prior is None else f" prior {share(candidate.prior)}"
+    line = " ".join(gtp_from_move(move, size) for move in candidate.line)
+    return (
+        f"info move {gtp_from_move(candidate.move, size)} visits {candidate.visits} winrate {share(candidate.win_rate)}"
+        f"{score}{prior} lcb {share(lower_bound(candidate))} order {order} pv {line}"
+    )
 
 
 def _score(score: float | None) -> str:

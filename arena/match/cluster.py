@@ -116,7 +116,8 @@ class Node:
     def check(self, player: Player, rules: Rules) -> list[Finding]:
         """What a check of a player finds here."""
         there = player.moved(SENT)
-        found = [step for step in probe(replace(there, code=""), rules) if isinstance(step, Finding)]
+        own = replace(there, code=code_of(there.factory, there.config))  # that of this machine, to see whether it plays
+        found = list(probe(own, rules))
         if found[-1].verdict is not Verdict.FAILED and (why := _code_difference(there)):
             found.append(Finding("code", Verdict.NOTE, why))
         return found
@@ -337,6 +338,8 @@ class Nodes:
             self._fail(node, error)
         else:
             node.is_ready = True
+            if all(other.is_ready for other in self.present):
+                self._references = None  # what is in the store would be lost with a node, and Ray would say so
             if why:
                 self._refuse(node, why)
 

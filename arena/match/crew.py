@@ -27,13 +27,12 @@ from arena.match.schedule import Pairing
 from arena.match.worker import (
     PAUSE,
     RESUME,
+    Assignment,
     Message,
+    SharedState,
     Snapshot,
-    Unfinished,
     WorkerSpec,
     safe_path,
-    shared_size,
-    shared_views,
     spared_by_the_terminal,
     start_method,
     work,
@@ -127,17 +126,16 @@ class WorkerProcess:
         self.is_solo = is_solo
         self.is_ready = self.is_leaving = False
         self.started = monotonic()
-        self.games: dict[str, Pairing | Unfinished] = {}
-        """The games that it was sent and hasn't finished."""
-        self._numbers: dict[str, int] = {}  # of these, in the order in which they were sent
+        self.games: dict[int, Assignment] = {}
+        """The games that it hasn't finished, by the order in which they were sent, from 1."""
         self._sent = 0
         self._names = list(spec.players)
         context = start_method()
         self.connection, there = context.Pipe()
-        shared = context.RawArray("d", shared_size(spec))
+        shared = context.RawArray("d", SharedState.size(spec))
         descriptor, path = tempfile.mkstemp(prefix="stderr-", dir=folder)
         self._stderr = Path(path)
-        self._clock, self._journal = shared_views(shared, spec)
+        self._state = SharedState(shared, spec)
         self._process = context.Process(target=work, args=(there, shared, spec, path, number))
         try:
             with safe_path(), spared_by_the_terminal():
@@ -166,23 +164,22 @@ class WorkerProcess:
     @property
     def called(self) -> str:
         """The player that was built or called last."""
-        return self._names[self._clock.player]
+        return self._names[self._state.player]
 
     @property
     def allowed(self) -> float:
         """Seconds that the last call of a bot may take."""
-        return self._clock.allowed
+        return self._state.allowed
 
     @property
     def is_hanging(self) -> bool:
-        return self._clock.seconds > self._clock.allowed + PATIENCE
+        return self._state.seconds > self._state.allowed + PATIENCE
 
     def send(self, message: Message) -> None:
         """Does nothing if the process is gone."""
-        if isinstance(message, Pairing | Unfinished):
+        if isinstance(message, Assignment):
             self._sent += 1
-            self.games[message.id] = message
-            self._numbers[message.id] = self._sent
+            self.games[self._sent] = message
         with suppress(OSError):
             self.connection.send(message)
 
@@ -192,7 +189,7 @@ class WorkerProcess:
             while self.connection.poll():
                 message = self.connection.recv()
                 if isinstance(message, GameRecord):
-                    del self.games[message.id]
+                    del self.games[next(number for number, game in self.games.items() if game.id == message.id)]
                 yield message
 
     def terminate(self) -> None:
@@ -201,23 +198,22 @@ class WorkerProcess:
 
     def end(self, seconds: float) -> None:
         """Wait up to ``seconds`` for the process to end, then kill it."""
-        self.seconds_in_call = self._clock.seconds
+        self.seconds_in_call = self._state.seconds
         self._process.join(seconds)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
 
-    def unfinished(self) -> dict[str, Unfinished]:
+    def unfinished(self) -> dict[str, Assignment]:
         """The games that it had begun when it ended, as they stood."""
-        ids = {number: id for id, number in self._numbers.items() if id in self.games}
         found = {}
-        for board, number, played, spent in self._journal.games():
-            if number in ids:  # else it ended with its game
-                game = self.games[ids[number]]
-                was_called = self.seconds_in_call > 0 and self._clock.board in (board, -1)
-                seconds = spent + (self.seconds_in_call if self._clock.board == board else 0.0)
-                pairing = game.pairing if isinstance(game, Unfinished) else game
-                found[game.id] = Unfinished(pairing, played, seconds, was_called)
+        for board, number, played, spent in self._state.games():
+            if number in self.games:  # else it ended with its game
+                sent = self.games[number]
+                was_called = self.seconds_in_call > 0 and self._state.board in (board, -1)
+                seconds = spent + (self.seconds_in_call if self._state.board == board else 0.0)
+                deaths = sent.deaths if len(played) == len(sent.played) else 0
+                found[sent.id] = Assignment(sent.pairing, played, seconds, was_called, deaths)
         return found
 
     def last_words(self) -> str:
@@ -244,9 +240,8 @@ class Crew:
         boards = min(player.bot_kind.boards for player in players.values())
         self._spec = WorkerSpec(players, rules, adjudication, boards)
         self.most, self._cards = workers, cards
-        self._queue: deque[Pairing] = deque()
-        self._suspects: deque[Pairing | Unfinished] = deque()  # their worker died or hung: to be played on alone
-        self._deaths: dict[str, tuple[int, int]] = {}  # at which move a game's workers died last, and how often there
+        self._queue: deque[Assignment] = deque()
+        self._suspects: deque[Assignment] = deque()  # their worker died or hung: to be played on alone
         self._workers: list[WorkerProcess] = []
         self._started = 0
         self._finished: list[GameRecord] = []
@@ -275,7 +270,7 @@ class Crew:
         self._folder.cleanup()
 
     def add(self, pairings: Iterable[Pairing]) -> None:
-        self._queue.extend(pairings)
+        self._queue.extend(map(Assignment, pairings))
 
     @property
     def _left(self) -> int:
@@ -380,7 +375,7 @@ class Crew:
         share += min(MAX_AHEAD, int(rate * AHEAD))
         for worker in self._workers:
             if worker.is_ready and not worker.is_leaving:
-                queue: deque[Any] = self._suspects if worker.is_solo else self._queue
+                queue = self._suspects if worker.is_solo else self._queue
                 while queue and len(worker.games) < (1 if worker.is_solo else share):
                     worker.send(queue.popleft())
                 if worker.is_solo and not worker.games:
@@ -405,10 +400,8 @@ class Crew:
             unfinished = worker.unfinished()
             for game in reversed(worker.games.values()):
                 if worker.is_solo or game.id in unfinished:
-                    sent = game if isinstance(game, Unfinished) else Unfinished(game, ())
-                    self._assign_fault(unfinished.get(game.id, sent), worker, is_hanging)
+                    self._assign_fault(unfinished.get(game.id, game), worker, is_hanging)
                 else:
-                    assert isinstance(game, Pairing)  # only solo workers get others
                     self._queue.appendleft(game)
 
     def _note_failed_start(self, worker: WorkerProcess, is_hanging: bool) -> None:
@@ -425,19 +418,16 @@ class Crew:
             reason = words[-1] if words and code == 1 else f"its process ended with {exit_words(code)}"
             raise UserError(f"{worker.called} can't be built: {reason}")
 
-    def _assign_fault(self, game: Unfinished, worker: WorkerProcess, is_hanging: bool) -> None:
+    def _assign_fault(self, game: Assignment, worker: WorkerProcess, is_hanging: bool) -> None:
         """Decide a game whose worker is gone. The bot that was called last is to blame if the game was alone, or if the
         call was for this game only and took too long; otherwise the game goes on alone."""
-        move, deaths = self._deaths.get(game.id, (0, 0))
-        deaths = deaths if move == len(game.played) else 0
-        deaths += worker.is_solo or (game.was_called and game.on_move == worker.called)
-        self._deaths[game.id] = len(game.played), deaths
+        deaths = game.deaths + (worker.is_solo or (game.was_called and game.on_move == worker.called))
         if is_hanging:
             is_to_blame = worker.is_solo or game.seconds > worker.allowed
         else:
             is_to_blame = worker.is_solo and deaths >= DEATHS
         if not is_to_blame:
-            self._suspects.append(game)
+            self._suspects.append(replace(game, deaths=deaths))
             return
         if is_hanging:
             ending, reason = Ending.TIME, f"no answer within {round(worker.allowed, 2):g} s"

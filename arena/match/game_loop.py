@@ -1,7 +1,5 @@
-"""Games between bots, many boards at once: whose turn it is, what a turn costs, and faults that become results.
-
-So do adjudications. No processes, no schedule and no storage: ``runner`` brings pairings and takes records.
-"""
+"""Games between bots, many boards at once: whose turn it is, what a turn costs, faults and adjudications that become
+results."""
 
 from __future__ import annotations
 
@@ -38,9 +36,9 @@ class LiveGame:
     """A game under way between two named players.
 
     ``clocks`` are of the sides that play on one. ``facts`` has one for each move; ``ownership`` is the last that a bot
-    told: size² int8, in per cent, positive for Black. ``adjudged`` is whom an adjudication gave the game to, played on
-    or not. ``deaths`` counts how often a bot was ended by a signal at the present position, and ``spent`` are
-    the seconds that it had thought there. ``copies`` are the bots' own, by their names.
+    reported: size² int8, in per cent, positive for Black. ``adjudged`` is whom an adjudication gave the game to, played
+    on or not. ``deaths`` counts how often a bot was ended by a signal at the present position, and ``spent`` are the
+    seconds that it had thought there. ``copies`` are the bots' own, by their names.
     """
 
     pairing: Pairing
@@ -56,9 +54,17 @@ class LiveGame:
     spent: float = 0.0
     copies: dict[str, GameCopy] = field(default_factory=dict)
 
+    @classmethod
+    def begin(cls, pairing: Pairing, rules: Rules) -> LiveGame:
+        """A game with its opening on the board."""
+        game = Game(rules, seed=pairing.seed)
+        for move in pairing.opening:
+            game.play(move)
+        return cls(pairing, game, facts=[UNKNOWN] * len(pairing.opening))
+
     @property
     def win_rates(self) -> list[float | None]:
-        """One for each move, of the side that made it, where it told."""
+        """One for each move, of the side that made it, where it reported one."""
         return [fact.win_rate for fact in self.facts]
 
     @property
@@ -78,8 +84,8 @@ class LiveGame:
 
 
 class Turn(NamedTuple):
-    """One call of a bot: who decides, at which tables, how many seconds it may take, and whether they are taken off
-    the bot's time. Only a bot with a ``choose_all`` of its own gets several tables."""
+    """One call of a bot: who decides in which games, how many seconds it may take, and whether they are taken off the
+    bot's time. Only a bot with a ``choose_all`` of its own gets several games."""
 
     player: str
     live_games: tuple[LiveGame, ...]
@@ -87,8 +93,20 @@ class Turn(NamedTuple):
     is_charged: bool = True
 
 
+class _Player:
+    """A bot and how it is called."""
+
+    def __init__(self, bot: Bot, limits: Limits):
+        self.bot, self.limits = bot, limits
+        self.allowed = limits.allowed_for(1)
+        self.prepares = type(bot).prepare is not Bot.prepare
+        # others are called game by game: each is charged its own time, and no fault has another game searched twice
+        self.takes_many = type(bot).choose_all is not Bot.choose_all and limits.time is None
+        self.boards = 1  # how many a call is given at most
+
+
 class GameLoop:
-    """Two or more bots and the tables they play at, by one set of rules; each bot has its own limits.
+    """Two or more bots and the games that they play, by one set of rules; each bot has its own limits.
 
     A bot with a ``choose_all`` of its own, and without a clock, is given several boards in a call: one at first, then
     twice as many for as long as a call takes a quarter of what it may at most. So all the moves of a slow bot don't
@@ -111,26 +129,19 @@ class GameLoop:
         now: Callable[[], float] = perf_counter,
     ):
         self.live_games: list[LiveGame] = []
-        self._players = players
+        self._players = {name: _Player(bot, limits[name]) for name, bot in players.items()}
         self._rules = rules
-        self._limits = limits
         self._adjudication = adjudication
         self._on_turn = on_turn
         self._on_move = on_move
         self._now = now
-        self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
-        # these are asked for every move
-        self._takes_many = {name: _takes_many(bot) and limits[name].time is None for name, bot in players.items()}
-        self._prepares = {name: type(bot).prepare is not Bot.prepare for name, bot in players.items()}
-        self._allowed = {name: limits[name].allowed_for(1) for name in players}
 
     def start_game(self, pairing: Pairing, played: Sequence[tuple[Move, MoveStats]] = (), seconds: float = 0.0) -> None:
-        """Begin a game: its opening is on the board. One that was under way elsewhere goes on behind the moves
-        ``played`` after the opening; the side to move has
-        thought for ``seconds`` already."""
-        live = LiveGame(pairing, _opened(pairing, self._rules), facts=[UNKNOWN] * len(pairing.opening))
+        """Begin a game. One that was under way elsewhere goes on behind the moves ``played`` after the opening; the
+        side to move has thought for ``seconds`` already."""
+        live = LiveGame.begin(pairing, self._rules)
         for colour in Colour:
-            clock = self._limits[live.player(colour)].start_clock()
+            clock = self._players[live.player(colour)].limits.start_clock()
             if clock is not None:
                 live.clocks[colour] = clock
         self.live_games.append(live)
@@ -141,15 +152,15 @@ class GameLoop:
             self._spend(live, seconds)
 
     def play_round(self) -> Iterator[GameRecord]:
-        """Let every player decide once at all the tables where it is on the move; yields the games that end."""
-        for name in self._players:
+        """Let every player decide once in all the games where it is on the move; yields the games that end."""
+        for name, player in self._players.items():
             live_games = [live for live in self.live_games if live.on_move == name]
             if live_games:
                 done, playing = 0, [live for live in live_games if not live.game.is_over]
                 while done < len(playing):
-                    called = playing[done : done + (self._boards[name] if self._takes_many[name] else 1)]
+                    called = playing[done : done + (player.boards if player.takes_many else 1)]
                     done += len(called)
-                    if self._prepares[name]:
+                    if player.prepares:
                         called = [live for live in called if self._prepare(name, live)]
                     if called:
                         self._take_turns(name, called)
@@ -160,21 +171,20 @@ class GameLoop:
                         yield _record(live)
 
     def _prepare(self, name: str, live: LiveGame) -> bool:
-        """Have a bot make ready, outside its clock, and tell whether it is. One that can't forfeits."""
-        bot = self._players[name]
-        self._on_turn(Turn(name, (live,), bot.startup, is_charged=False))
+        """Have a bot make ready, outside its clock, and return whether it is. One that can't forfeits."""
+        player = self._players[name]
+        self._on_turn(Turn(name, (live,), player.bot.startup, is_charged=False))
         try:
-            bot.prepare(live.copy_for(name), self._limits[name])
+            player.bot.prepare(live.copy_for(name), player.limits)
         except Exception as error:  # as in _take_turns
-            if not _may_go_on(live, error):
-                _forfeit(live, error)
+            self._fail(live, error, 0.0)
             return False
         return True
 
     def _take_turns(self, name: str, live_games: Sequence[LiveGame]) -> None:
-        """Have a bot decide at these tables in one call, one table where there is a clock."""
-        limits, live = self._limits[name], live_games[0]
-        allowed = self._allowed[name]
+        """Have a bot decide in these games in one call, one game where there is a clock."""
+        player, live = self._players[name], live_games[0]
+        limits, allowed = player.limits, player.allowed
         if clock := live.clocks.get(live.game.to_play):
             limits = limits.at(clock, self._rules.size, len(live.game.moves), live.spent)
             allowed = limits.allowed
@@ -185,12 +195,12 @@ class GameLoop:
         fault: Exception | None = None
         start = self._now()
         try:
-            if self._takes_many[name]:
-                decisions = self._players[name].choose_all([live.copy_for(name) for live in live_games], limits)
+            if player.takes_many:
+                decisions = player.bot.choose_all([live.copy_for(name) for live in live_games], limits)
                 if len(decisions) != len(live_games):
                     raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(live_games)} games")
             else:
-                decisions = (self._players[name].choose(live.copy_for(name), limits),)
+                decisions = (player.bot.choose(live.copy_for(name), limits),)
             for decision in decisions:
                 check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
@@ -198,23 +208,26 @@ class GameLoop:
         seconds = self._now() - start
         if len(live_games) > 1 and (fault is not None or seconds > allowed):
             if fault is None:
-                self._boards[name] = 1
+                player.boards = 1
             for live in live_games:  # find out which game is to blame
                 self._take_turns(name, [live])
         elif fault is not None:
             self._fail(live, fault, seconds)
         else:
-            if self._takes_many[name]:
-                least = len(live_games) * (limits.seconds or 0.0)
-                if seconds - least <= (allowed - least) / 4:
-                    self._boards[name] = max(self._boards[name], 2 * len(live_games))
+            least = len(live_games) * (limits.seconds or 0.0)
+            if player.takes_many and seconds - least <= (allowed - least) / 4:
+                player.boards = max(player.boards, 2 * len(live_games))
             for live, decision in zip(live_games, decisions, strict=True):
                 self._carry_out(live, decision, seconds / len(live_games))
 
     def _fail(self, live: LiveGame, fault: Exception, seconds: float) -> None:
         """End a game by a fault, unless the bot may be asked again; the call took this many seconds."""
         self._spend(live, seconds, fault)
-        if not live.game.is_over and not _may_go_on(live, fault):
+        if isinstance(fault, BotKilled) and not live.game.is_over:
+            live.deaths += 1
+            if live.deaths < DEATHS:
+                return  # it is asked again at this position
+        if not live.game.is_over:
             _forfeit(live, fault)
 
     def _spend(self, live: LiveGame, seconds: float, fault: Exception | None = None) -> None:
@@ -256,8 +269,7 @@ class GameLoop:
 
     def _late(self, live: LiveGame, seconds: float) -> BotTimeout | None:
         """The error for a move that took too many seconds; None if it was in time."""
-        name = live.on_move
-        allowed = self._allowed[name]
+        allowed = self._players[live.on_move].allowed
         clock = live.clocks.get(live.game.to_play)
         if clock and seconds > clock.available + clock.allowance:
             return BotTimeout(f"out of time: {clock.overrun(seconds)}")
@@ -275,14 +287,6 @@ class GameLoop:
         if not self._adjudication.plays_on(pairing.seed):
             live.reason = self._adjudication.reason(verdict, live.player(verdict.loser))
             live.game.end(Outcome(live.adjudged, Ending.ADJUDICATED))
-
-
-def _takes_many(bot: Bot) -> bool:
-    """Whether the bot decides for several games in one call.
-
-    Else it is called game by game: each is charged what it took, and no fault has another game thought about twice.
-    """
-    return type(bot).choose_all is not Bot.choose_all
 
 
 def check_decision(decision: Decision, size: int) -> None:
@@ -321,14 +325,6 @@ def _check_ownership(ownership: object, size: int) -> None:
         raise TypeError("ownership goes from -1 to 1")
 
 
-def _may_go_on(live: LiveGame, fault: Exception) -> bool:
-    """Whether a bot that was ended by a signal is asked again at this position."""
-    if not isinstance(fault, BotKilled):
-        return False
-    live.deaths += 1
-    return live.deaths < DEATHS
-
-
 def _forfeit(live: LiveGame, error: Exception) -> None:
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
     live.reason = f"{live.on_move}: {fault_words(error)}"
@@ -347,23 +343,15 @@ def lost_record(
 ) -> GameRecord:
     """The record of a game that took its process down with it, forfeited by ``player``. ``played`` are the moves after
     the opening."""
-    game = _opened(pairing, rules)
-    live = LiveGame(
-        pairing, game, facts=[UNKNOWN] * len(pairing.opening), reason=f"{player}: {reason}", fault_details=fault_details
-    )
+    live = LiveGame.begin(pairing, rules)
+    live.reason, live.fault_details = f"{player}: {reason}", fault_details
+    game = live.game
     for move, fact in played:
         live.seconds[game.to_play] += fact.seconds or 0.0
         game.play(move)
         live.facts.append(fact)
     game.end(Outcome(WHITE if player == pairing.black else BLACK, ending))
     return _record(live)
-
-
-def _opened(pairing: Pairing, rules: Rules) -> Game:
-    game = Game(rules, seed=pairing.seed)
-    for move in pairing.opening:
-        game.play(move)
-    return game
 
 
 LONG = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, starmap
 from math import inf
@@ -13,9 +13,8 @@ import numpy as np
 
 from arena import ConfigError
 from arena.go.record import Played
-from arena.match.schedule import Pairing, Terms, check_players, pairings_of, require_range, sort_players
+from arena.match.schedule import Matchup, OpenEvent, Pairing, check_players, require_range
 from arena.match.standings import Standings
-from arena.players.player import Player
 from arena.ratings import Z95, FloatArray, K, Ratings, Result, rate
 
 GIVE_UP = 4
@@ -23,19 +22,16 @@ GIVE_UP = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
-    """Any number of players, ranked with as few games as that takes.
+class Ladder(OpenEvent):
+    """Players ranked with as few games as that takes.
 
     A round is some matchups of ``block`` games each. First, players next to each other in ``entries`` meet; then the
-    matchups follow from the ratings so far, see ``next_meetings``. It is over after ``games`` games, or when the
+    matchups follow from the ratings so far, see ``next_matchups``. It is over after ``games`` games, or when the
     interval between each two neighbours in the ranking is at most ``precision`` Elo either way (95 %; 0: never). The
     next round depends on the games of the rounds before and on nothing else, so a resumed ladder plays the same games.
-    Players may join later, ``games`` may grow.
+    ``games`` may grow.
     """
 
-    name: str
-    entries: tuple[Player, ...]
-    terms: Terms
     games: int
     precision: float = 0.0
     block: int = 8
@@ -47,14 +43,6 @@ class Ladder:
             raise ConfigError(f"a block of {self.block} games can't be played; it is an even number from 2")
         if not 0 <= self.precision < inf:
             raise ConfigError(f"an interval of ±{self.precision:g} Elo can't be reached; give more than 0")
-
-    @property
-    def event(self) -> str:
-        return self.name
-
-    @property
-    def players(self) -> dict[str, Player]:
-        return {entry.name: entry for entry in self.entries}
 
     @property
     def style(self) -> str:
@@ -71,8 +59,7 @@ class Ladder:
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def standings(self) -> Standings:
-        players = {player.identity: name for name, player in self.players.items()}
-        return Standings(players, self.event, self.games)
+        return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """The last round of the games ``played`` or, if it is complete, the next one; cut at the maximum of games.
@@ -92,10 +79,8 @@ class Ladder:
 
     def round_finder(self) -> Callable[[str], int]:
         """A function that returns the round of a game between two of its players, and 0 for the id of any other."""
-        digests, pattern = (
-            set(self._matchups),
-            re.compile(rf"{re.escape(self.name)}/(\d{{4,}})-([0-9a-f]{{8}})/\d{{5,}}"),
-        )
+        digests = {matchup.digest for matchup in self._matchups}
+        pattern = re.compile(rf"{re.escape(self.name)}/(\d{{4,}})-([0-9a-f]{{8}})/\d{{5,}}")
 
         def round_of(id: str) -> int:
             found = pattern.fullmatch(id)
@@ -104,48 +89,42 @@ class Ladder:
         return round_of
 
     @property
-    def _matchups(self) -> dict[str, tuple[Player, Player, str]]:
-        return {matchup[2]: matchup for matchup in starmap(sort_players, combinations(self.entries, 2))}
+    def _matchups(self) -> Iterator[Matchup]:
+        return starmap(Matchup.of, combinations(self.entries, 2))
 
     def _round(self, number: int, earlier: Sequence[Played], ids: set[str]) -> list[Pairing]:
         """A round as it follows from the games of the ``earlier`` ones. ``ids`` are those of its own games so far."""
-        matchups, starts = self._matchups, Counter[str]()
-        points, distinct, seen = Counter[tuple[str, str]](), Counter[tuple[str, str]](), set()
+        starts = Counter[str]()
         for game in earlier:
             digest, index = game.id.rpartition("-")[2].split("/")
-            first, second, _ = matchups[digest]
             starts[digest] = max(starts[digest], 2 * ((int(index) - 1) // 2 + 1))
-            colours = (first.identity, second.identity) if int(index) % 2 else (second.identity, first.identity)
-            if game.outcome is not None and (colours, game.canonical) not in seen:
-                seen.add((colours, game.canonical))
-                points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
-                distinct[colours] += 1
-        chosen = self._choose([Result(*colours, points[colours], games) for colours, games in distinct.items()])
+        standings = Standings({player.identity: player.name for player in self.entries})
+        standings.add(earlier)
+        chosen = self._choose(standings.rated)
         if not chosen:
             return []
-        openings = self.terms.openings_for(max(starts[digest] for _, _, digest in chosen) + self.block)
+        openings = self.terms.openings_for(max(starts[matchup.digest] for matchup in chosen) + self.block)
         columns = []
-        for first, second, digest in chosen:
-            prefix, seeds = f"{self.name}/{number:04d}-{digest}", f"{self.terms.seed}/{digest}"
-            numbers = range(starts[digest], starts[digest] + self.block)
-            columns.append(pairings_of(first.name, second.name, prefix, seeds, numbers, openings))
-        planned = [pairing for row in zip(*columns, strict=True) for pairing in row]
+        for matchup in chosen:
+            start = starts[matchup.digest]
+            columns.append((matchup, f"{number:04d}-{matchup.digest}", range(start, start + self.block)))
+        planned = self.plan(columns, openings)
         others = len(earlier) + len(ids - {pairing.id for pairing in planned})
         return planned[: max(0, self.games - others)]
 
-    def _choose(self, results: list[Result]) -> list[tuple[Player, Player, str]]:
+    def _choose(self, results: list[Result]) -> list[Matchup]:
         """The matchups of the next round: players without games meet their neighbours first."""
         ratings = rate(results) if results else None
         rated = set() if ratings is None else set(ratings.players)
-        unrated = [pair for pair in pairwise(self.entries) if not {entry.identity for entry in pair} <= rated]
+        unrated = [pair for pair in pairwise(self.entries) if not {player.identity for player in pair} <= rated]
         if unrated or ratings is None:
-            return [sort_players(one, other) for one, other in unrated]
-        entries = {entry.identity: entry for entry in self.entries}
-        chosen = next_meetings(ratings, self.block, self.precision)
-        return [sort_players(entries[one], entries[other]) for one, other in chosen]
+            return [Matchup.of(one, other) for one, other in unrated]
+        players = {player.identity: player for player in self.entries}
+        chosen = next_matchups(ratings, self.block, self.precision)
+        return [Matchup.of(players[one], players[other]) for one, other in chosen]
 
 
-def next_meetings(ratings: Ratings, block: int, precision: float = 0.0) -> list[tuple[str, str]]:
+def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[tuple[str, str]]:
     """Who is to play ``block`` games next so that neighbours in the ranking are told apart; nobody when all are, to
     ``precision`` Elo (95 %).
 

@@ -73,24 +73,20 @@ class _Drawing:
     """Openings that were drawn, and how to draw more."""
 
     def __init__(self, rules: Rules, plies: int, seed: int):
-        self._rules = rules
-        self._plies = plies
-        self._length = plies
+        self._rules, self._plies, self._length = rules, plies, plies
         self._random = Random(f"openings of {rules.size} by {seed}")
-        points = rules.size**2
         edge = min(2, (rules.size - 5) // 2)
         inside = range(edge, rules.size - edge)
-        self._free = [row * rules.size + column for row in inside for column in inside]
-        self._near = [
-            {move for move in range(points) if _distance(move, point, rules.size) <= 1} for point in range(points)
-        ]
-        self._width = points // 4 + 1  # bytes for a position: a bit for each point and colour
-        tables = [(8 * self._width * place, table) for place, table in enumerate(symmetry_table(rules.size).tolist())]
-        self._marks = [  # a stone of Black, of White: in all symmetric positions side by side
-            [sum(1 << begin + colour * points + table[move] for begin, table in tables) for move in range(points)]
-            for colour in (0, 1)
-        ]
-        self._seen: set[bytes] = set()
+        points = [(row, column) for row in inside for column in inside]
+        self._free = [row * rules.size + column for row, column in points]
+        self._near = {
+            row * rules.size + column: {
+                other * rules.size + place for other, place in points if abs(other - row) + abs(place - column) <= 1
+            }
+            for row, column in points
+        }
+        self._tables = symmetry_table(rules.size).tolist()
+        self._seen: set[tuple[tuple[Move, ...], tuple[Move, ...]]] = set()  # Black's stones, White's
         self._drawn: list[Opening] = []
         self._shorter = 0  # openings of fewer moves
         self._failures = 0
@@ -104,12 +100,9 @@ class _Drawing:
     def _draw(self) -> None:
         if self._failures > 1000:
             self._lengthen()
-        opening = self._drawn_moves()
-        black, white = self._marks
-        marks = sum([black[move] for move in opening[0::2]]) + sum([white[move] for move in opening[1::2]])
-        width = self._width
-        positions = marks.to_bytes(SYMMETRIES * width, "little")
-        position = min([positions[begin : begin + width] for begin in range(0, SYMMETRIES * width, width)])
+        opening = self._draw_moves()
+        turned = ([table[move] for move in opening] for table in self._tables)
+        position = min((tuple(sorted(moves[0::2])), tuple(sorted(moves[1::2]))) for moves in turned)
         if len(opening) == self._length and position not in self._seen:
             self._seen.add(position)
             self._drawn.append(opening)
@@ -117,18 +110,11 @@ class _Drawing:
         else:
             self._failures += 1
 
-    def _drawn_moves(self) -> Opening:
+    def _draw_moves(self) -> Opening:
         """Fewer moves when there is no room left. Stones without neighbours are legal by any rules."""
-        free, bits = self._free, self._random.getrandbits
-        moves: list[Move] = []
-        while free:
-            room = len(free)
-            width = room.bit_length()
-            while (place := bits(width)) >= room:  # as random.choice does it
-                pass
-            moves.append(free[place])
-            if len(moves) == self._length:
-                break
+        free, moves = self._free, list[Move]()
+        while free and len(moves) < self._length:
+            moves.append(self._random.choice(free))
             near = self._near[moves[-1]]
             free = [point for point in free if point not in near]
         return tuple(moves)
@@ -141,11 +127,6 @@ class _Drawing:
                 f"use fewer games, or --openings {max(1, found // 2)} to use them in turn"
             )
         self._length, self._shorter, self._failures = self._length + 2, len(self._drawn), 0
-
-
-def _distance(move: Move, other: Move, size: int) -> int:
-    (row, column), (other_row, other_column) = divmod(move, size), divmod(other, size)
-    return abs(row - other_row) + abs(column - other_column)
 
 
 # --- Books ---

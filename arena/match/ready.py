@@ -8,7 +8,6 @@ import signal
 from contextlib import suppress
 from functools import partial
 
-from arena.contract.guard import children
 from arena.go.jit import wake
 from arena.match.worker import go_on_without_parent, leave_to_the_parent  # its imports are what workers need
 
@@ -16,9 +15,10 @@ from arena.match.worker import go_on_without_parent, leave_to_the_parent  # its 
 def _wake_workers(parent: int, *_: object) -> None:
     """Have workers that are stopped go on when the parent is gone: then they end by themselves."""
     if os.getppid() != parent:
-        for worker in children():
-            with suppress(OSError):
-                os.kill(worker, signal.SIGCONT)
+        with suppress(OSError), open(f"/proc/self/task/{os.getpid()}/children") as file:
+            for worker in file.read().split():
+                with suppress(OSError):
+                    os.kill(int(worker), signal.SIGCONT)
 
 
 signal.signal(signal.SIGCONT, partial(_wake_workers, os.getppid()))

@@ -45,7 +45,7 @@ class Update:
     paused: bool | None = None
 
 
-class Unstored(StoreError):
+class GamesNotStored(StoreError):
     """An event was ended while another program held the results, and finished games could not be stored."""
 
     def __init__(self, games: int):
@@ -92,7 +92,7 @@ def play_event(
     play goes on and finished games wait. Games with a person are played by ``play_person``, one at a time. ``workers``
     is a number of processes of this machine, or an entered crew.
 
-    Raises UserError when a bot can't be built, and Unstored when the event ends while games wait.
+    Raises UserError when a bot can't be built, and GamesNotStored when the event ends while games wait.
     """
     run = _Run(event, store, control or Control())
     yield from run.resume()
@@ -152,7 +152,7 @@ class _Run:
         snapshots: dict[str, Snapshot] = {}
         try:
             while (crew.is_busy or self._finished) and not self._is_finished():
-                self._obey(crew)
+                self._apply_control(crew)
                 progress = crew.poll(TICK / 2)
                 self._finished += progress.records
                 snapshots |= {snapshot.pairing.id: snapshot for snapshot in progress.snapshots}
@@ -172,7 +172,7 @@ class _Run:
         late = self._finish_by is not None and monotonic() > self._finish_by
         return self._standings.is_decided or late
 
-    def _obey(self, crew: AnyCrew) -> None:
+    def _apply_control(self, crew: AnyCrew) -> None:
         if self._control.paused != self._is_paused:
             self._is_paused = self._control.paused
             crew.pause(self._is_paused)
@@ -186,12 +186,12 @@ class _Run:
         return Update(records, False, snapshots, progress.workers, waiting, progress.nodes, progress.news)
 
     def _end(self, crew: AnyCrew) -> None:
-        """Stop the crew and store what it had finished. Raises Unstored where that is not possible."""
+        """Stop the crew and store what it had finished. Raises GamesNotStored where that is not possible."""
         with signals_later():
             self._finished += crew.stop()
             self._append(PATIENCE)
             if self._finished and not self._standings.is_decided and not isinstance(sys.exception(), UserError):
-                raise Unstored(len(self._finished))
+                raise GamesNotStored(len(self._finished))
 
     def _append(self, patience: float) -> tuple[GameRecord, ...]:
         """Store the finished games in one transaction, and return them; none while another program holds the store."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -136,10 +136,17 @@ def pairings_of(
         yield Pairing(f"{prefix}/{number + 1:05d}", number, black, white, opening, seed)
 
 
-def sort_players(one: Player, other: Player) -> tuple[Player, Player, str]:
+class Matchup(NamedTuple):
     """Two players in an order that doesn't depend on any list, and the digest that their games' ids carry."""
-    first, second = sorted((one, other), key=lambda entry: entry.identity)
-    return first, second, hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8]
+
+    first: Player
+    second: Player
+    digest: str
+
+    @classmethod
+    def of(cls, one: Player, other: Player) -> Matchup:
+        first, second = sorted((one, other), key=lambda player: player.identity)
+        return cls(first, second, hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8])
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,23 +242,13 @@ class Style(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tournament:
-    """A round robin of any number of players, or a gauntlet, in which the first meets each of the others.
-
-    Each two play ``games_each`` games, every opening with both colours, the same openings as all others. Players may
-    join later and ``games_each`` may grow: what two players play doesn't depend on who else takes part.
-    """
+class OpenEvent:
+    """An event of any number of players, which others may join later: what two players play doesn't depend on who else
+    takes part."""
 
     name: str
     entries: tuple[Player, ...]
     terms: Terms
-    games_each: int = 20
-    style: Style = Style.ROUND_ROBIN
-
-    def __post_init__(self) -> None:
-        check_players("tournament", self.name, self.entries)
-        require_range("games", self.games_each, 1)
-        require_range("games in all", self.games, 1)
 
     @property
     def event(self) -> str:
@@ -259,7 +256,33 @@ class Tournament:
 
     @property
     def players(self) -> dict[str, Player]:
-        return {entry.name: entry for entry in self.entries}
+        return {player.name: player for player in self.entries}
+
+    def plan(self, columns: Iterable[tuple[Matchup, str, range]], openings: Sequence[Opening]) -> list[Pairing]:
+        """The first game of each matchup, then the second of each, and so on. ``columns`` have what their ids begin
+        with, and the numbers of their games."""
+        games = []
+        for (first, second, digest), prefix, numbers in columns:
+            seeds = f"{self.terms.seed}/{digest}"
+            games.append(pairings_of(first.name, second.name, f"{self.name}/{prefix}", seeds, numbers, openings))
+        return [pairing for row in zip(*games, strict=True) for pairing in row]
+
+
+@dataclass(frozen=True, slots=True)
+class Tournament(OpenEvent):
+    """A round robin, or a gauntlet, in which the first player meets each of the others.
+
+    Each two play ``games_each`` games, every opening with both colours, the same openings as all others. ``games_each``
+    may grow.
+    """
+
+    games_each: int = 20
+    style: Style = Style.ROUND_ROBIN
+
+    def __post_init__(self) -> None:
+        check_players("tournament", self.name, self.entries)
+        require_range("games", self.games_each, 1)
+        require_range("games in all", self.games, 1)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -278,18 +301,13 @@ class Tournament:
         return self.games_each * len(self.matchups)
 
     def standings(self) -> Standings:
-        players = {player.identity: name for name, player in self.players.items()}
-        return Standings(players, self.event, self.games)
+        return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
-        """The first game of each two players, then the second of each, and so on."""
-        openings = self.terms.openings_for(self.games_each)
-        columns = []
-        for one, other in self.matchups:
-            first, second, digest = sort_players(one, other)
-            prefix, seeds = f"{self.name}/{digest}", f"{self.terms.seed}/{digest}"
-            columns.append(pairings_of(first.name, second.name, prefix, seeds, range(self.games_each), openings))
-        return [pairing for row in zip(*columns, strict=True) for pairing in row]
+        matchups = [Matchup.of(one, other) for one, other in self.matchups]
+        numbers = range(self.games_each)
+        columns = [(matchup, matchup.digest, numbers) for matchup in matchups]
+        return self.plan(columns, self.terms.openings_for(self.games_each))
 
 
 def _round_robin(entries: Sequence[Player]) -> Iterator[tuple[Player, Player]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import multiprocessing
 import os
@@ -25,7 +26,6 @@ from typing import Any
 from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
-from arena.contract.guard import SET_PDEATHSIG, control
 from arena.files import scratch
 from arena.go.coords import Move
 from arena.go.game import Game, Rules
@@ -41,6 +41,8 @@ SNAPSHOT_SECONDS = 0.25
 GRACE = 3.0
 """Seconds that a worker has to end by itself when its parent is gone."""
 
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+
 CARDS = "CUDA_VISIBLE_DEVICES"
 """The variable that says which GPUs a process sees, with commas between them."""
 
@@ -53,7 +55,7 @@ PAUSE, RESUME = "pause", "resume"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A look at one game under way. ``win_rates`` are those of the side that made each move, where it told;
+    """One game under way. ``win_rates`` are those of the side that made each move, where it told;
     ``ownership`` is size² int8 in per cent, positive for Black, the last that a bot told."""
 
     pairing: Pairing
@@ -68,9 +70,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker is hired for; plain data. One that plays on a single board tells of it before each call of a bot.
-    ``card`` is the one GPU that it sees, where that isn't left open. Bots that are ``cold`` hung when they were warmed
-    up: they are built only, and judged in their games."""
+    """Whom a worker plays with, and by what rules; plain data. One that plays on a single board tells of it before each
+    call of a bot. ``card`` is the one GPU that it sees, where that isn't left open. Bots that are ``cold`` hung when
+    they were warmed up: they are built only, and judged in their games."""
 
     players: Mapping[str, Player]
     rules: Rules
@@ -80,68 +82,17 @@ class WorkerSpec:
     cold: frozenset[str] = frozenset()
 
 
-class CallClock:
-    """Who is thinking, and since when: written by a worker, read by its parent, through shared memory."""
-
-    SIZE = 4
-    """Doubles of shared memory: when the call began (0 between calls), the seconds that it may take, the player, and
-    the board whose time it is (-1: no single one's)."""
-
-    def __init__(self, shared: Any):
-        """``shared`` is a ctypes array of ``SIZE`` doubles, or more."""
-        self._shared = memoryview(shared).cast("B").cast("d")
-
-    def name(self, player: int) -> None:
-        """Say who is to blame when the process ends now, without starting the clock."""
-        self._shared[2] = player
-
-    def start(self, player: int, allowed: float, board: int = -1) -> None:
-        self._shared[1], self._shared[2], self._shared[3] = allowed, player, board
-        self._shared[0] = monotonic()
-
-    def stop(self) -> None:
-        self._shared[0] = 0.0
-
-    @contextmanager
-    def standing_still(self) -> Iterator[None]:
-        """In this block the call goes on, but not its time."""
-        start, now = self._shared[0], monotonic()
-        self._shared[0] = 0.0
-        yield
-        self._shared[0] = start and start + monotonic() - now
-
-    @property
-    def seconds(self) -> float:
-        """How long the present call has been going on; 0 between calls."""
-        start = self._shared[0]
-        return max(0.0, monotonic() - start) if start else 0.0
-
-    @property
-    def allowed(self) -> float:
-        """How many seconds the call that was made last may take."""
-        return float(self._shared[1])
-
-    @property
-    def player(self) -> int:
-        """The index of the player that was called last."""
-        return int(self._shared[2])
-
-    @property
-    def board(self) -> int:
-        """The board whose time the last call was; -1 for no single one's."""
-        return int(self._shared[3])
-
-
 @dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A game whose worker is gone, as it stood: the moves after the opening, with what is known of each. ``seconds`` is
-    how long the side to move had thought about the next one, and ``was_called`` whether the worker may have ended in
-    that."""
+class Assignment:
+    """A game for a worker: a new one, or one whose worker is gone, as it stood. ``played`` are the moves after the
+    opening, with what is known of each. ``seconds`` is how long the side to move had thought about the next one,
+    ``was_called`` whether the worker may have ended in that, ``deaths`` how often workers ended at this position."""
 
     pairing: Pairing
-    played: tuple[tuple[Move, MoveStats], ...]
+    played: tuple[tuple[Move, MoveStats], ...] = ()
     seconds: float = 0.0
     was_called: bool = False
+    deaths: int = 0
 
     @property
     def id(self) -> str:
@@ -154,35 +105,81 @@ class Unfinished:
         return pairing.white if (len(pairing.opening) + len(self.played)) % 2 else pairing.black
 
 
-class Journal:
-    """The games under way, written move by move by a worker and read when it is gone, through shared memory.
+class SharedState:
+    """What a worker writes and its parent reads through shared memory, also when the worker is gone: the call of a bot
+    that goes on, and a journal of the games under way.
 
-    Each board has a header: the number of its game by the order in which they were sent (from 1; 0: no game), of its
-    moves, and the seconds spent on the next one. Then come the moves: the point, win rate, score, visits and seconds.
+    Doubles: when the call began (0 between calls), the seconds that it may take, the player, and the board whose time
+    it is (-1: no single one's). Then for each board a header: the number of its game by the order in which they were
+    sent (from 1; 0: no game), of its moves, and the seconds spent on the next one; then the moves: the point, win rate,
+    score, visits and seconds.
     """
 
-    _ROW = Struct("5d")
+    _CALL, _ROW = 4, Struct("5d")
 
-    def __init__(self, shared: Any, boards: int, move_limit: int):
-        """``shared`` is a ctypes array of at least ``size(boards, move_limit)`` doubles."""
-        self._shared = memoryview(shared).cast("B").cast("d")
-        self._boards, self._length = boards, (move_limit + 1) * 5
+    def __init__(self, memory: Any, spec: WorkerSpec):
+        """``memory`` is a ctypes array of ``size(spec)`` doubles."""
+        self._memory = memoryview(memory).cast("B").cast("d")
+        self._boards, self._length = spec.boards, (spec.rules.move_limit + 1) * 5
 
     @classmethod
-    def size(cls, boards: int, move_limit: int) -> int:
-        return boards * (move_limit + 1) * 5
+    def size(cls, spec: WorkerSpec) -> int:
+        return cls._CALL + spec.boards * (spec.rules.move_limit + 1) * 5
 
-    def write(self, board: int, number: int, moves: int = 0, spent: float = 0.0) -> None:
-        """Write a header."""
-        start = board * self._length
-        self._shared[start], self._shared[start + 1], self._shared[start + 2] = number, moves, spent
+    def name_player(self, player: int) -> None:
+        """Note who is to blame when the process ends now, without starting the clock."""
+        self._memory[2] = player
 
-    def add(self, board: int, move: Move, fact: MoveStats) -> None:
-        start = board * self._length
-        moves = self._shared[start + 1] + 1
-        rate, score, visits, seconds = fact
+    def start_call(self, player: int, allowed: float, board: int = -1) -> None:
+        self._memory[1], self._memory[2], self._memory[3] = allowed, player, board
+        self._memory[0] = monotonic()
+
+    def end_call(self) -> None:
+        self._memory[0] = 0.0
+
+    @contextmanager
+    def stop_clock(self) -> Iterator[None]:
+        """In this block the call goes on, but not its time."""
+        start, now = self._memory[0], monotonic()
+        self._memory[0] = 0.0
+        yield
+        self._memory[0] = start and start + monotonic() - now
+
+    @property
+    def seconds(self) -> float:
+        """How long the present call has been going on; 0 between calls."""
+        start = self._memory[0]
+        return max(0.0, monotonic() - start) if start else 0.0
+
+    @property
+    def allowed(self) -> float:
+        """How many seconds the call that was made last may take."""
+        return float(self._memory[1])
+
+    @property
+    def player(self) -> int:
+        """The index of the player that was called last."""
+        return int(self._memory[2])
+
+    @property
+    def board(self) -> int:
+        """The board whose time the last call was; -1 for no single one's."""
+        return int(self._memory[3])
+
+    def _start(self, board: int) -> int:
+        return self._CALL + board * self._length
+
+    def write_game(self, board: int, number: int) -> None:
+        """Begin the journal of a game; 0 for none."""
+        start = self._start(board)
+        self._memory[start], self._memory[start + 1], self._memory[start + 2] = number, 0.0, 0.0
+
+    def add_move(self, board: int, move: Move, stats: MoveStats) -> None:
+        start = self._start(board)
+        moves = self._memory[start + 1] + 1
+        rate, score, visits, seconds = stats
         self._ROW.pack_into(
-            self._shared,
+            self._memory,
             8 * (start + 5 * int(moves)),
             move,
             nan if rate is None else rate,
@@ -190,24 +187,25 @@ class Journal:
             nan if visits is None else visits,
             nan if seconds is None else seconds,
         )
-        self._shared[start + 1], self._shared[start + 2] = moves, 0.0
+        self._memory[start + 1], self._memory[start + 2] = moves, 0.0
 
     def spend(self, board: int, seconds: float) -> None:
-        self._shared[board * self._length + 2] = seconds
+        """Note the seconds that were spent on the next move."""
+        self._memory[self._start(board) + 2] = seconds
 
     def games(self) -> Iterator[tuple[int, int, tuple[tuple[Move, MoveStats], ...], float]]:
         """The board, number, moves and spent seconds of each game."""
         for board in range(self._boards):
-            number, moves, spent = self._shared[board * self._length : board * self._length + 3]
+            start = self._start(board)
+            number, moves, spent = self._memory[start : start + 3]
             if number:
-                played = tuple(self._played(board, place + 1) for place in range(int(moves)))
-                yield board, int(number), played, spent
+                places = range(start + 5, start + 5 + 5 * int(moves), 5)
+                yield board, int(number), tuple(self._move_at(place) for place in places), spent
 
-    def _played(self, board: int, place: int) -> tuple[Move, MoveStats]:
-        start = board * self._length + 5 * place
-        row = self._shared[start : start + 5]
-        rate, score, visits, seconds = (None if isnan(value) else value for value in row[1:])
-        return int(row[0]), MoveStats(rate, score, None if visits is None else int(visits), seconds)
+    def _move_at(self, place: int) -> tuple[Move, MoveStats]:
+        move, *row = self._memory[place : place + 5]
+        rate, score, visits, seconds = (None if isnan(value) else value for value in row)
+        return int(move), MoveStats(rate, score, None if visits is None else int(visits), seconds)
 
 
 def start_method() -> ForkServerContext | SpawnContext:
@@ -272,16 +270,6 @@ def leave_safe_path() -> None:
         del os.environ[name]
 
 
-def shared_size(spec: WorkerSpec) -> int:
-    """Doubles of the memory that a worker shares with its parent: its ``CallClock``, then its ``Journal``."""
-    return CallClock.SIZE + Journal.size(spec.boards, spec.rules.move_limit)
-
-
-def shared_views(shared: Any, spec: WorkerSpec) -> tuple[CallClock, Journal]:
-    doubles = memoryview(shared).cast("B").cast("d")
-    return CallClock(doubles), Journal(doubles[CallClock.SIZE :], spec.boards, spec.rules.move_limit)
-
-
 def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, number: int) -> None:
     """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
     is gone, or on SIGTERM.
@@ -298,22 +286,22 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, num
     os.close(log)
     faulthandler.enable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
-    clock, journal = shared_views(shared, spec)
+    state = SharedState(shared, spec)
     players: dict[str, Bot] = {}
     names = list(spec.players)
     try:
         for place in range(number, number + len(names)):
             place %= len(names)
-            clock.name(place)
+            state.name_player(place)
             entry = spec.players[names[place]]
             players[names[place]] = entry.build()
             if entry.bot_kind.boards > 1 and names[place] not in spec.cold:
-                clock.start(place, warm_up_seconds(players[names[place]], entry.limits))
-                with while_compiling(clock.standing_still):
+                state.start_call(place, warm_up_seconds(players[names[place]], entry.limits))
+                with while_compiling(state.stop_clock):
                     warm_up(players[names[place]], spec.rules)
-                clock.stop()
+                state.end_call()
         connection.send(READY)
-        _serve(connection, clock, journal, {name: players[name] for name in names}, spec)
+        _play(connection, state, {name: players[name] for name in names}, spec)
     except UserError as error:
         connection.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -331,7 +319,8 @@ def end_with_parent() -> None:
 
 def go_on_without_parent() -> None:
     """Have this process go on, if it is stopped, when what started it ends (Linux): by SIGCONT."""
-    control(SET_PDEATHSIG, signal.SIGCONT)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
 
 
 def _end_after(parent: BaseProcess | None) -> None:
@@ -360,15 +349,15 @@ def warm_up_seconds(bot: Bot, limits: Limits) -> float:
     return min(bot.startup, max(limits.allowed, WARM_UP))
 
 
-class Gone:
-    """In place of a message: no more come, as the parent is gone."""
+Message = Assignment | str | None
+"""What a worker is sent: a game to play, ``PAUSE`` or ``RESUME``, None to leave."""
 
 
-Message = Pairing | Unfinished | str | None
-"""What a worker is sent: a game to play or to go on with, ``PAUSE`` or ``RESUME``, None to leave."""
+class ParentGone:
+    """In place of a message: no more come."""
 
 
-def _listen(connection: Connection, inbox: SimpleQueue[Message | Gone]) -> None:
+def _listen(connection: Connection, inbox: SimpleQueue[Message | ParentGone]) -> None:
     """Take in what the parent sends as it comes, in a thread of its own. A parent whose message isn't read waits, and
     doesn't read what this process sends meanwhile: both could wait for each other."""
     with suppress(EOFError, OSError):
@@ -377,62 +366,58 @@ def _listen(connection: Connection, inbox: SimpleQueue[Message | Gone]) -> None:
             inbox.put(message)
             if message is None:
                 return
-    inbox.put(Gone())
+    inbox.put(ParentGone())
 
 
-def _serve(
-    connection: Connection, clock: CallClock, journal: Journal, players: Mapping[str, Bot], spec: WorkerSpec
-) -> None:
-    names = list(players)
+def _play(connection: Connection, state: SharedState, players: Mapping[str, Bot], spec: WorkerSpec) -> None:
+    """Play the games that come until there are no more."""
+    indexes = {name: index for index, name in enumerate(players)}
     boards: dict[str, int] = {}  # by the ids of the games
     free = list(range(spec.boards))
 
     def note_turn(turn: Turn | None) -> None:
         if turn is None:
-            clock.stop()
+            state.end_call()
             return
         first, *more = turn.live_games
+        board = boards[first.pairing.id]
         if spec.boards == 1:
             connection.send(Snapshot.at(first))
-        board = -1 if more or not turn.is_charged else boards[first.pairing.id]
         if first.spent:
-            journal.spend(boards[first.pairing.id], first.spent)
-        clock.start(names.index(turn.player), turn.allowed, board)
+            state.spend(board, first.spent)
+        state.start_call(indexes[turn.player], turn.allowed, -1 if more or not turn.is_charged else board)
 
     def note_move(live: LiveGame) -> None:
-        journal.add(boards[live.pairing.id], live.game.moves[-1], live.facts[-1])
+        state.add_move(boards[live.pairing.id], live.game.moves[-1], live.facts[-1])
 
-    limits = {name: entry.limits for name, entry in spec.players.items()}
+    limits = {name: player.limits for name, player in spec.players.items()}
     loop = GameLoop(players, spec.rules, limits, spec.adjudication, on_turn=note_turn, on_move=note_move)
-    inbox: SimpleQueue[Message | Gone] = SimpleQueue()
+    inbox: SimpleQueue[Message | ParentGone] = SimpleQueue()
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
-    waiting: deque[Pairing | Unfinished] = deque()
-    glanced = monotonic()
-    more, paused, number = True, False, 0
+    waiting: deque[Assignment] = deque()
+    reported = monotonic()
+    more, is_paused, number = True, False, 0
     while more or waiting or loop.live_games:
-        while more and (paused or not inbox.empty() or not (waiting or loop.live_games)):
+        while more and (is_paused or not inbox.empty() or not (waiting or loop.live_games)):
             message = inbox.get()
             if message is None:
                 more = False
-            elif isinstance(message, Gone):
+            elif isinstance(message, ParentGone):
                 raise EOFError
             elif isinstance(message, str):
-                paused = message == PAUSE
+                is_paused = message == PAUSE
             else:
                 waiting.append(message)
         while waiting and free:
             game, number = waiting.popleft(), number + 1
             boards[game.id] = free.pop()
-            journal.write(boards[game.id], number)
-            if isinstance(game, Unfinished):
-                loop.start_game(game.pairing, game.played, game.seconds)
-            else:
-                loop.start_game(game)
+            state.write_game(boards[game.id], number)
+            loop.start_game(game.pairing, game.played, game.seconds)
         for record in loop.play_round():
             connection.send(record)
             free.append(boards.pop(record.id))
-            journal.write(free[-1], 0)
-        if monotonic() - glanced > SNAPSHOT_SECONDS:
-            glanced = monotonic()
+            state.write_game(free[-1], 0)
+        if monotonic() - reported > SNAPSHOT_SECONDS:
+            reported = monotonic()
             for live in loop.live_games:
                 connection.send(Snapshot.at(live))

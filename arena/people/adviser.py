@@ -1,4 +1,4 @@
-"""Whom a sitting asks for hints, and the threads in which bots and playouts are at work. Nothing is decided here."""
+"""Whom a session asks for hints, and the threads in which bots and playouts are at work. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Thread
 from arena.contract.bot import Bot, Candidate, Limits, fault_words
 from arena.go.game import Game
 from arena.people.counting import Estimate, estimate_of
-from arena.people.kifu import Advice
+from arena.people.saved_game import Advice
 
 PATIENCE = 86400.0
 """Seconds after which a bot is abandoned where nobody set a time: the person can stop waiting at any time."""

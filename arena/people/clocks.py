@@ -1,6 +1,6 @@
 """The clocks of a person's game: what both sides have left while a turn runs, is paused or is taken back.
 
-How a clock counts is ``clock``'s; who loses on time the sitting decides.
+How a clock counts is ``clock``'s; who loses on time the session decides.
 """
 
 from __future__ import annotations

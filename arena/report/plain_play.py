@@ -1,4 +1,4 @@
-"""A sitting without pictures: every change said in words, every command typed. For pipes, for terminals of any width
+"""A session without pictures: every change said in words, every command typed. For pipes, for terminals of any width
 and for screen readers.
 
 The board is drawn as plain text where that is wished for, or told row by row.
@@ -16,8 +16,8 @@ from typing import TextIO
 from rich.console import Console
 
 from arena import IllegalMove
-from arena.people.kifu import Phase, Snapshot
-from arena.people.sitting import Refused, Sitting
+from arena.people.saved_game import Phase, Snapshot
+from arena.people.session import GameSession, Refused
 from arena.report import style
 from arena.report.sentences import (
     UNRATED,
@@ -71,23 +71,23 @@ class Lines:
         return line
 
 
-def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Lines) -> None:
-    """Play a sitting until it is over, the person leaves or the input ends.
+def show_plainly(session: GameSession, console: Console, manner: Manner, lines: Lines) -> None:
+    """Play a session until it is over, the person leaves or the input ends.
 
     At a terminal, commands are heard while the bot thinks, too; from a pipe, each when the one before is done.
     """
-    talk = Talk(sitting, _sayer(console), manner, asks=lines.at_terminal)
-    sitting.subscribe(lines.wake)
+    talk = Talk(session, _sayer(console), manner, asks=lines.at_terminal)
+    session.subscribe(lines.wake)
     talk.begin()
     prompted = False
     while True:
         if not lines.at_terminal:
-            sitting.wait(lambda now: now.is_settled)
+            session.wait(lambda now: now.is_settled)
         elif prompted and talk.has_news:
             console.print()
             prompted = False
         talk.report()
-        now = sitting.snapshot()
+        now = session.snapshot()
         if now.is_over:
             return
         if lines.at_terminal and now.is_settled and not prompted:
@@ -95,7 +95,7 @@ def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Line
             prompted = True
         line = lines.next(SLOW)
         if line is None:
-            sitting.tick()
+            session.tick()
             if lines.at_terminal:
                 talk.say_who_thinks()
         else:
@@ -113,11 +113,11 @@ def _sayer(console: Console) -> Callable[[str], None]:
 
 
 class Talk:
-    """Says what has happened in a sitting since it was last asked, and carries out what is typed."""
+    """Says what has happened in a session since it was last asked, and carries out what is typed."""
 
-    def __init__(self, sitting: Sitting, say: Callable[[str], None], manner: Manner, asks: bool = False):
+    def __init__(self, session: GameSession, say: Callable[[str], None], manner: Manner, asks: bool = False):
         """``asks`` is for people, who confirm what can't be taken back."""
-        self._sitting = sitting
+        self._session = session
         self._say = say
         self._manner = manner
         more: dict[str, Callable[[], str | None]] = {
@@ -125,12 +125,12 @@ class Talk:
             "help": self._help,
             "?": self._help,
             "score": self._score,
-            "board": lambda: self._show(sitting.snapshot()),
+            "board": lambda: self._show(session.snapshot()),
             "board on": lambda: self._show_always(True),
             "board off": lambda: self._show_always(False),
         }
-        self._commands = Commands(sitting, manner.kept, more, asks)
-        self._told = sitting.snapshot()
+        self._commands = Commands(session, manner.kept, more, asks)
+        self._told = session.snapshot()
         self._thinks = -1  # the number of turns when it was said that the bot thinks
 
     def begin(self) -> None:
@@ -153,11 +153,11 @@ class Talk:
 
     @property
     def has_news(self) -> bool:
-        return self._sitting.snapshot().version != self._told.version
+        return self._session.snapshot().version != self._told.version
 
     @property
     def prompt(self) -> str:
-        now = self._sitting.snapshot()
+        now = self._session.snapshot()
         if now.phase is Phase.COUNT:
             return "dead stones: "
         clock = now.clocks[now.to_play - 1]
@@ -165,14 +165,14 @@ class Talk:
         return f"{side(now.to_play)}, move {len(now.turns) + 1}{left}: "
 
     def say_who_thinks(self) -> None:
-        now = self._sitting.snapshot()
+        now = self._session.snapshot()
         if now.thinking is not None and self._thinks != len(now.turns):
             self._thinks = len(now.turns)
             self._say(f"{now.name(now.thinking)} thinks.")
 
     def report(self) -> None:
         """Say all that has changed."""
-        before, now = self._told, self._sitting.snapshot()
+        before, now = self._told, self._session.snapshot()
         self._told = now
         common = next(
             (index for index, pair in enumerate(zip(before.turns, now.turns, strict=False)) if pair[0] != pair[1]),
@@ -226,18 +226,18 @@ class Talk:
         return True
 
     def _nothing(self) -> str:
-        if self._sitting.snapshot().phase is not Phase.PLAY:
+        if self._session.snapshot().phase is not Phase.PLAY:
             return ""
         return self.prompt.removesuffix(": ") + ": type a point such as d4, or help."
 
     def _help(self) -> str:
-        return f"{list_commands(self._sitting.snapshot().phase)}\n{UNRATED}"
+        return f"{list_commands(self._session.snapshot().phase)}\n{UNRATED}"
 
     def _score(self) -> str:
-        now = self._sitting.snapshot()
+        now = self._session.snapshot()
         if now.phase is Phase.COUNT and now.dead is not None:
             return count_words(now)
-        self._sitting.score()
+        self._session.score()
         return ""
 
     def _show_always(self, always: bool) -> str:

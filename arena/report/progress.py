@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from arena.contract.finding import Begun, Finding, Verdict
+from arena.contract.finding import Finding, Verdict
 from arena.report import style
 from arena.report.chart import Canvas, Scale
 
@@ -298,17 +298,14 @@ STYLES = {Verdict.OK: "", Verdict.NOTE: style.WARNING, Verdict.FAILED: style.WAR
 VERDICTS, STEPS = 9, 10
 
 
-def show_check(name: str, steps: Iterator[Begun | Finding], console: Console) -> Verdict:
-    """Show the steps as they come, a line each, and return the worst that was found."""
+def show_check(name: str, findings: Iterable[Finding], console: Console) -> Verdict:
+    """Show what is found as it comes, a line each, and return the worst."""
     worst = Verdict.OK
     console.print(Text(style.spell(name), "bold"))
-    with console.status("") as status:
-        for step in steps:
-            if isinstance(step, Begun):
-                status.update(Text(f"{step.step}: up to {step.seconds:.0f} s", style.LABEL))
-                continue
-            worst = max(worst, step.verdict, key=list(Verdict).index)
-            _print(step, console)
+    with console.status(""):
+        for found in findings:
+            worst = max(worst, found.verdict, key=list(Verdict).index)
+            _print(found, console)
     return worst
 
 

@@ -15,8 +15,8 @@ from arena.go.coords import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, mov
 from arena.go.game import Ending
 from arena.go.sgf import write_sgf
 from arena.people.counting import Count, Estimate
-from arena.people.kifu import Advice, Phase, Snapshot, Turn
-from arena.people.sitting import Refused, Sitting
+from arena.people.saved_game import Advice, Phase, Snapshot, Turn
+from arena.people.session import GameSession, Refused
 from arena.report import style
 from arena.report.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
 from arena.report.style import some
@@ -248,27 +248,27 @@ class Commands:
 
     def __init__(
         self,
-        sitting: Sitting,
+        session: GameSession,
         kept: Path | None = None,
         more: Mapping[str, Callable[[], str | None]] = {},
         asks: bool = False,
     ):
         """``kept`` is the game's file. With ``asks``, what ends a game or its rating has to be confirmed."""
-        self._sitting = sitting
+        self._session = session
         self._kept = kept
         self._asks = asks
         self.asked = ""
         """What waits for a yes."""
         self._table: dict[str, Callable[[], str | None]] = {
-            "pass": sitting.pass_turn,
-            "undo": sitting.undo,
-            "redo": sitting.redo,
-            "hint": sitting.hint,
-            "score": sitting.score,
-            "resign": sitting.resign,
-            "done": sitting.accept,
-            "accept": sitting.accept,
-            "continue": sitting.play_on,
+            "pass": session.pass_turn,
+            "undo": session.undo,
+            "redo": session.redo,
+            "hint": session.hint,
+            "score": session.score,
+            "resign": session.resign,
+            "done": session.accept,
+            "accept": session.accept,
+            "continue": session.play_on,
             "save": self._where,
             "quit": _leave,
             "q": _leave,
@@ -297,7 +297,7 @@ class Commands:
 
     def _question(self, word: str) -> str:
         """What is asked before this is done, if anything is."""
-        now = self._sitting.snapshot()
+        now = self._session.snapshot()
         if not self._asks or now.is_over:
             return ""
         if word == "resign":
@@ -308,14 +308,14 @@ class Commands:
 
     def choose(self, move: Move) -> None:
         """Place a stone there; while dead stones are marked, let the group there die or live."""
-        if self._sitting.snapshot().phase is Phase.COUNT:
-            self._sitting.toggle(move)
+        if self._session.snapshot().phase is Phase.COUNT:
+            self._session.toggle(move)
         else:
-            self._sitting.play(move)
+            self._session.play(move)
 
     def point(self, typed: str) -> Move:
         """The point that was typed. Raises Refused."""
-        size = self._sitting.snapshot().size
+        size = self._session.snapshot().size
         word = "".join(typed.lower().split())
         try:
             return move_from_gtp(word, size)
@@ -331,7 +331,7 @@ class Commands:
         raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
 
     def _where(self) -> str:
-        if trouble := self._sitting.snapshot().trouble:
+        if trouble := self._session.snapshot().trouble:
             return trouble
         return f"The game is saved{f' in {self._kept}' if self._kept else ''} after every move."
 
@@ -339,7 +339,7 @@ class Commands:
         """Write a copy of the game as it stands."""
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write(write_sgf(self._sitting.record()) + "\n")
+                file.write(write_sgf(self._session.record()) + "\n")
         except OSError as error:
             return f"{path} can't be written: {error.strerror}."
         return f"Written to {path}."

@@ -1,7 +1,4 @@
-"""Whether a checkpoint takes its entry's place: what a gate's games say of it, and an entry's checkpoints over time.
-
-Everything is made from the stored games again. Nothing is played, written or printed here.
-"""
+"""Whether a checkpoint takes its entry's place, by the stored games of a gate. Nothing is played or written here."""
 
 from __future__ import annotations
 
@@ -13,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError, ConfigError
-from arena.files import read_json
 from arena.match.schedule import Gate, Match, event_from_json
 from arena.match.standings import MatchTally, SequentialTest, Standings
 from arena.players.player import Player
 from arena.players.registry import LIMITS, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.results.store import Store
-from bots.nets.checkpoint import MANIFEST, precision_here
+from bots.nets.checkpoint import Checkpoint, precision_here
 
 STANDS_FOR = {"rollout": "mcts"}
 """Trainers whose checkpoints another entry than ``sl`` stands for, where no entry has the trainer's name."""
@@ -75,14 +71,14 @@ class Evidence:
 
     def as_json(self) -> dict[str, Any]:
         """What a manifest tells of it."""
-        candidate, present, test, state = self.match.first, self.match.second, self.match.test, self.test.state
+        present, test, state = self.match.second, self.match.test, self.test.state
         games, elo = self.games, self.elo
         lower, upper = (None, None) if test is None else test.bounds
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),
             "date": self.standings.date,
-            "player": candidate.identity,
+            "player": self.match.first.identity,
             "opponent": present.identity,
             "opponent_checkpoint": self.against,
             "opponent_net": present.net,
@@ -126,30 +122,18 @@ def with_checkpoint(entry: Player, folder: Path) -> Player:
     return replace(entry, name=name, settings=settings, net=entry.identify(folder))
 
 
-TOLD: dict[str, Any] = {"rows": int, "minutes": (int, float), "trainer": str}
-"""What is asked of manifests, and its types."""
-
-
-def about(folder: Path) -> dict[str, Any]:
-    """What a checkpoint's manifest tells, of whatever kind it is; nothing when it can't be read, and nothing of another
-    type than ``TOLD`` says."""
-    try:
-        content = read_json(folder / MANIFEST, error=CheckpointError, hint="")
-    except CheckpointError:
-        return {}
-    return {key: content[key] for key, kind in TOLD.items() if isinstance(content.get(key), kind)}
-
-
-def training(folder: Path) -> tuple[int, float]:
-    """Rows and minutes that a checkpoint was trained for; 0 where its manifest doesn't tell."""
-    content = about(folder)
-    return content.get("rows", 0), float(content.get("minutes", 0.0))
+def training(folder: Path) -> tuple[str, int, float]:
+    """The trainer of a checkpoint, and the rows and minutes that it was trained for, as far as its manifest tells."""
+    with suppress(CheckpointError):
+        manifest = Checkpoint.open(folder).manifest
+        return manifest.trainer, manifest.rows, manifest.minutes
+    return "", 0, 0.0
 
 
 def entry_for(registry: Registry, folder: Path) -> str:
     """The name of the entry that stands for a trainer's checkpoints: the trainer's own, where there is an entry of that
     name that has a net; else ``mcts`` for a rollout policy, and ``sl``."""
-    trainer = about(folder).get("trainer", "")
+    trainer, _, _ = training(folder)
     own = [entry for entry in registry.entries if entry.name == trainer and takes_checkpoint(entry)]
     return trainer if own else STANDS_FOR.get(trainer, "sl")
 

@@ -1,4 +1,4 @@
-"""Estimates of how many games a difference takes, from a few games. Nothing is played, no clock is read."""
+"""How many games a difference takes, estimated from a few games of the same match."""
 
 from __future__ import annotations
 
@@ -45,29 +45,18 @@ class Outlook:
 
 
 def games_for_interval(outlook: Outlook, half_width: float) -> int:
-    """Games until the 95 % interval of the difference, taken as normal, is this wide either way, in Elo.
-
-    ValueError for a half width that isn't above 0.
-    """
-    if not half_width > 0:
-        raise ValueError(f"an interval of ±{half_width:g} Elo can't be reached; give more than 0")
-    low, high = 0.0, min(outlook.score, 1 - outlook.score)
-    for _ in range(100):
-        error = (low + high) / 2
-        wide = elo(outlook.score + error) - elo(outlook.score - error) > 2 * half_width if low < error < high else True
-        low, high = (low, error) if wide else (error, high)
-    return _games((Z95 / low) ** 2 * outlook.variance(outlook.score))
+    """Games until the 95 % interval of the difference, taken as normal, is this wide either way, in Elo, above 0."""
+    # the error e of the score with elo(score + e) - elo(score - e) = 2 half_width
+    slope = math.tanh(half_width * math.log(10) / 400)
+    error = (1 - math.sqrt(1 - 4 * outlook.score * (1 - outlook.score) * slope**2)) / (2 * slope)
+    return _games((Z95 / error) ** 2 * outlook.variance(outlook.score))
 
 
-def games_to_show(outlook: Outlook, difference: float, chance: float = SURE) -> int:
-    """Games after which a true difference is shown with this probability: the 95 % interval excludes 0.
-
-    ValueError for a difference of 0.
-    """
+def games_to_show(outlook: Outlook, difference: float) -> int:
+    """Games after which a true difference other than 0 is shown with the chance ``SURE``: the 95 % interval excludes
+    0."""
     score = expected_score(difference)
-    if score == 0.5:
-        raise ValueError("a difference of 0 Elo can't be shown; give another")
-    quantile = Z95 + NormalDist().inv_cdf(chance)
+    quantile = Z95 + NormalDist().inv_cdf(SURE)
     return _games(quantile**2 * outlook.variance(score) / (score - 0.5) ** 2)
 
 

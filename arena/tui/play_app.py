@@ -21,8 +21,8 @@ from arena.go.board import Board
 from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game
 from arena.people.counting import estimated
-from arena.people.kifu import Phase, Preview
-from arena.people.sitting import Refused, Sitting
+from arena.people.saved_game import Phase, Preview
+from arena.people.session import GameSession, Refused
 from arena.report import style
 from arena.report.board import Overlay, draw_board, legend, result_words, stone_sign
 from arena.report.progress import show_start
@@ -89,7 +89,7 @@ class PlayApp(BoardApp):
 
     def __init__(
         self,
-        sitting: Sitting,
+        session: GameSession,
         *,
         kept: Path | None = None,
         can_review: bool = True,
@@ -97,14 +97,14 @@ class PlayApp(BoardApp):
         clock: Callable[[], float] = monotonic,
     ):
         """``kept`` is the game's file."""
-        self.snapshot = sitting.snapshot()
+        self.snapshot = session.snapshot()
         super().__init__(self.snapshot.size, colours)
         self.line = ""
         self.message = ""
         self.cursor: Move | None = None
         self.shows_hints = self.shows_score = False
         self.wants_review = self.wants_rematch = False
-        self._sitting = sitting
+        self._session = session
         front: dict[str, Callable[[], str | None]] = {
             "hint": self._hint,
             "score": self._score,
@@ -114,7 +114,7 @@ class PlayApp(BoardApp):
             "review": self._review,
             "rematch": self._rematch,
         }
-        self._commands = Commands(sitting, kept, front, asks=True)
+        self._commands = Commands(session, kept, front, asks=True)
         self._can_review = can_review
         self._clock = clock
         self._busy_with: tuple[Colour | None, int] | None = None  # who is waited for, and after which move
@@ -125,7 +125,7 @@ class PlayApp(BoardApp):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._sitting.subscribe(self._hear)
+        self._session.subscribe(self._hear)
         self.set_interval(TICK, self._tick)
         self.look()
 
@@ -134,10 +134,10 @@ class PlayApp(BoardApp):
         self.post_message(self.Changed())
 
     def hold(self) -> None:
-        self._sitting.pause()
+        self._session.pause()
 
     def go_on(self) -> None:
-        self._sitting.go_on()
+        self._session.go_on()
 
     # --- The game goes on by itself ---
 
@@ -152,8 +152,8 @@ class PlayApp(BoardApp):
 
     def look(self) -> None:
         """See what has become of the game, and have overlays that stay on follow it."""
-        self._sitting.tick()
-        before, self.snapshot = self.snapshot, self._sitting.snapshot()
+        self._session.tick()
+        before, self.snapshot = self.snapshot, self._session.snapshot()
         if self.snapshot.phase is not before.phase:
             self.message, self._commands.asked = "", ""
             self.refresh_bindings()
@@ -171,10 +171,10 @@ class PlayApp(BoardApp):
             return
         self._asked = position
         if self.shows_score and snapshot.estimate is None and not snapshot.estimating:
-            self._try(self._sitting.score)
+            self._try(self._session.score)
         if self.shows_hints and snapshot.advice is None and not snapshot.advising:
-            self._try(self._sitting.hint)
-        self.snapshot = self._sitting.snapshot()
+            self._try(self._session.hint)
+        self.snapshot = self._session.snapshot()
 
     def _try(self, what: Callable[[], str | None]) -> None:
         """Do something with the game, or show why that can't be done."""
@@ -182,7 +182,7 @@ class PlayApp(BoardApp):
             self.message = what() or self.message
         except (Refused, IllegalMove) as error:
             self.message = str(error)
-        self.snapshot = self._sitting.snapshot()
+        self.snapshot = self._session.snapshot()
 
     # --- What a person does ---
 
@@ -316,18 +316,18 @@ class PlayApp(BoardApp):
         self.shows_score = not self.shows_score
         self._asked = ()
         if self.shows_score and self.snapshot.is_over:
-            self._sitting.score()
+            self._session.score()
 
     def _hint(self) -> None:
         """Show hints for this position; where they are shown, have the bot think on."""
         goes_on = self.shows_hints and self.snapshot.advice is not None
-        self._sitting.hint()
+        self._session.hint()
         if not goes_on:
             self.shows_hints = True
             self._asked = (len(self.snapshot.turns), 1, int(self.shows_score))
 
     def _score(self) -> None:
-        self._sitting.score()
+        self._session.score()
         self.shows_score = True
         self._asked = (len(self.snapshot.turns), int(self.shows_hints), 1)
 
@@ -372,7 +372,7 @@ class PlayApp(BoardApp):
             return None
         version = self.snapshot.version
         if self._previewed is None or (version, target) != (self._previewed[0], self._previewed[1].move):
-            self._previewed = version, self._sitting.preview(target)
+            self._previewed = version, self._session.preview(target)
         return self._previewed[1]
 
     def board_lines(self, cell: int) -> Sequence[Text]:
@@ -558,20 +558,20 @@ def clock_words(left: TimeLeft) -> str:
     return f"{words}/{left.stones}" if left.stones else words
 
 
-def show_play(sitting: Sitting, console: Console, kept: Path | None, evaluate: Evaluate | None) -> bool:
+def show_play(session: GameSession, console: Console, kept: Path | None, evaluate: Evaluate | None) -> bool:
     """Let people play on the full screen and review their game; says whether another game is wanted. Raises what ended
     it early."""
     colours = style.has_colours(console)
     with show_start(console):
-        sitting.pause()
-        estimated(Game(sitting.snapshot().rules), playouts=2)  # a compiler at work would leave the screen dead later
-        sitting.go_on()
+        session.pause()
+        estimated(Game(session.snapshot().rules), playouts=2)  # a compiler at work would leave the screen dead later
+        session.go_on()
     while True:
-        app = PlayApp(sitting, kept=kept, can_review=evaluate is not None, colours=colours)
+        app = PlayApp(session, kept=kept, can_review=evaluate is not None, colours=colours)
         run_app(app)
         if not app.wants_review:
             break
-        record, people = sitting.record(), app.snapshot.people
+        record, people = session.record(), app.snapshot.people
         whose = people[0] if len(people) == 1 else None
         run_app(GameApp(record, at=len(record.moves), evaluate=evaluate, colour=whose, colours=colours))
     if app.snapshot.is_over:

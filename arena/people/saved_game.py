@@ -98,7 +98,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Kifu:
+class SavedGame:
     """A game with people in it as it stands, and all it takes to go on.
 
     ``record`` has no outcome as long as the game goes on; its ``black`` and ``white`` are names as they are typed, and
@@ -206,7 +206,7 @@ class Kifu:
         return f"{text[:end]}ARENA[{escaped}]{text[end:]}\n"
 
     @classmethod
-    def from_sgf(cls, text: str) -> Kifu:
+    def from_sgf(cls, text: str) -> SavedGame:
         """What ``to_sgf`` wrote. Raises RecordError for any other text."""
         record = read_sgf(text)
         found = _PROPERTY.search(text)
@@ -257,7 +257,7 @@ class Kifu:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot(Kifu):
+class Snapshot(SavedGame):
     """A game as a screen shows it at a moment: what is kept of it and what isn't. It refers to nothing that changes.
 
     ``version`` grows with every change. ``points`` are the board's, size² bytes; ``prisoners`` the stones of Black and
@@ -298,7 +298,7 @@ def _moves(values: list[int] | None) -> tuple[Move, ...] | None:
 # --- Files ---
 
 
-class KifuFile:
+class SavedGameFile:
     """The file of one game, held by one arena at a time; ``with`` lets go of it."""
 
     def __init__(self, path: Path, lock: IO[bytes]):
@@ -307,7 +307,7 @@ class KifuFile:
         self._lock = lock
 
     @classmethod
-    def create(cls, results: Path, taken: Container[str] = ()) -> KifuFile:
+    def create(cls, results: Path, taken: Container[str] = ()) -> SavedGameFile:
         """The file of a new game, under the next number that no file and none of the ids ``taken`` has. Raises
         StoreError."""
         folder = results / EVENT
@@ -325,7 +325,7 @@ class KifuFile:
             raise StoreError(f"{folder} can't be written ({error.strerror}); use a folder that can be") from error
 
     @classmethod
-    def open(cls, results: Path, id: str) -> KifuFile:
+    def open(cls, results: Path, id: str) -> SavedGameFile:
         """The file of a game. Raises UserError when there is none, or another terminal plays it."""
         path = results / f"{id}.sgf"
         if not path.is_file():
@@ -338,22 +338,22 @@ class KifuFile:
     def id(self) -> str:
         return _id_of(self.path)
 
-    def read(self) -> Kifu:
+    def read(self) -> SavedGame:
         """Raises UserError when it holds no game to go on with."""
         try:
-            return Kifu.from_sgf(self.path.read_text("utf-8"))
+            return SavedGame.from_sgf(self.path.read_text("utf-8"))
         except (OSError, ValueError, RecordError) as error:
             raise UserError(f"{self.path} can't be resumed: {error}") from error
 
-    def begin(self, kifu: Kifu) -> Kifu:
+    def begin(self, saved: SavedGame) -> SavedGame:
         """Write a new game, and return it with the file's id. Raises StoreError."""
-        kifu = replace(kifu, record=replace(kifu.record, id=self.id))
-        self.write(kifu)
-        return kifu
+        saved = replace(saved, record=replace(saved.record, id=self.id))
+        self.write(saved)
+        return saved
 
-    def write(self, kifu: Kifu) -> None:
+    def write(self, saved: SavedGame) -> None:
         """Write aside, then rename; on return it is on disk. Raises StoreError, and then the file is as it was."""
-        files.write(self.path, kifu.to_sgf(), hint="the last moves are not saved")
+        files.write(self.path, saved.to_sgf(), hint="the last moves are not saved")
 
     def remove(self) -> None:
         """Take the file away: nothing was played."""
@@ -372,13 +372,13 @@ class KifuFile:
         self.close()
 
 
-def kept_games(results: Path) -> list[tuple[str, Kifu]]:
+def saved_games(results: Path) -> list[tuple[str, SavedGame]]:
     """The games that have a file, with their ids, the one that was played on last at the end; what can't be read is
     left out."""
     found = []
     for path in sorted(_files(results), key=lambda path: (path.stat().st_mtime_ns, path.name)):
         with suppress(OSError, ValueError, RecordError):
-            found.append((_id_of(path), Kifu.from_sgf(path.read_text("utf-8"))))
+            found.append((_id_of(path), SavedGame.from_sgf(path.read_text("utf-8"))))
     return found
 
 
@@ -388,7 +388,7 @@ def is_held(results: Path, id: str) -> bool:
     if not _lock_of(path).exists():
         return False
     try:
-        KifuFile(path, _locked(path)).close()
+        SavedGameFile(path, _locked(path)).close()
     except UserError:
         return True
     return False

@@ -1,14 +1,12 @@
-"""What is known without a net of how games end: their results, the score as it stands, and playouts."""
+"""Positions of games with their results, and what playouts say of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from arena.go.kernels import BOARD, new_board, referee
-from arena.go.planes import final_owners
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers.dead_stones import playout_weights
@@ -51,17 +49,6 @@ class Positions:
             raise ValueError("a game without a result has no position to judge by")
         return 1.0 - results
 
-    def scores(self) -> np.ndarray:
-        """By how many points the side to move leads if the board is counted as it stands, komi counted; (positions,)
-        float64."""
-        owners, plies = self.owners, self.plies
-        starts = np.concatenate([[0], np.cumsum(plies)]).astype(np.int64)
-        flat = np.arange(starts[-1]) + np.repeat(self.games.starts[owners] - starts[:-1], plies)
-        areas = np.empty((len(self), self.games.size**2), np.int8)
-        final_owners(self.games.size, self.games.moves[flat], starts, areas)
-        margins = areas.sum(1, dtype=np.float64) - self.games.komis[owners]
-        return np.where(plies % 2 == 0, margins, -margins)
-
     def by_playouts(self, count: int) -> np.ndarray:
         """The mean result, for the side to move, of ``count`` playouts of the shipped rollout policy from each;
         (positions,) float64."""
@@ -80,31 +67,3 @@ class Positions:
             run_policy_playouts(boards, 1 + ply % 2, last, previous, weights, count, number, margins)
             means[number] = np.sign(margins - self.games.komis[game]).mean() * (1 if ply % 2 == 0 else -1)
         return means
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreProbe:
-    """The result that a score alone predicts: tanh(slope * score + shift)."""
-
-    slope: float
-    shift: float
-
-    def __call__(self, scores: np.ndarray) -> np.ndarray:
-        return np.tanh(self.slope * scores + self.shift)
-
-    @classmethod
-    def fitted(cls, scores: np.ndarray, results: np.ndarray) -> ScoreProbe:
-        """With the least squared error."""
-        x, wanted = torch.from_numpy(scores / max(1.0, np.abs(scores).max(initial=0.0))), torch.from_numpy(results)
-        at = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.LBFGS([at], max_iter=200, tolerance_change=1e-12, line_search_fn="strong_wolfe")
-
-        def error() -> torch.Tensor:
-            optimizer.zero_grad()
-            squares = ((torch.tanh(at[0] * x + at[1]) - wanted) ** 2).mean()
-            squares.backward()
-            return squares
-
-        optimizer.step(error)
-        slope, shift = at.tolist()
-        return cls(slope / max(1.0, np.abs(scores).max(initial=0.0)), shift)

@@ -21,8 +21,8 @@ from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Analyst
 from arena.people.counting import count, estimated, group_at
-from arena.people.kifu import EVENT, Help, Kifu, KifuFile, Phase, Snapshot, is_held, kept_games
-from arena.people.sitting import Opponent, Refused, Sitting
+from arena.people.saved_game import EVENT, Help, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
+from arena.people.session import GameSession, Opponent, Refused
 from arena.players.player import Player
 
 PATIENCE = 60.0
@@ -77,7 +77,9 @@ class Oracle(Scripted):
         return [Candidate(move, 10 * self._times, 0.6, (move,))] if self._times > 1 else []
 
 
-def kifu_of(rules: Rules | None = None, people: Sequence[Colour] = (BLACK,), diagram: str = "", **fields: Any) -> Kifu:
+def kifu_of(
+    rules: Rules | None = None, people: Sequence[Colour] = (BLACK,), diagram: str = "", **fields: Any
+) -> SavedGame:
     """A game before its first move, of ada and a bot; ``diagram`` sets stones up."""
     rules = rules or Rules.preset("chinese", 5)
     stones = Board.from_diagram(diagram).stones.reshape(-1) if diagram else np.zeros(0)
@@ -85,27 +87,27 @@ def kifu_of(rules: Rules | None = None, people: Sequence[Colour] = (BLACK,), dia
     names = {"black": "ada", "white": "bot"} if tuple(people) == (BLACK,) else {"black": "bot", "white": "ada"}
     time = fields.pop("time", Limits())
     usual = {"black_player": "1", "white_player": "2", "id": "play/00001", "event": EVENT, "seed": 5, "setup": setup}
-    return Kifu(GameRecord(rules, (), None, **(usual | names | fields)), tuple(people), time)
+    return SavedGame(GameRecord(rules, (), None, **(usual | names | fields)), tuple(people), time)
 
 
-def sat(kifu: Kifu, bot: Bot | None = None, limits: Limits | None = None, **more: Any) -> Sitting:
-    """The sitting of a game in which the bot plays whatever colour no person does."""
-    others = [colour for colour in Colour if colour not in kifu.people]
-    return Sitting(kifu, {colour: Opponent(bot or Scripted(), limits or Limits()) for colour in others}, **more)
+def sat(saved: SavedGame, bot: Bot | None = None, limits: Limits | None = None, **more: Any) -> GameSession:
+    """The session of a game in which the bot plays whatever colour no person does."""
+    others = [colour for colour in Colour if colour not in saved.people]
+    return GameSession(saved, {colour: Opponent(bot or Scripted(), limits or Limits()) for colour in others}, **more)
 
 
-def play(sitting: Sitting, *words: str) -> Snapshot:
+def play(session: GameSession, *words: str) -> Snapshot:
     """Moves of people, each when it is their turn; how things stand when the next is due."""
     for word in words:
-        sitting.play(move_from_gtp(word, sitting.snapshot().size))
-        settled(sitting)
-    return sitting.snapshot()
+        session.play(move_from_gtp(word, session.snapshot().size))
+        settled(session)
+    return session.snapshot()
 
 
-def settled(sitting: Sitting, until: Callable[[Snapshot], bool] | None = None) -> Snapshot:
+def settled(session: GameSession, until: Callable[[Snapshot], bool] | None = None) -> Snapshot:
     """How things stand as soon as they are as asked for: unless said, when nothing is under way."""
-    assert sitting.wait(until or (lambda now: now.is_settled), PATIENCE)
-    return sitting.snapshot()
+    assert session.wait(until or (lambda now: now.is_settled), PATIENCE)
+    return session.snapshot()
 
 
 def played(now: Snapshot) -> str:
@@ -117,9 +119,9 @@ def played(now: Snapshot) -> str:
 
 def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
     heard: list[int] = []
-    with sat(kifu_of(), Scripted("B3", "D3")) as sitting:
-        sitting.subscribe(lambda: heard.append(1))
-        now = play(sitting, "C3", "C4")
+    with sat(kifu_of(), Scripted("B3", "D3")) as session:
+        session.subscribe(lambda: heard.append(1))
+        now = play(session, "C3", "C4")
         assert played(now) == "C3 B3 C4 D3"
         assert (now.phase, now.to_play, now.is_persons_turn, now.thinking) == (Phase.PLAY, BLACK, True, None)
         assert now.names == ("ada", "bot") and now.turns[1].fact.win_rate == 0.4 and now.turns[0].fact.win_rate is None
@@ -130,9 +132,9 @@ def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
 
 
 def test_white_begins_where_there_are_handicap_stones_and_the_game_is_unrated() -> None:
-    kifu = kifu_of(Rules.preset("chinese", 9, 0.5), setup=((20, 60), ()), first=WHITE)
-    with sat(kifu, Scripted("E5")) as sitting:
-        now = settled(sitting, lambda now: now.is_persons_turn)
+    saved = kifu_of(Rules.preset("chinese", 9, 0.5), setup=((20, 60), ()), first=WHITE)
+    with sat(saved, Scripted("E5")) as session:
+        now = settled(session, lambda now: now.is_persons_turn)
         assert (played(now), now.handicap, now.unrated) == ("E5", 2, "handicap 2, komi 0.5")
 
 
@@ -142,34 +144,34 @@ SENDING_TWO = ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."
 
 
 def test_a_preview_shows_what_would_be_captured() -> None:
-    with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n.....")) as sitting:
-        assert sitting.preview(0).captured == (1,)
-        assert sitting.snapshot().turns == ()
-        now = play(sitting, "A5")
+    with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n.....")) as session:
+        assert session.preview(0).captured == (1,)
+        assert session.snapshot().turns == ()
+        now = play(session, "A5")
         assert now.turns[0].captured == (1,) and now.prisoners == (0, 1)
 
 
 def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks_and_can_be_taken_back() -> None:
     bot = Deliberate("C3")
-    with sat(kifu_of(), bot) as sitting:
-        sitting.play(0)
+    with sat(kifu_of(), bot) as session:
+        session.play(0)
         assert bot.begun.wait(PATIENCE)
         with pytest.raises(Refused, match=r"It is bot's turn\."):
-            sitting.play(1)
-        sitting.resign()
-        now = sitting.snapshot()
+            session.play(1)
+        session.resign()
+        now = session.snapshot()
         assert now.outcome == Outcome(WHITE, Ending.RESIGN) and now.thinking is None
         bot.let.set()
         with pytest.raises(Refused, match=r"The game is over\."):
-            sitting.play(1)
+            session.play(1)
         with pytest.raises(Refused):
-            sitting.resign()
-    assert played(sitting.snapshot()) == "A5" and bot.is_closed and sitting.has_ended
-    with sat(kifu_of(), Scripted("B3")) as sitting:
-        play(sitting, "C3")
-        sitting.resign()
-        sitting.undo()
-        now = sitting.snapshot()
+            session.resign()
+    assert played(session.snapshot()) == "A5" and bot.is_closed and session.has_ended
+    with sat(kifu_of(), Scripted("B3")) as session:
+        play(session, "C3")
+        session.resign()
+        session.undo()
+        now = session.snapshot()
         assert (now.outcome, played(now), now.to_play, now.unrated) == (None, "C3 B3", BLACK, "undo")
 
 
@@ -184,12 +186,12 @@ def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks_and_can_be_
 def test_a_bot_that_fails_forfeits_and_undo_gives_it_another_chance(
     does: str | Exception, ending: Ending, reason: str
 ) -> None:
-    with sat(kifu_of(), Scripted(does, "B2")) as sitting:
-        now = play(sitting, "C3")
+    with sat(kifu_of(), Scripted(does, "B2")) as session:
+        now = play(session, "C3")
         assert (now.outcome, now.record.reason) == (Outcome(BLACK, ending), reason)
-        assert bool(sitting.record().fault_details) is isinstance(does, Exception)
-        sitting.undo()
-        now = play(sitting, "C3")
+        assert bool(session.record().fault_details) is isinstance(does, Exception)
+        session.undo()
+        now = play(session, "C3")
         assert (played(now), now.outcome, now.record.reason, now.unrated) == ("C3 B2", None, "", "undo")
 
 
@@ -198,13 +200,13 @@ def test_a_bot_that_fails_forfeits_and_undo_gives_it_another_chance(
 
 def test_undo_while_the_bot_thinks_takes_back_one_move_and_its_answer_is_thrown_away() -> None:
     bot = Deliberate("B3", "D4")
-    with sat(kifu_of(), bot) as sitting:
-        sitting.play(12)
+    with sat(kifu_of(), bot) as session:
+        session.play(12)
         assert bot.begun.wait(PATIENCE)
-        sitting.undo()
-        assert sitting.snapshot().record.moves == ()
+        session.undo()
+        assert session.snapshot().record.moves == ()
         bot.let.set()
-        assert played(play(sitting, "C4")) == "C4 D4"
+        assert played(play(session, "C4")) == "C4 D4"
 
 
 # --- Clocks ---
@@ -213,57 +215,57 @@ def test_undo_while_the_bot_thinks_takes_back_one_move_and_its_answer_is_thrown_
 def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
     clock = Clock()
     begin = clock.now
-    with sat(kifu_of(time=Limits(main=10)), Scripted("B3"), Limits(main=10), now=clock) as sitting:
+    with sat(kifu_of(time=Limits(main=10)), Scripted("B3"), Limits(main=10), now=clock) as session:
         clock.now = begin + 4
-        assert sitting.snapshot().clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
-        now = play(sitting, "C3")
+        assert session.snapshot().clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
+        now = play(session, "C3")
         assert now.clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
         clock.now = begin + 9.5
-        sitting.tick()
-        assert sitting.snapshot().phase is Phase.PLAY
+        session.tick()
+        assert session.snapshot().phase is Phase.PLAY
         clock.now = begin + 10.5
         with pytest.raises(Refused):
-            sitting.play(0)
-        now = sitting.snapshot()
+            session.play(0)
+        now = session.snapshot()
         assert (now.outcome, now.record.reason) == (Outcome(WHITE, Ending.TIME), "ada: out of time")
         with pytest.raises(Refused, match="Time is over"):
-            sitting.undo()
-        assert sitting.record().black_seconds == 10.5
+            session.undo()
+        assert session.record().black_seconds == 10.5
 
 
 def test_undo_gives_back_no_seconds_and_begins_no_new_period_of_byo_yomi() -> None:
     clock = Clock()
-    with sat(kifu_of(time=Limits(main=60)), Scripted("B3"), now=clock) as sitting:
-        play(sitting, "C3")
+    with sat(kifu_of(time=Limits(main=60)), Scripted("B3"), now=clock) as session:
+        play(session, "C3")
         clock.now += 50
-        sitting.undo()
-        assert sitting.snapshot().clocks[0] == TimeLeft(10, 0)
+        session.undo()
+        assert session.snapshot().clocks[0] == TimeLeft(10, 0)
         clock.now += 3
-        assert play(sitting, "C3").clocks[0] == TimeLeft(7, 0)
-        sitting.resign()
-        sitting.undo()
-        assert sitting.snapshot().clocks[0] == TimeLeft(7, 0)
-        assert sitting.record().black_seconds == 53
+        assert play(session, "C3").clocks[0] == TimeLeft(7, 0)
+        session.resign()
+        session.undo()
+        assert session.snapshot().clocks[0] == TimeLeft(7, 0)
+        assert session.record().black_seconds == 53
         clock.now += 8
         with pytest.raises(Refused, match="Time is over"):
-            sitting.undo()
-    with sat(kifu_of(time=Limits(main=10, byoyomi=30, stones=2)), Scripted("B3"), now=clock) as sitting:
-        play(sitting, "C3")
+            session.undo()
+    with sat(kifu_of(time=Limits(main=10, byoyomi=30, stones=2)), Scripted("B3"), now=clock) as session:
+        play(session, "C3")
         clock.now += 35
-        sitting.undo()
-        assert sitting.snapshot().clocks[0] == TimeLeft(5, 2)
+        session.undo()
+        assert session.snapshot().clocks[0] == TimeLeft(5, 2)
         clock.now += 2
-        assert play(sitting, "C3").clocks[0] == TimeLeft(3, 1)
+        assert play(session, "C3").clocks[0] == TimeLeft(3, 1)
 
 
 def test_the_clock_of_a_bot_that_thinks_is_not_set_back_by_undo() -> None:
     clock, bot = Clock(), Deliberate("B3")
-    with sat(kifu_of(), bot, Limits(main=60), now=clock) as sitting:
-        sitting.play(move_from_gtp("C3", 5))
+    with sat(kifu_of(), bot, Limits(main=60), now=clock) as session:
+        session.play(move_from_gtp("C3", 5))
         assert bot.begun.wait(PATIENCE)
         clock.now += 20
-        sitting.undo()
-        assert sitting.snapshot().clocks[1] == TimeLeft(40, 0)
+        session.undo()
+        assert session.snapshot().clocks[1] == TimeLeft(40, 0)
         bot.let.set()
 
 
@@ -281,8 +283,8 @@ def overrunning(clock: Clock, seconds: float) -> Deliberate:
 def test_a_bot_that_overruns_its_clock_loses() -> None:
     clock = Clock()
     bot = overrunning(clock, 11)
-    with sat(kifu_of(), bot, Limits(main=10), now=clock) as sitting:
-        now = play(sitting, "C3")
+    with sat(kifu_of(), bot, Limits(main=10), now=clock) as session:
+        now = play(session, "C3")
         assert now.outcome == Outcome(BLACK, Ending.TIME)
         assert now.record.reason == "bot: out of time: 11.00 s used of 10 s main time"
         assert now.clocks[1] == TimeLeft(0.0, 0)
@@ -292,8 +294,8 @@ def test_a_bot_that_overruns_its_clock_loses() -> None:
 
 def test_the_clock_of_a_bot_that_overran_byo_yomi_shows_no_new_period() -> None:
     clock = Clock()
-    with sat(kifu_of(), overrunning(clock, 90), Limits(byoyomi=60), now=clock) as sitting:
-        now = play(sitting, "C3")
+    with sat(kifu_of(), overrunning(clock, 90), Limits(byoyomi=60), now=clock) as session:
+        now = play(session, "C3")
         assert now.outcome == Outcome(BLACK, Ending.TIME)
         assert now.clocks[1] is not None and now.clocks[1].seconds == 0.0
 
@@ -306,10 +308,10 @@ class Owner(Oracle):
 
 
 def test_an_estimate_is_the_analysts_own_where_it_has_one() -> None:
-    with sat(kifu_of(people=(WHITE,)), Scripted("C3"), analyst=Analyst("owner", Owner)) as sitting:
-        settled(sitting)
-        sitting.score()
-        estimate = settled(sitting, lambda now: now.estimate is not None).estimate
+    with sat(kifu_of(people=(WHITE,)), Scripted("C3"), analyst=Analyst("owner", Owner)) as session:
+        settled(session)
+        session.score()
+        estimate = settled(session, lambda now: now.estimate is not None).estimate
         assert estimate is not None and (estimate.margin, estimate.by) == (-6.5, "owner")
         assert np.frombuffer(estimate.ownership, np.int8).tolist() == [-50] * 25
 
@@ -328,45 +330,45 @@ def test_a_bot_makes_ready_before_its_clock_runs() -> None:
             self.prepare(game, limits)
             return super().choose(game, limits)
 
-    with sat(kifu_of(), Prepared("B3"), Limits(main=10), now=clock) as sitting:
-        now = play(sitting, "C3")
-        assert (played(now), now.clocks[1], sitting.record().white_seconds) == ("C3 B3", TimeLeft(10, 0), 0)
+    with sat(kifu_of(), Prepared("B3"), Limits(main=10), now=clock) as session:
+        now = play(session, "C3")
+        assert (played(now), now.clocks[1], session.record().white_seconds) == ("C3 B3", TimeLeft(10, 0), 0)
 
 
 def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
     clock, bot = Clock(), Deliberate("B3")
-    with sat(kifu_of(time=Limits(main=10)), bot, now=clock) as sitting:
+    with sat(kifu_of(time=Limits(main=10)), bot, now=clock) as session:
         clock.now += 1
-        sitting.pause()
+        session.pause()
         clock.now += 100
-        assert sitting.snapshot().is_paused and sitting.snapshot().clocks[0] == TimeLeft(9, 0)
-        sitting.go_on()
+        assert session.snapshot().is_paused and session.snapshot().clocks[0] == TimeLeft(9, 0)
+        session.go_on()
         clock.now += 2
-        assert sitting.snapshot().clocks[0] == TimeLeft(7, 0)
-        sitting.play(12)
+        assert session.snapshot().clocks[0] == TimeLeft(7, 0)
+        session.play(12)
         assert bot.begun.wait(PATIENCE)
-        sitting.pause()
+        session.pause()
         bot.let.set()
-        assert not sitting.wait(lambda now: now.thinking is None, 0.05)
-        sitting.go_on()
-        assert played(settled(sitting)) == "C3 B3"
+        assert not session.wait(lambda now: now.thinking is None, 0.05)
+        session.go_on()
+        assert played(settled(session)) == "C3 B3"
 
 
 # --- Advice ---
 
 
 def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_unrated() -> None:
-    with sat(kifu_of(), Scripted("B3"), analyst=Analyst("oracle", Oracle)) as sitting:
-        sitting.hint()
-        advice = settled(sitting, lambda now: now.advice is not None).advice
+    with sat(kifu_of(), Scripted("B3"), analyst=Analyst("oracle", Oracle)) as session:
+        session.hint()
+        advice = settled(session, lambda now: now.advice is not None).advice
         assert (advice.analyst, advice.colour, advice.visits) == ("oracle", BLACK, 20)
-        sitting.hint()
-        assert sitting.wait(lambda now: now.advice is not None and now.advice.visits == 30, PATIENCE)
-        now = play(sitting, "A1")
+        session.hint()
+        assert session.wait(lambda now: now.advice is not None and now.advice.visits == 30, PATIENCE)
+        now = play(session, "A1")
         assert (now.advice, now.advising, now.unrated) == (None, False, "hint")
-    with sat(kifu_of(), analyst=Analyst("oracle", lambda: Oracle(fault=ValueError("no net")))) as sitting:
-        sitting.hint()
-        advice = settled(sitting, lambda now: now.advice is not None).advice
+    with sat(kifu_of(), analyst=Analyst("oracle", lambda: Oracle(fault=ValueError("no net")))) as session:
+        session.hint()
+        advice = settled(session, lambda now: now.advice is not None).advice
         assert advice.fault == "ValueError: no net" and advice.candidates == ()
 
 
@@ -375,13 +377,13 @@ SETTLED = "X.XO.\nXXXOO\nX.XO.\nXXXOO\nX.XO."
 
 
 def test_an_estimate_of_a_settled_board_is_its_count() -> None:
-    with sat(kifu_of(diagram=SETTLED)) as sitting:
-        sitting.score(20)
-        estimate = settled(sitting, lambda now: now.estimate is not None).estimate
+    with sat(kifu_of(diagram=SETTLED)) as session:
+        session.score(20)
+        estimate = settled(session, lambda now: now.estimate is not None).estimate
         assert (estimate.margin, estimate.playouts) == (15 - 10 - 7, 20)
         owners = np.frombuffer(estimate.ownership, np.int8).reshape(5, 5)
         assert (owners[:, :3] == 100).all() and (owners[:, 3:] == -100).all()
-        assert "score" in sitting.snapshot().unrated
+        assert "score" in session.snapshot().unrated
 
 
 def test_an_estimate_by_territory_counts_who_has_placed_more() -> None:
@@ -397,17 +399,17 @@ FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
 
 
 def test_dead_stones_that_a_person_changes_leave_the_game_unrated() -> None:
-    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:
-        play(sitting, "pass")
-        sitting.toggle(0 * 7 + 4)
-        assert len(sitting.snapshot().dead) == 19
-        sitting.toggle(0 * 7 + 4)
-        assert sitting.snapshot().dead == (15,) and Help.DEAD not in sitting.snapshot().helps
-        sitting.toggle(15)
+    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as session:
+        play(session, "pass")
+        session.toggle(0 * 7 + 4)
+        assert len(session.snapshot().dead) == 19
+        session.toggle(0 * 7 + 4)
+        assert session.snapshot().dead == (15,) and Help.DEAD not in session.snapshot().helps
+        session.toggle(15)
         with pytest.raises(Refused, match="No stone lies there"):
-            sitting.toggle(14)
-        sitting.accept()
-        now = sitting.snapshot()
+            session.toggle(14)
+        session.accept()
+        now = session.snapshot()
         assert now.outcome == Outcome.scored(25 - 22 - 7.0) and now.helps == (Help.DEAD,)
 
 
@@ -435,67 +437,67 @@ def test_chains_with_two_liberties_in_common_are_one_group() -> None:
 
 
 def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
-    kept: list[Kifu] = []
+    kept: list[SavedGame] = []
     clock = Clock()
     time = Limits(main=100)
-    with sat(kifu_of(time=time), Scripted("B3", "D3"), time, keep=kept.append, now=clock) as sitting:
+    with sat(kifu_of(time=time), Scripted("B3", "D3"), time, keep=kept.append, now=clock) as session:
         clock.now += 7
-        play(sitting, "C3", "C4")
-        sitting.undo()
-        before = sitting.snapshot()
-    kifu = Kifu.from_sgf(kept[-1].to_sgf())
-    assert kifu.to_sgf() == kept[-1].to_sgf() and kifu.clocks == before.clocks
-    with sat(kifu, Scripted(), time, now=clock) as again:
+        play(session, "C3", "C4")
+        session.undo()
+        before = session.snapshot()
+    saved = SavedGame.from_sgf(kept[-1].to_sgf())
+    assert saved.to_sgf() == kept[-1].to_sgf() and saved.clocks == before.clocks
+    with sat(saved, Scripted(), time, now=clock) as again:
         now = again.snapshot()
         assert now.turns == before.turns
         assert (now.clocks, now.helps, now.points) == (before.clocks, before.helps, before.points)
 
 
 def test_a_count_under_way_and_a_finished_game_are_kept_too() -> None:
-    kept: list[Kifu] = []
-    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL), keep=kept.append) as sitting:
-        play(sitting, "pass")
-        sitting.toggle(15)
-        with sat(Kifu.from_sgf(kept[-1].to_sgf())) as again:
+    kept: list[SavedGame] = []
+    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL), keep=kept.append) as session:
+        play(session, "pass")
+        session.toggle(15)
+        with sat(SavedGame.from_sgf(kept[-1].to_sgf())) as again:
             now = again.snapshot()
             assert now.phase is Phase.COUNT and now.dead == ()
             again.accept()
             assert again.snapshot().helps == (Help.DEAD,)
-        sitting.accept()
-    over = Kifu.from_sgf(kept[-1].to_sgf())
-    assert over.is_over and over.record.outcome == sitting.snapshot().outcome
+        session.accept()
+    over = SavedGame.from_sgf(kept[-1].to_sgf())
+    assert over.is_over and over.record.outcome == session.snapshot().outcome
     with sat(over) as again:
         assert again.snapshot().phase is Phase.OVER
 
 
 def test_a_keeper_that_fails_is_trouble_but_not_the_end() -> None:
-    def keep(kifu: Kifu) -> None:
+    def keep(saved: SavedGame) -> None:
         raise StoreError("no room on the disk")
 
-    with sat(kifu_of(), Scripted("B3"), keep=keep) as sitting:
-        now = play(sitting, "C3")
+    with sat(kifu_of(), Scripted("B3"), keep=keep) as session:
+        now = play(session, "C3")
         assert (played(now), now.trouble) == ("C3 B3", "no room on the disk")
 
 
 def test_a_game_is_kept_in_a_file_that_other_programs_read(tmp_path: Path) -> None:
-    with KifuFile.create(tmp_path) as file:
+    with SavedGameFile.create(tmp_path) as file:
         with sat(replace(kifu_of(), players=(Player("ada", "human"),)), Scripted("B3"), keep=file.write) as s:
             play(s, "C3")
         text = file.path.read_text()
         assert read_sgf(text).moves == (12, 11)
         assert file.read().players == (Player("ada", "human"),)
         assert list(tmp_path.rglob(".*.sgf*")) == []
-    assert [id for id, _ in kept_games(tmp_path)] == ["play/00001"]
+    assert [id for id, _ in saved_games(tmp_path)] == ["play/00001"]
 
 
 def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
-    with KifuFile.create(tmp_path) as file:
+    with SavedGameFile.create(tmp_path) as file:
         file.write(kifu_of())
         assert is_held(tmp_path, file.id)
         with pytest.raises(UserError, match="another terminal"):
-            KifuFile.open(tmp_path, file.id)
+            SavedGameFile.open(tmp_path, file.id)
     assert not is_held(tmp_path, file.id) and not list(tmp_path.rglob(".*"))
-    with KifuFile.create(tmp_path, {"play/00002"}) as other:
+    with SavedGameFile.create(tmp_path, {"play/00002"}) as other:
         assert other.id == "play/00003"
 
 
@@ -511,33 +513,33 @@ def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_game_to_go_on_with_is_refused(text: str, words: str) -> None:
     with pytest.raises(RecordError, match=words):
-        Kifu.from_sgf(text)
+        SavedGame.from_sgf(text)
 
 
 def test_redo_plays_again_what_undo_took_and_a_new_move_ends_that() -> None:
-    with sat(kifu_of(), Scripted("B2", "D4", "A1")) as sitting:
-        play(sitting, "C3", "C4")
-        sitting.undo()
-        sitting.undo()
+    with sat(kifu_of(), Scripted("B2", "D4", "A1")) as session:
+        play(session, "C3", "C4")
+        session.undo()
+        session.undo()
         with pytest.raises(Refused, match="no move of yours"):
-            sitting.undo()
+            session.undo()
         for moves in ("C3 B2", "C3 B2 C4 D4"):
-            sitting.redo()
-            assert played(settled(sitting)) == moves
+            session.redo()
+            assert played(settled(session)) == moves
         with pytest.raises(Refused, match=r"There is nothing to redo\."):
-            sitting.redo()
-        sitting.undo()
-        play(sitting, "E5")
+            session.redo()
+        session.undo()
+        play(session, "E5")
         with pytest.raises(Refused, match=r"There is nothing to redo\."):
-            sitting.redo()
+            session.redo()
 
 
 def test_a_move_undone_while_the_bot_thinks_is_redone_and_answered() -> None:
     bot = Deliberate("B2", "D4")
-    with sat(kifu_of(), bot) as sitting:
-        sitting.play(move_from_gtp("C3", 5))
+    with sat(kifu_of(), bot) as session:
+        session.play(move_from_gtp("C3", 5))
         assert bot.begun.wait(PATIENCE)
-        sitting.undo()
-        sitting.redo()
+        session.undo()
+        session.redo()
         bot.let.set()
-        assert played(settled(sitting)).startswith("C3 ") and len(settled(sitting).turns) == 2
+        assert played(settled(session)).startswith("C3 ") and len(settled(session).turns) == 2

@@ -1,4 +1,4 @@
-"""One sitting of a person against a bot, or of two people: turns, undo, the count of dead stones.
+"""One session of a person against a bot, or of two people: turns, undo, the count of dead stones.
 
 Nothing is printed and no file is written: fronts call the methods from any thread and look at frozen snapshots; who
 keeps the game is told after every move. The bot thinks in a thread of its own, so that a screen stays alive.
@@ -30,13 +30,13 @@ from arena.match.schedule import Pairing
 from arena.people.adviser import PATIENCE, Adviser, Analyst, Worker, caught_up
 from arena.people.clocks import Clocks
 from arena.people.counting import AGREED, PLAYOUTS, count, dead_stones, estimated, group_at
-from arena.people.kifu import Help, Kifu, Phase, Preview, Snapshot, Turn
+from arena.people.saved_game import Help, Phase, Preview, SavedGame, Snapshot, Turn
 
 HINT = Limits(seconds=1.0)
 """How long an analyst thinks about a hint unless told otherwise."""
 
 GRACE = 2.0
-"""Seconds that a bot has to finish when the sitting closes."""
+"""Seconds that a bot has to finish when the session closes."""
 
 
 class Refused(ArenaError):
@@ -51,23 +51,23 @@ class Opponent:
     limits: Limits = field(default_factory=Limits)
 
 
-class Sitting:
+class GameSession:
     """A game with people in it, from its first move or from where it was left.
 
     All methods may be called from any thread, and return at once but for ``wait`` and ``close``. The bots are closed
-    with the sitting.
+    with the session.
     """
 
     def __init__(
         self,
-        kifu: Kifu,
+        saved: SavedGame,
         opponents: Mapping[Colour, Opponent],
         analyst: Analyst | None = None,
-        keep: Callable[[Kifu], None] = lambda kifu: None,
+        keep: Callable[[SavedGame], None] = lambda saved: None,
         now: Callable[[], float] = monotonic,
     ):
-        """``opponents`` play the colours that aren't the kifu's people. ``keep`` is called with the game after every
-        change; a UserError that it raises is shown as ``trouble``. Raises RecordError when the kifu's moves aren't
+        """``opponents`` play the colours that aren't the game's people. ``keep`` is called with the game after every
+        change; a UserError that it raises is shown as ``trouble``. Raises RecordError when the saved's moves aren't
         legal."""
         self._opponents = dict(opponents)
         self._keep = keep
@@ -77,20 +77,20 @@ class Sitting:
         self._ticket = 0  # of the position: what was asked about another one is thrown away
         self._player, self._helper = Worker("bot"), Worker("adviser")
         self._adviser = Adviser(analyst)
-        limits = {colour: opponents[colour].limits if colour in opponents else kifu.time for colour in Colour}
-        self._clocks = Clocks(limits, kifu.clocks, now)
-        names = {colour: kifu.name(colour) for colour in opponents}
+        limits = {colour: opponents[colour].limits if colour in opponents else saved.time for colour in Colour}
+        self._clocks = Clocks(limits, saved.clocks, now)
+        names = {colour: saved.name(colour) for colour in opponents}
         self._loop = GameLoop(
             {names[colour]: opponent.bot for colour, opponent in opponents.items()},
-            kifu.rules,
+            saved.rules,
             {names[colour]: _patient(opponent.limits) for colour, opponent in opponents.items()},
             on_turn=self._called,
             now=now,
         )
-        self._now = Snapshot(**{field.name: getattr(kifu, field.name) for field in fields(Kifu)})
+        self._now = Snapshot(**{field.name: getattr(saved, field.name) for field in fields(SavedGame)})
         with self._changing():
-            self._replay(kifu.record.moves)
-            self._live = LiveGame(Pairing(kifu.id, 0, *kifu.names, (), kifu.record.seed), self._game.copy())
+            self._replay(saved.record.moves)
+            self._live = LiveGame(Pairing(saved.id, 0, *saved.names, (), saved.record.seed), self._game.copy())
             self._begin_turn()
 
     # --- What there is to see ---
@@ -292,7 +292,7 @@ class Sitting:
         return not (self._player.is_alive or self._helper.is_alive)
 
     def close(self) -> None:
-        """End the sitting as it stands, and its bots."""
+        """End the session as it stands, and its bots."""
         with self._changing():
             self._ticket += 1
             self._write()  # what the clocks show
