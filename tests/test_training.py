@@ -37,7 +37,7 @@ from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
-from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
+from trainers.settings import DISTILL_PRESETS, METRICS_FILE, SETTINGS_FILE, STATE_FILE, VALUE_PRESETS, listing
 from trainers.train import Run, inherited_rules, refuse_torchrun
 
 SIZE = 7
@@ -596,6 +596,7 @@ def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config
     sl.train(config, tmp_path)
     with pytest.raises(CheckpointError, match="net = 'arena-2x16', not 'arena-2x24'"):
         sl.train(replace(config, net="arena-2x24"), tmp_path)
+    assert '"net": "arena-2x16"' in (tmp_path / "training" / "tiny" / SETTINGS_FILE).read_text()
     state = tmp_path / "training" / "tiny" / STATE_FILE
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match="state"):
