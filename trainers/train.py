@@ -383,7 +383,6 @@ class Run:
     def __enter__(self) -> Run:
         self._open.__enter__()
         if is_first():
-            write_file(self.config, self.folder)
             self._loggers += self._open.enter_context(loggers(self.config, self.folder))
         self._open.enter_context(self._stopping_on_signals())
         return self
@@ -572,9 +571,12 @@ class Run:
         return path
 
     def restore(self) -> bool:
-        """Go on from the state in ``folder``; False when there is none. Raises CheckpointError when it doesn't fit."""
+        """Go on from the state in ``folder``, and keep the settings beside it; False when there is none. Raises
+        CheckpointError when it doesn't fit, and leaves the settings of the run that it is of."""
         path = self.folder / STATE_FILE
         if not path.exists():
+            if is_first():
+                write_file(self.config, self.folder)
             return False
         try:
             state = torch.load(path, "cpu", weights_only=True)
@@ -596,6 +598,7 @@ class Run:
         self._seconds_before = self._agreed_seconds = counters["seconds"]
         self._started = self._saved = self._kept = time.monotonic()
         if is_first():
+            write_file(self.config, self.folder)
             self._drop_later_figures()
         return True
 
