@@ -31,7 +31,7 @@ from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
-from bots.nets.network import Answer
+from bots.nets.network import Outputs
 from trainers import dataset, distill, losses, sl, teachers, train, value
 from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
@@ -224,7 +224,7 @@ def test_the_loss_leaves_out_unknown_results() -> None:
     moves, results = torch.tensor([3, 49, 0, 7]), torch.tensor([WIN, NO_RESULT, LOSS, NO_RESULT])
     ownership, owners = torch.randn(4, 49, generator=generator, requires_grad=True), torch.ones(4, 49)
     score, scores = torch.zeros(4), torch.tensor([5.0, math.nan, -20.0, math.nan])
-    answer = Answer(policy, value, ownership, score)
+    answer = Outputs(policy, value, ownership, score)
     found = losses.loss(answer, losses.Target(moves, results, owners, scores))
     assert torch.isclose(found.policy, functional.cross_entropy(policy, moves))
     assert torch.isclose(found.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))

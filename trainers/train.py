@@ -35,7 +35,7 @@ from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net, load_network, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import Answer, Network, NetworkConfig
+from bots.nets.network import Network, NetworkConfig, Outputs
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.optimizers import build_optimizers, learning_rate
 from trainers.progress import Progress
@@ -433,10 +433,10 @@ class Run:
         with prefetched(rows, ready, first, share, batch_size) as ahead:
             yield parts(ahead)
 
-    def forward(self, planes: Tensor) -> Answer:
+    def forward(self, planes: Tensor) -> Outputs:
         """Evaluate planes (B, P, n, n) with the net that learns, computing as the settings say; in float32."""
         with torch.autocast(planes.device.type, torch.bfloat16, enabled=self.config.bf16):
-            outputs: Answer = self.model(planes)
+            outputs: Outputs = self.model(planes)
         return outputs.to(torch.float32)
 
     def step(self, loss: Tensor, rows: int, figures: Mapping[str, Tensor] | None = None) -> Progress:
