@@ -603,21 +603,34 @@ def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config
         sl.train(config, tmp_path)
 
 
+def torchrun(trainer: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """``arena train`` in two processes."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
+    return subprocess.run(
+        [*torchrun, "train", trainer, *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(sl.__file__).parent.parent), "OMP_NUM_THREADS": "1"},
+        timeout=300,
+    )
+
+
+@pytest.mark.slow
+def test_two_processes_learn_ownership_in_a_net_that_has_other_heads_too(archive: Path, tmp_path: Path) -> None:
+    """They waited for gradients of heads that have none."""
+    words = "--preset tiny --name o --set net=arena-1x8 --set max_rows=256 --set device=cpu --set size=7".split()
+    run = torchrun("ownership", "--data", str(archive), *words, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.slow
 def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path: Path) -> None:
     """A net without batch norms, which would be each process's own. The first process alone saves and reports."""
     config = replace(tiny, net="alphago-2x8", optimizer="sgd", max_rows=6 * 32, validate_every=96)
     alone = sl.train(config, tmp_path / "alone")
     (tmp_path / "run.toml").write_text("\n".join(listing(config)))
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
-    run = subprocess.run(
-        [*torchrun, "train", "sl", "--settings", "run.toml", "--new"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path(sl.__file__).parent.parent), "OMP_NUM_THREADS": "1"},
-        timeout=120,
-    )
+    run = torchrun("sl", "--settings", "run.toml", "--new", folder=tmp_path)
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("top-1") == 1
     one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "results" / "checkpoints" / "tiny"))

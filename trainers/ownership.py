@@ -49,6 +49,8 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     if others:
         require_all_sizes(network, config)
     rows = rows_of_sizes((split.train, *others), encoder, config)
+    for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step
+        parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))
     planes = split.planes(encoder, config.seed)
     origin = origin_of(config, results, "ownership", split.komi, split.source, planes, split.rules)
 
