@@ -164,8 +164,8 @@ class Launch:
     def start(self) -> Engine:
         """Raises BotFault."""
         try:
-            return Engine(self.arguments, self.cwd, self.env, self.log)
-        except (OSError, ValueError) as error:
+            return Engine(self)
+        except (OSError, ValueError) as error:  # such as an argument with a null byte
             command = quoted(shlex.join(self.arguments))
             raise BotFault(f"{self.setting} {command} can't be started: {error}") from None
 
@@ -182,10 +182,10 @@ class Engine:
     After any fault but a Refusal the conversation is out of step: ``stop`` is all that is left.
     """
 
-    def __init__(self, arguments: list[str], cwd: str | None, env: Mapping[str, str], log: Path | None):
-        """Start the process, in a group of its own. Raises OSError, or ValueError for an argument with a null byte."""
-        self.title = describe("command", shlex.join(arguments))[:80]
-        self._log = log
+    def __init__(self, launch: Launch):
+        """Start the process, in a session of its own. Raises OSError or ValueError."""
+        self.title = describe("command", shlex.join(launch.arguments))[:80]
+        self._log = launch.log
         self._heard = bytearray()
         self._stderr = bytearray()
         self._number: int | None = FIRST_NUMBER
@@ -194,13 +194,13 @@ class Engine:
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, str(guarded), *arguments],
+                [sys.executable, "-I", "-S", guard.__file__, str(guarded), *launch.arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                cwd=cwd,
-                env={**env, guard.MARK: mark},
+                cwd=launch.cwd,
+                env={**launch.env, guard.MARK: mark},
                 pass_fds=(guarded,),
                 start_new_session=True,
             )
@@ -236,7 +236,7 @@ class Engine:
             self._number = None  # it may have taken the number for a command
             return self.ask(command, deadline)
         if sign == "?":
-            raise Refusal(self._told(f"refuses {quoted(command)}: {quoted(text)}"))
+            raise Refusal(self._describe(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
     def _is_stray(self, sign: str, echoed: str, number: int | None) -> bool:
@@ -258,7 +258,7 @@ class Engine:
         try:
             os.write(self._in, f"{'' if number is None else f'{number} '}{command}\n".encode())
         except BlockingIOError:
-            raise BotFault(self._told(f"doesn't read its commands, the last one {quoted(command)}")) from None
+            raise BotFault(self._describe(f"doesn't read its commands, the last one {quoted(command)}")) from None
         except BrokenPipeError:
             raise self._ended(command) from None
         return number
@@ -271,7 +271,7 @@ class Engine:
                 left = left[os.write(self._in, left) :]
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise BotFault(self._told("doesn't read what it is asked")) from None
+                    raise BotFault(self._describe("doesn't read what it is asked")) from None
                 self._listen(0.01)
             except BrokenPipeError:
                 raise self._ended(text[:80]) from None
@@ -286,13 +286,13 @@ class Engine:
                 size += end + 1
                 yield last
             if size + len(self._heard) > LONGEST_ANSWER:
-                raise BotFault(self._told(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
+                raise BotFault(self._describe(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
             if self._out not in self._open:
                 raise self._ended(command)
             now = time.monotonic()
             if now >= deadline:
                 wrote = f"; its last output was {quoted(last)}, with no empty line after it" if last else ""
-                raise BotTimeout(self._told(f"no answer to {quoted(command)} in {now - started:.1f} s{wrote}"))
+                raise BotTimeout(self._describe(f"no answer to {quoted(command)} in {now - started:.1f} s{wrote}"))
             self._listen(deadline - now)
 
     def _listen(self, seconds: float) -> None:
@@ -316,7 +316,7 @@ class Engine:
                     with self._log.open("ab") as log:
                         log.write(chunk[: max(0, LONGEST_LOG - log.tell())])
 
-    def _told(self, reason: str) -> str:
+    def _describe(self, reason: str) -> str:
         """The reason in one line, with who is at fault and the last lines of its stderr."""
         lines = self._stderr.decode("utf-8", "replace").splitlines()
         last = [text for line in lines[-9:] if (text := line.translate(CONTROL_SIGNS).strip())][-3:]
@@ -339,7 +339,7 @@ class Engine:
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        fault = self._told(f"{how} instead of answering {quoted(command)}")
+        fault = self._describe(f"{how} instead of answering {quoted(command)}")
         by_a_signal = code is not None and (code < 0 or code - 128 in signal.valid_signals())  # a shell adds 128
         return BotKilled(fault) if by_a_signal else BotFault(fault)
 
@@ -407,20 +407,19 @@ class GtpBot(Bot):
     def _start_once(self) -> Engine:
         deadline = time.monotonic() + self.startup
         engine = self._engine = self._launch.start()
-        told = {}
+        answers = dict.fromkeys(("protocol_version", "name", "version", "list_commands"), "")
         try:
-            for command in ("protocol_version", "name", "version", "list_commands"):  # a banner may answer the first
-                told[command] = ""
+            for command in answers:  # a banner may answer the first
                 with suppress(Refusal):
-                    told[command] = engine.ask(command, deadline)
+                    answers[command] = engine.ask(command, deadline)
         except BotFault as fault:
             self._stop()
             raise type(fault)(f"{fault}; {engine.remedy(fault)}") from None
-        if told["protocol_version"] == "1":
+        if answers["protocol_version"] == "1":
             self._stop()
             raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
-        self.name, self.version = told["name"], told["version"]
-        self._commands = frozenset(told["list_commands"].split())
+        self.name, self.version = answers["name"], answers["version"]
+        self._commands = frozenset(answers["list_commands"].split())
         self._search = next((command for command in SEARCHES if command in self._commands), "")
         engine.title = " ".join(f"{self.name} {self.version}".split())[:80] or engine.title
         return engine

@@ -64,7 +64,7 @@ def stored(games: int) -> Callable[[str], bool]:
 
 
 SCENES = (
-    Scene("match", ["match", "sl", "mcts:playouts=100", "-n", "100"], 100, 24, stored(30)),
+    Scene("match", ["match", "sl", "mcts:playouts=100", "-n", "100"], 100, 30, stored(30)),
     Scene(
         "league",
         [
@@ -79,7 +79,7 @@ SCENES = (
             "20",
         ],
         124,
-        24,
+        30,
         stored(120),
     ),
     Scene(
@@ -94,7 +94,7 @@ SCENES = (
         "play",
         ["play", "mcts:playouts=300", "--as", "me"],
         100,
-        18,
+        26,
         lambda text: re.search(r"\d,\d\d\d visits", text) is not None,
         typed=[
             ("no move yet", "e5\r"),

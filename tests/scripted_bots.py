@@ -99,19 +99,12 @@ def is_slow(config: Script, game: Game) -> Decision:
     return Decision(None)
 
 
-def blocks(config: Script, game: Game) -> Decision:
-    """Waits in C and lets no other thread of Python run."""
-    ctypes.PyDLL(None).usleep(900_000)
-    return Decision(None)
-
-
 GOOD = BotKind(summary="plays at random", config=Script, build=Good)
 CRASH = raises(RuntimeError("no idea\nwhat to play"))
 FAULT = raises(BotFault("the engine has left"))
 LATE = raises(BotTimeout("the engine thinks and thinks"))
 HANG = misbehaving(hangs)
 SLOW = misbehaving(is_slow)
-BLOCKS = misbehaving(blocks)
 LEAVE = misbehaving(lambda config, game: os._exit(3))
 SEGFAULT = misbehaving(lambda config, game: ctypes.string_at(0))
 DIES_ONCE = misbehaving(dies_once)

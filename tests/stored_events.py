@@ -72,11 +72,9 @@ def earlier_wins(event: Match | Tournament | Ladder, upsets: int = 5) -> Winner:
     return winner
 
 
-def store_event(
-    store: Store, event: Match | Tournament | Ladder, records: Iterable[GameRecord] = (), *, with_plan: bool = True
-) -> None:
-    """As the runner leaves it; without its plan, as an older arena did."""
+def store_event(store: Store, event: Match | Tournament | Ladder, records: Iterable[GameRecord] = ()) -> None:
+    """As the runner leaves it."""
     store.add_players({entry.identity: entry for entry in event.players.values()})
     settings = event.settings
-    store.add_event(Event(event.event, CREATED, settings, event_to_json(event) if with_plan else ""))
+    store.add_event(Event(event.event, CREATED, settings, event_to_json(event)))
     store.append(list(records))

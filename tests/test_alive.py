@@ -142,13 +142,6 @@ def test_a_region_with_room_for_two_eyes_belongs_to_nobody() -> None:
     assert owned[2, :3].tolist() == [SAFE] * 3
 
 
-def test_dead_stones_are_told_from_empty_territory() -> None:
-    rows = [".X.XO", "XXXXO", ".OXXO", "XXXOO", "OOOO."]
-    owned = kernel_map(board_of(rows), 1)
-    assert owned[0, :4].tolist() == [SAFE] * 4
-    assert owned[2, :2].tolist() == [TAKEN, TAKEN]
-
-
 @pytest.mark.parametrize("preset", ["cgos", "tromp-taylor"])
 def test_pass_alive_stones_are_never_captured_though_their_owner_only_passes(preset: str) -> None:
     """With and without suicide."""

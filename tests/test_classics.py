@@ -84,7 +84,7 @@ def test_the_ownership_loss_knows_only_scored_rows() -> None:
     owners = torch.tensor([[1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=torch.int8)
     scores = torch.tensor([3.0, -2.0, float("nan")])
     target = Target(torch.zeros(3), torch.zeros(3), owners, scores)
-    said = ownership.Answer(ownership=logits)
+    said = ownership.Outputs(ownership=logits)
     squared, right = ownership.loss(said, target, squared=True)
     assert float(squared.detach()) == pytest.approx((0.25 * 3 / 4 + 0.25) / 2)  # a point of no one's is half of each
     assert right == pytest.approx(1 / 7)  # a logit of 0 says: not mine

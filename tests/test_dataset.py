@@ -14,15 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commandline import arena, arena_begun, refused
+from planned import planned
 from played import match_of, record_of
+from stored_events import earlier_wins, games_of, player, store_event
 from test_dead import record_of as ended
 
 from arena import ConfigError, RecordError
 from arena.go.coords import WHITE, symmetry_table
-from arena.go.game import Ending
-from arena.go.planes import find_encoder
+from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
+from arena.match.schedule import Match
+from arena.results.store import Store
 from trainers import records as data
 from trainers.dataset import GameFilter, build, parse, rank_of, rating_of
 from trainers.records import PARTS, Dataset, SplitRule
@@ -140,6 +143,21 @@ def test_ranks_and_ratings_are_read() -> None:
     assert [rating_of(text) for text in ("2650?", "1800", "5d", "")] == [2650, 1800, None, None]
 
 
+def test_the_arenas_own_games_are_read_as_sgf_is(tmp_path: Path) -> None:
+    match = planned(Match, first=player("a"), second=player("b"), games=8, rules=Rules.preset("cgos", SIZE))
+    games = games_of(match, earlier_wins(match))
+    path = tmp_path / "arena.db"
+    with Store.open(path, write=True) as store:
+        store_event(store, match, games[:6])
+    source, cache = write(tmp_path / "games.sgfs", games[:6]), tmp_path / "cache"
+    ours, theirs = (data.load_games([name], SIZE, cache) for name in (path, source))
+    assert len(ours) == 6 and np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.winners, theirs.winners)
+    assert build([path], tmp_path / "set", GameFilter(SIZE), HALF).manifest.read == 6
+    with Store.open(path, write=True) as store:
+        store.append(games[6:])
+    assert len(data.load_games([path], SIZE, cache)) == 8  # what was kept in the cache is not all any more
+
+
 def test_a_split_by_hash_stays_when_games_are_added(records: list[GameRecord], tmp_path: Path) -> None:
     parting = SplitRule(test=0.3, validation=0.2)
     few = build([write(tmp_path / "a.sgfs", records[:30])], tmp_path / "few", GameFilter(SIZE), parting)
@@ -186,18 +204,6 @@ def test_a_dataset_that_is_damaged_is_refused(records: list[GameRecord], tmp_pat
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 9}))
     with pytest.raises(RecordError, match="format"):
         Dataset.open(folder)
-
-
-def test_rows_from_mapped_moves_are_those_of_the_trainers(made: Dataset) -> None:
-    encoder = find_encoder("arena-17")
-    random = np.random.default_rng(1)
-    places = random.integers(0, len(made.train.moves), 50)
-    symmetries = random.integers(0, 8, 50)
-    read = made.train.select(np.arange(len(made.train)))
-    expected = data.encode_positions(read, encoder, places, symmetries)
-    rows = data.encode_positions(made.train, encoder, places, symmetries, threads=3)
-    assert np.array_equal(rows.moves, expected.moves) and np.array_equal(rows.planes, expected.planes)
-    assert np.array_equal(rows.owners, expected.owners)
 
 
 def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
-from bots.nets.network import Answer
+from bots.nets.network import Outputs
 from trainers import distill, replay
 from trainers import records as data
 from trainers.losses import SearchTargets, Target, search_loss
@@ -359,9 +359,9 @@ def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
     value, told = torch.zeros(2, 3), taught([WIN, LOSS], [0.5, 0.5], shares)
     entropy = float(-torch.xlogy(shares, shares).sum(1).mean())
     best = (shares + 1e-12).log()
-    assert float(search_loss(Answer(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
-    assert float(search_loss(Answer(best.flip(1), value), told, 0.5).policy) > entropy + 1
-    assert search_loss(Answer(best, value), told, 0.5).right == 1
+    assert float(search_loss(Outputs(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
+    assert float(search_loss(Outputs(best.flip(1), value), told, 0.5).policy) > entropy + 1
+    assert search_loss(Outputs(best, value), told, 0.5).right == 1
 
 
 def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_to_results() -> None:
@@ -371,7 +371,7 @@ def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_t
         """How the loss would move the logits of win, draw and loss; (3,)."""
         logits = torch.tensor([odds]).log().requires_grad_()
         told = taught([result], [rate], shares)
-        search_loss(Answer(policy, logits), told, outcome_share).value.backward()
+        search_loss(Outputs(policy, logits), told, outcome_share).value.backward()
         assert logits.grad is not None
         return -logits.grad[0]
 
@@ -395,10 +395,10 @@ class Knowing(nn.Module):
         super().__init__()
         self.unused, self._batches, self._reverse = nn.Parameter(torch.zeros(1)), iter(batches), reverse
 
-    def forward(self, planes: torch.Tensor) -> Answer:
+    def forward(self, planes: torch.Tensor) -> Outputs:
         batch = next(self._batches)
         value = 50.0 * functional.one_hot(torch.from_numpy(batch.results).clamp(min=0), 3).float()
-        return Answer((torch.from_numpy(batch.shares) + 1e-9).log(), value.flip(1) if self._reverse else value)
+        return Outputs((torch.from_numpy(batch.shares) + 1e-9).log(), value.flip(1) if self._reverse else value)
 
 
 def test_a_sure_net_has_the_errors_that_it_should_have(searched: SearchedGames) -> None:

@@ -122,11 +122,12 @@ def test_engines_on_the_path_are_told_with_the_lines_that_make_them_bots(
 
 def test_a_gpu_that_torch_cannot_use_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    program(tmp_path, "python", "print()")
+    monkeypatch.setattr(doctor, "sys", type("Nothing", (), {"executable": str(tmp_path / "python")}))
     assert "none found" in findings(tmp_path, "GPU")[0].text
-    program(tmp_path, "nvidia-smi", "print('Toy H1, 81559 MiB, 550.1')")
-    monkeypatch.setattr(doctor, "sys", type("Nothing", (), {"executable": str(tmp_path / "nvidia-smi")}))
+    program(tmp_path, "nvidia-smi", "print()")
     (found,) = findings(tmp_path, "GPU")
-    assert found.verdict is NOTE and found.text.startswith("Toy H1, 81559 MiB") and "can't use it" in found.text
+    assert found.verdict is NOTE and "can't use the GPU" in found.text
 
 
 def test_a_package_that_cannot_be_imported_is_a_finding_and_the_next_step_is_taken(

@@ -14,7 +14,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from remains import watchers
 
@@ -510,24 +509,6 @@ def test_the_kind_plays_one_board_and_is_listed_without_the_compiler() -> None:
     assert BOT.boards == 1
     program = "import sys, bots.gtp; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
-
-
-@pytest.mark.skipif(GNUGO is None, reason="GNU Go isn't installed")
-def test_gnu_go_plays_a_whole_game_to_a_score() -> None:
-    bot = GtpBot(Config("gnugo --mode gtp --level 1 --chinese-rules --positional-superko --capture-all-dead"))
-    assert bot.name == "GNU Go"
-    game, random = game_of(seed=1), np.random.default_rng(1)
-    while not game.is_over:
-        if game.to_play is WHITE:
-            move = bot.choose(game, LIMITS).move
-        else:
-            mask = game.sensible_moves()
-            points = np.flatnonzero(mask[:-1])
-            move = int(random.choice(points)) if points.size else 81
-        game.play(move)
-    bot.close()
-    assert game.outcome is not None and game.outcome.ending is Ending.SCORE
-    assert game.outcome.winner is WHITE
 
 
 @pytest.mark.skipif(GNUGO is None, reason="GNU Go isn't installed")

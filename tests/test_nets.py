@@ -20,7 +20,6 @@ from arena.go import kernels
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import Registry, load_kind
-from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
 from bots.nets import int8
 from bots.nets.catalogue import load_network, named_network
@@ -196,23 +195,10 @@ def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
     (tmp_path / "run-steps").mkdir()
     assert {path.name for path in tmp_path.iterdir()} == {"run-step100", "run-step110", "run-step120", "run-steps"}
     assert set(Checkpoint.open(tmp_path / "run-step120").manifest.files) == {WEIGHTS, MODEL}
+    theirs = replace(net.manifest, settings={"name": "run-step5"})  # another run has such a name
+    export(lively_network(), tmp_path / "run-step5", theirs, None, planes)
     forget_snapshots(folder)
-    assert [path.name for path in tmp_path.iterdir()] == ["run-steps"]
-
-
-def test_a_checkpoint_that_another_run_named_as_a_snapshot_stays(net: Checkpoint, tmp_path: Path) -> None:
-    theirs = replace(net.manifest, settings={"name": "run-step5"})
-    export(lively_network(), tmp_path / "run-step5", theirs, None, random_positions(9, 4))
-    (tmp_path / "run-step6").mkdir()
-    forget_snapshots(tmp_path / "run")
-    assert {path.name for path in tmp_path.iterdir()} == {"run-step5", "run-step6"}
-
-
-def test_a_net_comes_back_from_its_checkpoint(net: Checkpoint) -> None:
-    planes = torch.from_numpy(random_positions(9, 3))
-    with torch.no_grad():
-        expected, found = lively_network()(planes), load_network(Checkpoint.open(net.folder)).eval()(planes)
-    assert torch.equal(expected[0], found[0]) and torch.equal(expected[1], found[1])
+    assert {path.name for path in tmp_path.iterdir()} == {"run-step5", "run-steps"}
 
 
 def test_an_untrained_net_hardly_passes() -> None:
@@ -245,9 +231,8 @@ def test_an_answer_is_the_same_bit_for_bit_in_every_batch(net: Checkpoint, preci
         assert np.array_equal(win_rate, win_rates[64 - batch :]), f"batch {batch}"
 
 
-@pytest.mark.parametrize("size", [5, 9, 19])
-def test_bfloat16_says_what_fp32_says(net: Checkpoint, size: int) -> None:
-    planes = random_positions(size, 32, 5)
+def test_bfloat16_says_what_fp32_says(net: Checkpoint) -> None:
+    planes = random_positions(9, 32, 5)
     exact, rough = Evaluator(net, "fp32"), Evaluator(net, "bf16")
     (policy, win_rates), (rough_policy, rough_win_rates) = exact.evaluate(planes), rough.evaluate(planes)
     assert rough_policy.dtype == rough_win_rates.dtype == np.float32
@@ -319,15 +304,6 @@ def test_on_a_gpu_large_batches_are_parted_and_small_ones_filled_up() -> None:
     (together,) = model.run(["policy"], asked)
     (last,) = model.run(["policy"], asked[-3:])
     assert together.shape == (LARGEST + 3, 82) and np.abs(together[-3:] - last).max() < 0.1
-
-
-def test_a_search_plays_in_bfloat16(net: Checkpoint) -> None:
-    config = Config(checkpoint=str(net.folder), precision="bf16", visits=20)
-    check(config, 9)
-    games = [Game(Rules.preset("cgos", 9), seed=seed) for seed in range(4)]
-    decisions = AlphaGo(config).choose_all(games, Limits())
-    assert [decision.visits for decision in decisions] == [20] * 4
-    assert all(decision.ownership is not None for decision in decisions)
 
 
 @pytest.mark.parametrize("kind", ["alphago", "policy"])
@@ -423,17 +399,6 @@ def test_a_net_whose_answers_are_not_numbers_is_refused_when_it_is_loaded(net: C
         broken = saved(tmp_path / "broken", manifest, weights=net, model=model.SerializeToString())
         with pytest.raises(CheckpointError, match="broken: its policy must be 82 finite numbers a position"):
             Evaluator(broken)
-
-
-def test_a_net_that_tells_more_is_asked_for_policy_and_value_alone(net: Checkpoint, tmp_path: Path) -> None:
-    model = onnx.load(net.model())
-    model.graph.node.append(onnx.helper.make_node("Relu", ["planes"], ["doubts"]))
-    shape = ["rows", 17, "height", "width"]
-    model.graph.output.insert(0, onnx.helper.make_tensor_value_info("doubts", onnx.TensorProto.FLOAT, shape))
-    planes = random_positions(9, 8)
-    net_of_more = saved(tmp_path / "talkative", net.manifest, weights=net, model=model.SerializeToString())
-    talkative = Evaluator(net_of_more, "fp32").evaluate(planes)
-    assert all(map(np.array_equal, talkative, Evaluator(net, "fp32").evaluate(planes)))
 
 
 def test_asking_a_net_does_not_import_torch() -> None:

@@ -1,9 +1,6 @@
 """``arena report`` as people run it: on events really played, under way or old, with files to write and wrong input."""
 
-import json
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,24 +63,6 @@ def test_events_are_listed_and_can_be_asked_for(played: Path) -> None:
     text = report(name, folder=played)
     assert re.match(r"fast-random (beat|lost to|and) random", text)
     assert re.search(r"Pairs +0: .*points of fast-random", text)
-
-
-def test_an_event_of_an_older_arena_is_reported(played: Path, tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    database = tmp_path / "results" / "arena.db"
-    with closing(sqlite3.connect(played / "results" / "arena.db")) as now, closing(sqlite3.connect(database)) as old:
-        now.backup(old)
-        events = old.execute("SELECT id, settings FROM events").fetchall()
-        for event, text in events:
-            settings = json.loads(text)
-            del settings["adjudication"]
-            settings["limits"] = {"seconds": 1.0, "simulations": None, "deadline": 60.0}
-            old.execute("UPDATE events SET plan = '', settings = ? WHERE id = ?", (json.dumps(settings), event))
-        old.commit()
-    for event, _ in events:
-        text = report(event, folder=tmp_path)
-        assert re.search(r"Limits +seconds=1,deadline=60", text)
-        assert "all games are played to the end" in text
 
 
 def test_a_report_fits_a_narrow_ascii_pipe(played: Path) -> None:

@@ -374,7 +374,7 @@ def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, archive: 
             chance = probabilities(game, trained.weights(SIZE))[move]
             losses += [-np.log(chance)] if chance > 0 else []  # nakade can't be seen here, and hasn't been learned
             game.play(move)
-    assert rollout.measure(trained.learned, games).loss == pytest.approx(np.mean(losses), abs=1e-3)
+    assert rollout.measure(trained.learned, games)["loss"] == pytest.approx(np.mean(losses), abs=1e-3)
 
 
 def test_the_same_seed_learns_the_same_and_a_sharper_policy_is_surer(

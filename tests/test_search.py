@@ -13,7 +13,7 @@ from arena.contract.bot import Limits
 from arena.go.coords import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.game import BLACK, WHITE, Game, Rules, handicap_points
 from arena.go.planes import ENCODERS
-from bots.alphago import FIRST_NODES, AlphaGo
+from bots.alphago import AlphaGo
 from bots.alphago import Config as AlphaGoConfig
 from bots.search import puct, tree, uct
 from bots.search.rollouts import uniform_weights
@@ -328,13 +328,6 @@ def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> No
     assert narrow.capacity == 20_000 and children(narrow, slots[0], 9) == children(wide, slots[0], 9)
 
 
-def test_the_tree_of_alphago_grows_as_long_as_it_is_searched() -> None:
-    bot = AlphaGo(AlphaGoConfig(visits=800, rollout_weight=0.0, stop_early=False))
-    bot.choose(game_of("E5"), Limits())
-    used = int(bot._trees.roots["used"].max())
-    assert FIRST_NODES < used <= bot._trees.capacity
-
-
 @pytest.mark.parametrize("leaves", [1, 4])
 def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     leaves: int, monkeypatch: pytest.MonkeyPatch
@@ -379,14 +372,6 @@ def test_superko_is_never_searched(params: Any) -> None:
     ko = move_from_gtp("C2", 9)
     assert game.board.stone(ko) == 0 and not game.legal_moves()[ko]
     assert children(*grown(game, 300, params), 9).get(ko, (0, 0.0))[0] <= 0
-
-
-@pytest.mark.parametrize("params", [BARE, FULL], ids=["bare", "full"])
-def test_uct_repeats_itself_for_one_seed_and_differs_for_another(params: uct.UctParams) -> None:
-    def visits(seed: int) -> dict[int, tuple[int, float]]:
-        return children(*grown(game_of("E5", seed=seed), 500, params), 9)
-
-    assert visits(1) == visits(1) != visits(2)
 
 
 def test_equal_moves_are_chosen_by_chance() -> None:
@@ -490,16 +475,6 @@ def net_that_passes(logit: float, mover_wins: float) -> Net:
         return logits, np.full_like(win_rates, mover_wins)
 
     return answer
-
-
-@pytest.mark.parametrize("per_game", [1, 4])
-def test_a_pass_loses_where_a_second_one_would_end_a_lost_game(per_game: int) -> None:
-    """Black is a stone ahead, less than the komi: by passing White would win, which the net doesn't foresee."""
-    game = game_of("E5 C3 D3 D4")
-    trees, slot = grown(game, 60, net=net_that_passes(3.0, 0.5), per_game=per_game)
-    visits, value = children(trees, slot, 9)[pass_move(9)]
-    assert visits > 0 and value == 0
-    assert trees.best(slot, 9)[0] != pass_move(9)
 
 
 SPARE_BLACK, SPARE_WHITE = "A2 A3 B1 B2 B3 B4 B5", "C1 C2 C3 C4 C5 D1 D2 D3 D4 D5 E2 E4"

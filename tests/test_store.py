@@ -1,6 +1,5 @@
 """The results database: what comes back, what happens to it when a process, a disk or a neighbour misbehaves."""
 
-import json
 import multiprocessing
 import os
 import random
@@ -15,23 +14,19 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import slow_tally
 from commandline import arena as arena_command
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import arena
 from arena import StoreBusy, StoreError
 from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.match.schedule import Match, Terms, event_to_json
 from arena.match.standings import Standings
 from arena.players.player import Player
-from arena.ratings import Sprt
 from arena.results.standings import read_report, sequential_tests
 from arena.results.store import Event, Pool, Store
 
@@ -240,64 +235,6 @@ def test_games_of_other_rules_komi_or_handicap_are_rated_by_themselves(store: St
     assert [(pool.komi, pool.handicap, pool.games) for pool in pools] == [(7.0, 0, 3), (0.5, 0, 2), (7.0, 2, 1)]
     assert [rated(store, pool)[0][3] for pool in pools] == [3, 2, 1]
     assert str(pools[2]) == "9x9, cgos rules, komi 7, 2 handicap stones"
-
-
-@st.composite
-def stored(draw: st.DrawFn) -> list[GameRecord]:
-    """Games of two matches, a tournament and a person, in any order and some of them missing."""
-    records = []
-    for number in range(draw(st.integers(0, 25))):
-        event = draw(st.sampled_from(["m-1", "m-2", "league", "play"]))
-        digest = "" if event.startswith("m") else "/0a1b2c3d"
-        change = {
-            "id": f"{event}{digest}/{draw(st.integers(1, 12)):05}",
-            "event": event,
-            "moves": draw(st.sampled_from([(1, 2), (1, 2, 3), (number, 80)])),
-            "outcome": draw(st.sampled_from([None, BLACK_WINS, WHITE_WINS, Outcome.scored(0.0)])),
-            "unrated": draw(st.sampled_from(["", "", "", "undo"])) if digest else "",
-            "white_player": draw(st.sampled_from(["b-1", "b-1", "c-1", "a-1", ""])) if digest else "b-1",
-            "rules": draw(st.sampled_from([NINE, NINE, Rules.preset("cgos", 13)])) if digest else NINE,
-        }
-        if not digest and int(change["id"][-5:]) % 2 == 0:
-            change |= {"black": "b", "white": "a", "black_player": "b-1", "white_player": "a-1"}
-        if change["id"] not in {record.id for record in records}:
-            records.append(finished(number, **change))
-    return records
-
-
-TESTS = {"m-1": Sprt(0, 400)}
-
-
-def rated_slowly(records: list[GameRecord], rules: Rules) -> list[tuple[str, str, float, float]]:
-    found: dict[tuple[str, str], set[tuple[bytes, float]]] = {}
-    of_pool = [
-        record for record in records if record.rules == rules and record.white_player not in ("", record.black_player)
-    ]
-    of_pool = [record for record in of_pool if not record.unrated]
-    tested = [record for record in of_pool if record.event in TESTS]
-    counted = [record for pair in slow_tally.counted(tested, TESTS["m-1"], "a") for record in pair]
-    for record in [*counted, *(record for record in of_pool if record.event not in TESTS)]:
-        if record.outcome is not None:
-            game = record.canonical, record.outcome.black_score
-            found.setdefault((record.black_player, record.white_player), set()).add(game)
-    return [(*who, sum(score for _, score in games), len(games)) for who, games in sorted(found.items())]
-
-
-@settings(max_examples=60, deadline=None)
-@given(stored(), st.data())
-def test_results_are_those_of_a_slow_twin(records: list[GameRecord], data: st.DataObject) -> None:
-    """Games come in batches; some are deleted afterwards, and then it's as if they had never been there."""
-    with TemporaryDirectory() as folder, Store.open(Path(folder) / "arena.db", write=True) as store:
-        for event, test in TESTS.items():
-            store.add_event(Event(event, "2026-01-01", {}, json.dumps({"event": {"test": asdict(test)}})))
-        for record in records:
-            store.append([record])
-        gone = data.draw(st.sets(st.sampled_from(records), max_size=3)) if records else set()
-        change(store.path, *(f"DELETE FROM games WHERE id = '{record.id}'" for record in gone))
-        left = [record for record in records if record not in gone]
-        for pool in store.pools():
-            rules = next(record.rules for record in left if record.rules.to_json() == pool.rules)
-            assert rated(store, pool) == rated_slowly(left, rules)
 
 
 @pytest.mark.parametrize("setup", [((), ()), ((3, 20), (5,))])
@@ -691,6 +628,7 @@ def test_a_table_with_one_more_column_is_one_line_for_every_command(path: Path, 
             "UPDATE players SET player = 'x'",
             "player '1' in {path} is damaged (JSON is malformed: invalid character (byte 0))",
         ),
+        ("UPDATE events SET plan = ''", "event 'e' in {path} is damaged (ConfigError"),
         ("UPDATE games SET black = 'x'", "event 'e' in {path} is damaged (ValueError"),
         ("UPDATE games SET ending = 'x'", "game 'e/00001' in {path} is damaged ('x' is not a valid"),
     ],
@@ -699,8 +637,10 @@ def test_rows_that_no_arena_wrote_are_one_line(path: Path, change_: str, words: 
     settings = {"names": ["a", "b"], "players": ["1", "2"], "rules": asdict(Rules())}
     with Store.open(path, write=True) as store:
         store.add_players({"1": Player("a", "uct"), "2": Player("b", "uct")})
-        store.add_event(Event("e", "2026-01-01", settings))
+        plan = event_to_json(Match(Player("a", "uct"), Player("b", "uct"), Terms(NINE), 2))
+        store.add_event(Event("e", "2026-01-01", settings, plan))
         store.append([finished(1, id="e/00001", event="e", black="a", white="b")])
     change(path, change_)
     with Store.open(path) as store, refused(words.format(path=path)):
+        store.players()
         read_report(store)

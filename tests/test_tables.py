@@ -167,15 +167,18 @@ def test_words_and_numbers_read_well():
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
-    screen = pyte.Screen(width, 12)
+    screen = pyte.Screen(width, 24)
     shown = io.StringIO()
     progress = Progress(1, 123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
     with show_training("sl-9x9", Console(file=shown, force_terminal=True, width=width)) as on_progress:
+        on_progress(replace(progress, loss=1.5))
         on_progress(progress)
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
     text = " ".join(" ".join(screen.display).split())
     assert "sl-9x9" in text
-    assert "123,456 rows · 1,234/s · loss 2.345 · top-1 45.6% · waiting for data 1% · 12 min left" in text
+    for words in ("123,456 rows", "1,234/s", "loss 2.345", "top-1 45.6%", "waiting for data 1%", "12 min left"):
+        assert words in text
+    assert "2.345│" in text and "1.500│" in text  # the curve of the loss
 
 
 def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from arena.go.planes import find_encoder
 from arena.go.sgf import write_sgf
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
-from bots.nets.network import Answer
+from bots.nets.network import Outputs
 from trainers import records as data
 from trainers import replay, value
 from trainers.losses import Target
@@ -117,13 +117,13 @@ def test_a_net_that_is_sure_of_the_right_result_has_no_error_and_of_the_wrong_on
     sure = 50 * functional.one_hot(results.clamp(min=0), 3).float()
     policy = torch.randn(4, 50, generator=torch.Generator().manual_seed(1))
     for squared in (False, True):
-        right = value.loss(Answer(policy, sure), target, policy, squared)
+        right = value.loss(Outputs(policy, sure), target, policy, squared)
         assert abs(float(right.value)) < 1e-6 and right.right == 1 and abs(float(right.policy)) < 1e-6
-    wrong = value.loss(Answer(policy, sure.flip(1)), target, -policy, True)
+    wrong = value.loss(Outputs(policy, sure.flip(1)), target, -policy, True)
     assert math.isclose(float(wrong.value), (4 + 0 + 4) / 3, rel_tol=1e-5) and wrong.right == 0
     kept, told = policy.softmax(1), (-policy).softmax(1)
     assert torch.isclose(wrong.policy, (told * (told / kept).log()).sum(1).mean())
-    played = value.loss(Answer(policy, sure), target, None, True)
+    played = value.loss(Outputs(policy, sure), target, None, True)
     assert torch.isclose(played.policy, functional.cross_entropy(policy, target.moves))
 
 

@@ -71,7 +71,7 @@ class GameFilter:
     """Moves, passes counted."""
     longest: int = 3000
     dead_stones: bool = False
-    """Mark the dead stones of counted games where the raw count isn't the recorded one, as ``settle`` does."""
+    """Label the dead stones of counted games whose raw count isn't the recorded one."""
 
     def __post_init__(self) -> None:
         if self.results not in RESULTS:

@@ -1,4 +1,4 @@
-"""A trained net as a checkpoint: ONNX in fp32 and int8, checked against torch. No training.
+"""A trained net as a checkpoint: ONNX in fp32 and int8, checked against torch.
 
 Board size and batch stay free. The convolutions of the blocks are quantised to int8 with fixed scales; the rest, a
 twentieth of the work, stays in fp32, and so does the residual stream.
@@ -65,7 +65,7 @@ def write_model(network: Net, path: Path, planes: np.ndarray, weights: Path | No
     free["planes"] = {0: "batch", 2: "size", 3: "size"}
     folds = weights is None
     with warnings.catch_warnings(), _disable_current_modes():  # a dispatch mode would hide operations from the trace
-        warnings.simplefilter("ignore")  # the exporter through TorchScript is deprecated; the other folds no norms
+        warnings.simplefilter("ignore")  # this exporter is deprecated; the other needs onnxscript and folds no norms
         torch.onnx.export(
             network,
             (given,),

@@ -16,7 +16,7 @@ from bots.nets.checkpoint import has_fast_int8
 from bots.nets.gpu import TorchModel
 from bots.nets.inference import INT8_TOLERANCE, POLICY, VALUE, Model, OnnxModel, errors_of_int8
 from bots.nets.int8 import PackedModel, is_supported
-from bots.nets.network import Answer, Network, win_rates
+from bots.nets.network import Network, Outputs, win_rates
 from trainers.export import array, quantise, ranges_of, write_model
 
 ASKED = (POLICY, VALUE)
@@ -63,8 +63,8 @@ class _PlayedHeads(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, planes: Tensor) -> Answer:
-        answer: Answer = self.network(planes, ASKED)
+    def forward(self, planes: Tensor) -> Outputs:
+        answer: Outputs = self.network(planes, ASKED)
         return answer
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bots.nets.network import SCORE_UNIT, Answer
+from bots.nets.network import SCORE_UNIT, Outputs
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Batch
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Losses:
 
     def figures(self) -> dict[str, Tensor]:
         """What is shown and logged: each head's loss without its weight, and the accuracy."""
-        return {"right": self.right, **{f"{head}_loss": getattr(self, head) for head in Answer._fields}}
+        return {"right": self.right, **{f"{head}_loss": getattr(self, head) for head in Outputs._fields}}
 
     def total(self, weights: Weights) -> Tensor:
         return (
@@ -73,7 +73,7 @@ class Losses:
         )
 
 
-def loss(outputs: Answer, target: Target) -> Losses:
+def loss(outputs: Outputs, target: Target) -> Losses:
     """How far a net's outputs are from what they should be.
 
     Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no
@@ -125,7 +125,7 @@ def to_search_targets(batch: Batch, device: torch.device) -> tuple[Tensor, Searc
     return planes, SearchTargets(usual, moved(searched.shares, device), moved(searched.win_rates, device))
 
 
-def search_loss(outputs: Answer, targets: SearchTargets, outcome_share: float) -> Losses:
+def search_loss(outputs: Outputs, targets: SearchTargets, outcome_share: float) -> Losses:
     """How far a net's outputs are from what they should be.
 
     Of the policy it is the cross entropy with the search's shares. Of the value it is the cross entropy of win, draw

@@ -21,7 +21,7 @@ from torch.nn import functional
 from arena.go.coords import SYMMETRIES, apply_symmetry, symmetry_table
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
-from bots.nets.network import SCORE_UNIT, Answer, win_rates
+from bots.nets.network import SCORE_UNIT, Outputs, win_rates
 from bots.search.dead import guess_owners
 from trainers.dead_stones import playout_weights
 from trainers.losses import moved
@@ -226,15 +226,15 @@ def of_records(network: Net, encoder: Encoder, split: Split, part: str, config: 
     return {f"{part}_{name}": 0.0 if np.isnan(figure) else figure for name, figure in told.items()}
 
 
-def outputs(network: Net, planes: np.ndarray) -> Answer:
+def outputs(network: Net, planes: np.ndarray) -> Outputs:
     """The outputs of a net, which is set to evaluation, for planes (B, P, n, n); on the CPU."""
     with torch.no_grad():
         given = moved(planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
-        answer: Answer = network.eval()(given)
+        answer: Outputs = network.eval()(given)
         return answer.to(torch.device("cpu"))
 
 
-def outputs_of_all_symmetries(network: Net, planes: np.ndarray) -> Answer:
+def outputs_of_all_symmetries(network: Net, planes: np.ndarray) -> Outputs:
     """The mean of the answers under all symmetries, turned back: of probabilities, as logits again."""
     size = planes.shape[-1]
     sums: dict[str, Tensor] = {}
@@ -251,7 +251,7 @@ def outputs_of_all_symmetries(network: Net, planes: np.ndarray) -> Answer:
             if part is not None:
                 sums[name] = sums.get(name, torch.zeros_like(part)) + part / SYMMETRIES
     as_logits = {"policy": Tensor.log, "value": Tensor.log, "ownership": Tensor.logit, "score": Tensor.clone}
-    return Answer(**{name: as_logits[name](part) for name, part in sums.items()})
+    return Outputs(**{name: as_logits[name](part) for name, part in sums.items()})
 
 
 def owners_by_playouts(games: Games, playouts: int) -> Iterator[np.ndarray]:
@@ -264,7 +264,7 @@ def owners_by_playouts(games: Games, playouts: int) -> Iterator[np.ndarray]:
         yield from owners
 
 
-def _judge(answer: Answer, batch: Batch, stones: np.ndarray | None, by_playouts: np.ndarray | None) -> np.ndarray:
+def _judge(answer: Outputs, batch: Batch, stones: np.ndarray | None, by_playouts: np.ndarray | None) -> np.ndarray:
     """(B, SUMS): what each position adds to the sums; ``stones`` and ``by_playouts`` (B, n²) are 1, -1 and 0 for the
     side to move."""
     columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch)), "counted": ~np.isnan(batch.scores)}

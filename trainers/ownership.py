@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor
 from torch.nn import functional
 
-from bots.nets.network import Answer
+from bots.nets.network import Outputs
 from trainers import metrics
 from trainers.losses import Target, to_tensors
 from trainers.progress import Progress
@@ -21,7 +21,7 @@ from trainers.settings import Ownership as Config
 from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
 
 
-def loss(outputs: Answer, target: Target, squared: bool) -> tuple[Tensor, Tensor]:
+def loss(outputs: Outputs, target: Target, squared: bool) -> tuple[Tensor, Tensor]:
     """The mean over points and scored rows of the squared error of the probability that a point will be the side to
     move's, or of its cross entropy; and the share of owned points that were predicted.
 
@@ -49,6 +49,8 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     if others:
         require_all_sizes(network, config)
     rows = rows_of_sizes((split.train, *others), encoder, config)
+    for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step
+        parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))
     planes = split.planes(encoder, config.seed)
     origin = origin_of(config, results, "ownership", split.komi, split.source, planes, split.rules)
 

@@ -320,8 +320,8 @@ class Manifest:
     rejects: Mapping[str, int]
     """Why games were left out, the commonest reason first."""
     dead_stones: Mapping[str, int]
-    """Kept games that were counted, by how their dead stones were marked (the names of ``dead_stones.Settled``); empty
-    where none were marked."""
+    """Kept games that were counted, by how their dead stones were labelled (names of ``dead_stones.LabelledBy``); empty
+    where none were."""
     gnugo: str
     """The GNU Go that marked dead stones where playouts failed; empty without."""
     games: Mapping[str, int]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,25 +26,6 @@ from trainers.records import LATE, Games, read_split, some_games
 from trainers.settings import Rollout as Config
 from trainers.settings import portable_settings
 from trainers.train import refuse_torchrun
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How well a policy tells the moves of some positions, the passes included."""
-
-    positions: int
-    top1: float
-    """The share of positions whose likeliest move was played."""
-    loss: float
-    """Mean cross entropy in nats, of the positions whose move the policy considers."""
-    uniform_loss: float
-    """What it is when all the moves that the policy considers are as likely."""
-    unconsidered: float
-    """The share of positions where an own eye was filled or the rules forbid the move: they count as wrong."""
-    late_positions: int
-    """Positions from ply 15 on, where games have parted."""
-    late_top1: float
-
 
 _CHUNK = 500
 """Games between two reports."""
@@ -137,20 +118,25 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
     return positions, right, late, late_right, considered, loss, uniform_loss
 
 
-def measure(learned: np.ndarray, games: Games) -> Score:
-    """What a policy is worth on all positions of ``games``."""
+def measure(learned: np.ndarray, games: Games) -> dict[str, float]:
+    """How well a policy predicts the moves of all positions of ``games``, the passes included.
+
+    The losses are mean cross entropies in nats of the positions whose move it considers: its own, and that of one that
+    finds all considered moves as likely. Moves that fill an own eye or that the rules forbid are not considered, and
+    count as wrong. Late positions are those from ply ``LATE`` on, where games have parted.
+    """
     every = np.arange(len(games))
     found = learn(games.size, games.moves, games.starts, every, tie(), learned, learned, 1, 0.0, 0.0)
     positions, right, late, late_right, considered, loss, uniform_loss = found
-    return Score(
-        positions=positions,
-        top1=right / max(1, positions),
-        loss=loss / max(1, considered),
-        uniform_loss=uniform_loss / max(1, considered),
-        unconsidered=1 - considered / max(1, positions),
-        late_positions=late,
-        late_top1=late_right / max(1, late),
-    )
+    return {
+        "positions": positions,
+        "top1": right / max(1, positions),
+        "loss": loss / max(1, considered),
+        "uniform_loss": uniform_loss / max(1, considered),
+        "unconsidered": 1 - considered / max(1, positions),
+        "late_positions": late,
+        "late_top1": late_right / max(1, late),
+    }
 
 
 def untrained() -> np.ndarray:
@@ -173,7 +159,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     for part, held_out in (("validation", split.validation), ("test", split.test)):
         some = some_games(held_out, config.test_positions, config.seed)
         if len(some):
-            metrics |= {f"{part}_{key}": round(value, 5) for key, value in asdict(measure(learned, some)).items()}
+            metrics |= {f"{part}_{key}": round(value, 5) for key, value in measure(learned, some).items()}
     manifest = Manifest(
         name=config.name,
         network={"family": ROLLOUT, "features": FEATURES},

@@ -1,4 +1,4 @@
-"""What the trainers can be told: settings with a sentence on each, presets, files of settings. Trains nothing.
+"""The settings of the trainers: a sentence on each, its default and range, presets, files of settings.
 
 Imports neither torch nor Numba, so that the command line can explain a trainer without loading it.
 """
@@ -52,7 +52,7 @@ def is_first() -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """What every trainer is told."""
+    """Settings of every trainer."""
 
     SHOWN: ClassVar[tuple[str, ...]] = ("name",)
     """The settings that are options of the command line; the others come by --settings and --set."""
@@ -76,7 +76,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Records(Settings):
-    """What trainers are told that learn from game records."""
+    """Settings of trainers that learn from game records."""
 
     data: tuple[str, ...] = option(
         (), SOURCE, "SGF files, folders or archives to learn from, or datasets, one of each board size"
@@ -97,7 +97,7 @@ class Records(Settings):
 
 @dataclass(frozen=True)
 class Loop(Settings):
-    """What trainers are told that train a net in torch."""
+    """Settings of trainers that train a net in torch."""
 
     WARMUP: ClassVar[float] = 0.02
     """Share of the budget in which the learning rate rises."""
@@ -134,7 +134,7 @@ class Loop(Settings):
 
 @dataclass(frozen=True)
 class Supervised(Loop, Records):
-    """What trainers are told of nets that learn from rows."""
+    """Settings of trainers whose nets learn from rows."""
 
     net: str = option("arena-6x64", NET, "Net: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
     encoder: str = option("", NET, "Encoder of positions; '' for the usual one of the net")
@@ -171,7 +171,7 @@ GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compil
 
 @dataclass(frozen=True)
 class SL(Supervised):
-    """What ``trainers.sl`` is told."""
+    """Settings of ``trainers.sl``."""
 
     SHOWN = ("data", "name", "net", "start", "max_minutes")
 
@@ -196,7 +196,7 @@ SL_PRESETS = {
 
 @dataclass(frozen=True)
 class Ownership(Supervised):
-    """What ``trainers.ownership`` is told."""
+    """Settings of ``trainers.ownership``."""
 
     SHOWN = ("data", "name", "net", "max_minutes")
 
@@ -215,7 +215,7 @@ OWNERSHIP_PRESETS = {
 
 @dataclass(frozen=True)
 class Rollout(Records):
-    """What ``trainers.rollout`` is told; the policy plays on boards of all sizes."""
+    """Settings of ``trainers.rollout``."""
 
     SHOWN = ("data", "name", "epochs")
 
@@ -232,7 +232,7 @@ ROLLOUT_PRESETS = {
 
 @dataclass(frozen=True)
 class RL(Loop):
-    """What ``trainers.rl`` is told, which learns from games of its own."""
+    """Settings of ``trainers.rl``."""
 
     SHOWN = ("name", "start", "max_minutes", "eval_opponent")
 
@@ -303,7 +303,7 @@ RL_PRESETS = {
 
 @dataclass(frozen=True)
 class Value(Supervised):
-    """What ``trainers.value`` is told."""
+    """Settings of ``trainers.value``."""
 
     SHOWN = ("data", "name", "source", "games", "policy", "max_minutes")
 
@@ -373,7 +373,7 @@ VALUE_PRESETS = {
 
 @dataclass(frozen=True)
 class Distill(Supervised):
-    """What ``trainers.distill`` is told."""
+    """Settings of ``trainers.distill``."""
 
     SHOWN = ("data", "name", "teacher", "start", "play_minutes", "max_minutes")
 
@@ -451,7 +451,7 @@ DISTILL_PRESETS = {
 
 @dataclass(frozen=True)
 class Zero(Loop):
-    """What ``trainers.zero`` is told, which learns from nothing but its own games."""
+    """Settings of ``trainers.zero``."""
 
     SHOWN = ("name", "size", "sizes", "start", "max_minutes", "max_games")
 

@@ -35,7 +35,7 @@ from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net, load_network, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import Answer, Network, NetworkConfig
+from bots.nets.network import Network, NetworkConfig, Outputs
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.optimizers import build_optimizers, learning_rate
 from trainers.progress import Progress
@@ -383,7 +383,6 @@ class Run:
     def __enter__(self) -> Run:
         self._open.__enter__()
         if is_first():
-            write_file(self.config, self.folder)
             self._loggers += self._open.enter_context(loggers(self.config, self.folder))
         self._open.enter_context(self._stopping_on_signals())
         return self
@@ -434,10 +433,10 @@ class Run:
         with prefetched(rows, ready, first, share, batch_size) as ahead:
             yield parts(ahead)
 
-    def forward(self, planes: Tensor) -> Answer:
+    def forward(self, planes: Tensor) -> Outputs:
         """Evaluate planes (B, P, n, n) with the net that learns, computing as the settings say; in float32."""
         with torch.autocast(planes.device.type, torch.bfloat16, enabled=self.config.bf16):
-            outputs: Answer = self.model(planes)
+            outputs: Outputs = self.model(planes)
         return outputs.to(torch.float32)
 
     def step(self, loss: Tensor, rows: int, figures: Mapping[str, Tensor] | None = None) -> Progress:
@@ -572,9 +571,12 @@ class Run:
         return path
 
     def restore(self) -> bool:
-        """Go on from the state in ``folder``; False when there is none. Raises CheckpointError when it doesn't fit."""
+        """Go on from the state in ``folder``, and keep the settings beside it; False when there is none. Raises
+        CheckpointError when it doesn't fit, and leaves the settings of the run that it is of."""
         path = self.folder / STATE_FILE
         if not path.exists():
+            if is_first():
+                write_file(self.config, self.folder)
             return False
         try:
             state = torch.load(path, "cpu", weights_only=True)
@@ -596,6 +598,7 @@ class Run:
         self._seconds_before = self._agreed_seconds = counters["seconds"]
         self._started = self._saved = self._kept = time.monotonic()
         if is_first():
+            write_file(self.config, self.folder)
             self._drop_later_figures()
         return True
 

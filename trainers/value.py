@@ -31,7 +31,7 @@ from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
-from bots.nets.network import Answer, expected_result
+from bots.nets.network import Outputs, expected_result
 from trainers import losses
 from trainers.cluster import Lent, connected
 from trainers.losses import Losses, Target, to_tensors
@@ -210,7 +210,7 @@ def read_records(config: Config, results: Path, inherited: Sequence[SplitRule]) 
 # --- The loss ---
 
 
-def loss(outputs: Answer, targets: Target, before: Tensor | None, squared: bool) -> Losses:
+def loss(outputs: Outputs, targets: Target, before: Tensor | None, squared: bool) -> Losses:
     """How far a net's outputs are from what they should be; rows without a result, or a score, don't count for it.
 
     Of the value it is the cross entropy of win, draw and loss, or the squared error of the expected result. Of the

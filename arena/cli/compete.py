@@ -90,6 +90,8 @@ def match(
     [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold] ·
     [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --precision 30[/bold]
     """
+    if not as_json:
+        events.say_preparing()
     from arena.match.schedule import Match
     from arena.report.style import Console
     from arena.results.store import Store
@@ -217,6 +219,7 @@ def tournament(
     """
     from arena.report.style import Console
 
+    events.say_preparing()
     console, registry = Console(), registry_of(config, results)
     live = events.Live.of(console, results, workers, cluster, registry)
     declared = _declared(registry, name, bots)

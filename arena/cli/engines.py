@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from arena.match.cluster import Cluster
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.style import Console
+
+
+Size = Annotated[int, typer.Option(help="Board size, 5 to 19.")]
+Komi = Annotated[float | None, typer.Option(help="Komi (default 7 on 9x9, 7.5 on larger boards).")]
+RuleSet = Annotated[str, typer.Option(help="Rules: cgos, tromp-taylor, chinese or japanese.")]
 
 
 def bots(
@@ -79,9 +85,9 @@ def check(
             autocompletion=complete.bots,
         ),
     ] = None,
-    size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
-    komi: Annotated[float | None, typer.Option(help="Komi (default 7 on 9x9, 7.5 on larger boards).")] = None,
-    rules: Annotated[str, typer.Option(help="Rules: cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    size: Size = 9,
+    komi: Komi = None,
+    rules: RuleSet = "cgos",
     run: Annotated[bool, typer.Option("--run", help="Without names: also start the engines of arena.toml.")] = False,
     cluster: Annotated[
         str | None,
@@ -101,34 +107,38 @@ def check(
     [bold]arena check gnugo --cluster auto[/bold] ·
     [bold]arena check "gtp:command=gnugo --mode gtp"[/bold]
     """
-    from contextlib import closing
-
-    from arena.contract.finding import Verdict
+    from arena.contract.finding import Finding, Verdict
     from arena.go.game import Rules
+    from arena.match.check import probe
+    from arena.players.player import Player
     from arena.report.progress import show_check
     from arena.report.style import Console
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)
     console = Console()
-    names = bots or []
-    if not bots:
-        names, engines = _declared(registry)
-        for entry in [] if run else engines:
-            words = f"{entry.name} is not started without --run: {entry.settings.get('command', entry.kind)}"
-            console.print(words, markup=False, highlight=False)
-        names += [entry.name for entry in engines if run]
-    for name in bots or []:
-        if registry.resolve(name).is_person:
-            raise UserError(f"{name}: a person can't be checked; name a bot")
+    names = bots or _declared(registry, run, console)
+    players: dict[str, Player | UserError] = {}
+    for name in names:
+        try:
+            players[name] = player = registry.resolve(name)
+            if player.is_person:
+                raise UserError(f"{name}: a person can't be checked; name a bot")
+        except UserError as error:
+            if bots:
+                raise
+            players[name] = error
     failed = []
-    with _nodes(registry, names, preset, cluster) as nodes:
-        for number, name in enumerate(names):
+    with _nodes({name: one for name, one in players.items() if isinstance(one, Player)}, preset, cluster) as nodes:
+        for number, (name, one) in enumerate(players.items()):
             if number:
                 console.print()
-            with closing(_probed(registry, name, preset, nodes)) as steps:
-                if show_check(name, steps, console) is Verdict.FAILED:
-                    failed.append(name)
+            if isinstance(one, UserError):
+                found: Iterable[Finding] = [Finding("start", Verdict.FAILED, str(one))]
+            else:
+                found = probe(one, preset) if nodes is None else nodes.check(one)
+            if show_check(name, found, console) is Verdict.FAILED:
+                failed.append(name)
     if len(names) > 1:
         ready = f"{len(names) - len(failed)} of {len(names)} bots are ready"
         words = f"{ready}; not {', '.join(failed)}" if failed else ready
@@ -137,48 +147,29 @@ def check(
         raise typer.Exit(1)
 
 
-def _declared(registry: Registry) -> tuple[list[str], list[Player]]:
-    """The bots that arena.toml declares or changes, people left out; and those of its bots that would run something
-    else: engines and Python files. Raises UserError when there are none."""
-    from arena.players.registry import ARENA, PACKAGE
+def _declared(registry: Registry, run: bool, console: Console) -> list[str]:
+    """The bots that arena.toml declares or changes, people left out. Those that would run something else, engines and
+    Python files, are only listed unless they may ``run``. Raises UserError when there are none."""
+    from arena.players.player import ARENA, PACKAGE
 
-    found = [
-        entry
-        for entry in registry.entries
-        if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.is_person
-    ]
-    if not found and not registry.files:
+    own = [one for one in registry.entries if one.source != ARENA and not one.source.startswith(PACKAGE)]
+    found = [*(one for one in own if not one.is_person), *registry.files]
+    if not found:
         raise UserError("arena.toml declares no bots; name those to check, as in: arena check alphago")
-    engines = [entry for entry in found if entry.bot_kind.code is not None]
-    return [entry.name for entry in found if entry not in engines], [*engines, *registry.files]
+    listed = [] if run else [one for one in found if one in registry.files or one.bot_kind.code is not None]
+    for one in listed:
+        words = f"{one.name} is not started without --run: {one.settings.get('command', one.kind)}"
+        console.print(words, markup=False, highlight=False)
+    return [one.name for one in found if one not in listed]
 
 
-def _nodes(
-    registry: Registry, names: list[str], rules: Rules, address: str | None
-) -> AbstractContextManager[Cluster | None]:
-    """The cluster where these bots are to be checked; those that can't be had are left out."""
+def _nodes(players: Mapping[str, Player], rules: Rules, address: str | None) -> AbstractContextManager[Cluster | None]:
+    """The cluster where these bots are to be checked."""
     if address is None:
         return nullcontext()
     from arena.match.cluster import Cluster
 
-    players = {}
-    for name in names:
-        with suppress(UserError):
-            players[name] = registry.resolve(name)
     return Cluster(address, 0, players, rules, checks_only=True)
-
-
-def _probed(registry: Registry, name: str, rules: Rules, nodes: Cluster | None) -> Generator[Finding, None, None]:
-    """What a game of a bot shows, or what each node finds; one that can't be had, as for want of its net, fails."""
-    from arena.contract.finding import Finding, Verdict
-    from arena.match.check import probe
-
-    try:
-        entry = registry.resolve(name)
-    except UserError as error:
-        yield Finding("start", Verdict.FAILED, str(error))
-        return
-    yield from probe(entry, rules) if nodes is None else nodes.check(entry)
 
 
 def gtp(
@@ -188,18 +179,16 @@ def gtp(
             metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
         ),
     ],
-    size: Annotated[int, typer.Option(help="Board size until the controller sets one, 5 to 19.")] = 9,
-    komi: Annotated[
-        float | None, typer.Option(help="Komi until the controller sets one (default 7 on 9x9, 7.5 on larger boards).")
-    ] = None,
-    rules: Annotated[str, typer.Option(help="Rules: cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    size: Size = 9,
+    komi: Komi = None,
+    rules: RuleSet = "cgos",
     seed: Annotated[int | None, typer.Option(help="Random seed (default: a new one each time).")] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
     """Serve a bot over GTP, for GoGui, Sabaki or CGOS.
 
-    It speaks GTP 2 on stdin and stdout.
+    It speaks GTP 2 on stdin and stdout. Size and komi hold until the controller sets them.
 
     Example: [bold]gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -referee "arena gtp random"
     -size 9 -komi 7 -games 10 -alternate -auto -sgffile games[/bold]

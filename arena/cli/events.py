@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -42,6 +43,12 @@ Cluster = Annotated[
         help="Play on a Ray cluster: HOST:PORT, auto (this machine's cluster), or local (start one here).",
     ),
 ]
+
+
+def say_preparing() -> None:
+    """Have a terminal show something before what takes seconds is imported."""
+    if sys.stdout.isatty():
+        print("Preparing the games ...", flush=True)
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Player:

@@ -116,6 +116,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
 
+    events.say_preparing()
     console, registry = Console(), registry_of(wanted.config, wanted.results)
     live = events.Live.of(console, wanted.results, wanted.workers, wanted.cluster, registry)
     say = events.printer(console)

@@ -207,9 +207,7 @@ def train_sl(settings: Any, results: Path) -> Path:
     sl = _trainer("sl")
     with _shown(settings.name, "top-1") as on_progress:
         folder = sl.train(settings, results, on_progress)
-    metrics = _metrics(folder)
-    part = "test" if "test_top1" in metrics else "validation"
-    print(f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions.")
+    _print_figures(folder, {"top1": ("top-1", ".1%"), "late_top1": ("from ply 15 on", ".1%")})
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
 
@@ -226,12 +224,7 @@ def train_ownership(settings: Any, results: Path) -> Path:
     ownership = _trainer("ownership")
     with _shown(settings.name, "points") as on_progress:
         folder = ownership.train(settings, results, on_progress)
-    metrics = _metrics(folder)
-    part = "test" if "test_ownership" in metrics else "validation"
-    print(
-        f"{folder}: {metrics[f'{part}_ownership']:.1%} of points predicted, "
-        f"on {metrics[f'{part}_positions']:,.0f} {part} positions."
-    )
+    _print_figures(folder, {"ownership": ("points predicted", ".1%"), "brier": ("Brier score", ".3f")})
     print(f"Measure it: arena eval {folder.name} --data ...")
     return folder
 
@@ -271,15 +264,7 @@ def train_rollout(settings: Any, results: Path) -> Path:
     rollout = _trainer("rollout")
     with _shown(settings.name, "top-1") as on_progress:
         folder = rollout.train(settings, results, on_progress)
-    metrics = _metrics(folder)
-    parts = [part for part in ("test", "validation") if f"{part}_top1" in metrics]
-    if not parts:
-        print(f"{folder}: not measured, because no games were held out.")
-    for part in parts[:1]:
-        print(
-            f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions, "
-            f"{metrics[f'{part}_late_top1']:.1%} from ply {rollout.LATE} on."
-        )
+    _print_figures(folder, {"top1": ("top-1", ".1%"), "late_top1": ("from ply 15 on", ".1%")})
     return folder
 
 
@@ -301,10 +286,8 @@ def train_value(settings: Any, results: Path, lent: Lent | None) -> Path:
     value = _trainer("value")
     with _plays_first(settings.name, "results") as (on_progress, tell):
         folder = value.train(settings, results, on_progress, tell, lent)
-    metrics = _metrics(folder)
-    for part in (f"{source}{part}" for source in ("", "records_") for part in ("test", "validation")):
-        if f"{part}_mse" in metrics and (part.endswith("test") or f"{part[:-10]}test_mse" not in metrics):
-            print("\n".join(_errors(folder, part, metrics)))
+    errors = {"mse": "squared error of the result", "start": "before training", "floor": "of the best constant"}
+    _print_figures(folder, {name: (title, ".3f") for name, title in (errors | {"playouts": "of playouts"}).items()})
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
 
@@ -332,24 +315,6 @@ def _plays_first(name: str, right: str) -> Iterator[tuple[Callable[[Any], None],
         yield on_progress, partial(_tell, name)
 
 
-def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[str]:
-    """A value net's errors over a part of the positions, a line each for all, early and late ones."""
-    yield f"{folder}: mean squared error on {metrics[f'{part}_positions']:,.0f} {part.replace('_', ' ')} positions"
-    source = part.removesuffix("test").removesuffix("validation")
-    for phase, title in (("", "all"), ("_before_40", "before move 40"), ("_from_40", "later")):
-        named = {
-            "net": f"{part}{phase}_mse",
-            "training games": f"{source}train{phase}_mse",
-            "before training": f"{part}{phase}_start",
-            "constant": f"{part}{phase}_floor",
-            "playouts": f"{part}{phase}_playouts",
-            "net there": f"{part}{phase}_beside_playouts",
-        }
-        told = [f"{what} {metrics[name]:.3f}" for what, name in named.items() if name in metrics]
-        if told:
-            yield f"  {title}: {', '.join(told)}"
-
-
 @command(DISTILL_PRESETS, spreads=True)
 def train_distill(settings: Any, results: Path, lent: Lent | None) -> Path:
     """Train a net on the visits, results and win rates of a search.
@@ -371,29 +336,13 @@ def train_distill(settings: Any, results: Path, lent: Lent | None) -> Path:
         except KeyboardInterrupt:
             print(f"{settings.name}: stopped. The same command resumes and keeps the finished games.", file=sys.stderr)
             raise typer.Exit(130) from None
-    print("\n".join(_distilled(folder, _metrics(folder))))
+    errors = {"value_mse": "squared error of the result", "win_rate_mse": "of the teacher's win rate"}
+    figures = {"top1": ("the teacher's move", ".1%"), "policy_loss": ("cross entropy", ".3f")}
+    _print_figures(folder, figures | {name: (title, ".3f") for name, title in errors.items()})
     games = distill.Recipe.of(settings, registry).folder(results / "cache")
     print(f"Its games stay in {games}; a later round learns from them, too, with --set earlier=DIR.")
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
-
-
-def _distilled(folder: Path, metrics: Mapping[str, float]) -> Iterator[str]:
-    """What a net has learned of its teacher, beside what it knew before, where games were kept aside to tell."""
-    part = "test" if "test_top1" in metrics else "validation"
-    if f"{part}_top1" not in metrics:
-        yield f"{folder}: not measured, because no games were held out."
-        return
-    yield f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions (before)"
-    figures = {
-        "top1": ("the teacher's move", ".1%"),
-        "policy_loss": ("cross entropy", ".3f"),
-        "value_mse": ("squared error of the result", ".3f"),
-        "win_rate_mse": ("of the teacher's win rate", ".3f"),
-    }
-    for name, (title, spelled) in figures.items():
-        before = metrics.get(f"start_{part}_{name}")
-        yield f"  {title} {metrics[f'{part}_{name}']:{spelled}}" + ("" if before is None else f" ({before:{spelled}})")
 
 
 @command(ZERO_PRESETS, spreads=True)
@@ -438,6 +387,22 @@ def _metrics(folder: Path) -> Mapping[str, float]:
     from bots.nets.checkpoint import Checkpoint
 
     return Checkpoint.open(folder).manifest.metrics
+
+
+def _print_figures(folder: Path, figures: Mapping[str, tuple[str, str]]) -> None:
+    """Print what was measured of a new checkpoint on test positions, or else on validation positions: ``figures`` are
+    titles and formats by the metrics' names. Those of the net that it started from stand beside them."""
+    metrics = _metrics(folder)
+    part = next((part for part in ("test", "validation") if f"{part}_positions" in metrics), None)
+    if part is None:
+        print(f"{folder}: not measured, because no games were held out.")
+        return
+    print(f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions")
+    for name, (title, spelled) in figures.items():
+        if f"{part}_{name}" in metrics:
+            before = metrics.get(f"start_{part}_{name}")
+            beside = "" if before is None else f" (before {before:{spelled}})"
+            print(f"  {title} {metrics[f'{part}_{name}']:{spelled}}{beside}")
 
 
 COMMANDS = {

@@ -35,7 +35,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A move that a bot weighs, and what speaks for it.
+    """A candidate move of a search.
 
     ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is
     the play expected, the move itself first. Where the bot knows them, ``score`` is the side to move's lead in points
@@ -53,7 +53,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RawNN:
-    """What a net says of a position without any search, of the side to move.
+    """A net's evaluation of a position without search, for the side to move.
 
     ``policy`` (size² + 1,) are the probabilities of the legal moves, 0 for others; ``win_rate`` is NaN where the net
     has none; ``ownership`` is that of a Decision.
@@ -97,10 +97,10 @@ class Bot(ABC):
         return [self.choose(game, limits) for game in games]
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """Think for so long, and tell what is known of the moves by then, the best first.
+        """Search within the limits, and return the candidate moves, the best first.
 
-        A call goes on from what calls before learnt of the same game; ``simulations`` count those, too. A game whose
-        ``moves`` were limited once is always asked about with the same. The game is not to be changed.
+        A call goes on from the search of earlier calls for the same game, whose ``simulations`` count, too. A game that
+        was searched with limited ``moves`` is always searched with these. The game must not be changed.
         """
         return []
 
@@ -131,11 +131,11 @@ class BotKind:
     holds one game outside Python.
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
     ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
-    (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` have one in their decisions, unless a net is without. Kinds
-    with ``analyses`` weigh candidates (``analyse``, ``overview``); those whose ``heads`` include policy have a net to
-    ask (``raw_nn``); ``teachers`` weigh all moves of many games (``search_targets``). A kind
-    whose config has a field ``checkpoint`` plays with what that folder holds, which must have the ``heads`` (policy,
-    value; rollout for a rollout policy).
+    (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` report one with each decision, unless their net has no value
+    head. Kinds with ``analyses`` return candidates (``analyse``, ``overview``). Kinds whose ``heads`` include policy
+    evaluate positions by their net alone (``raw_nn``); ``teachers`` search many games at once (``search_targets``). A
+    kind whose config has a field ``checkpoint`` plays with the net in that folder, which must have the ``heads``
+    (policy, value; rollout for a rollout policy).
 
     A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
     its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside

@@ -226,8 +226,8 @@ SAFE_PATH = "PYTHONSAFEPATH", "arena"
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Processes of ours that are started in this block don't run a ``random.py`` of the current folder, which Python
-    would put first; ``leave_safe_path`` has those that they start be as if they were started by hand."""
+    """Processes of ours that start in this block don't run a ``random.py`` of the current folder, which Python would
+    put first."""
     name, value = SAFE_PATH
     if name in os.environ:
         yield
@@ -263,20 +263,14 @@ def leave_to_the_parent() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL)
 
 
-def leave_safe_path() -> None:
-    """Undo ``safe_path`` for what this process starts: an engine in Python looks beside its own file."""
-    name, value = SAFE_PATH
-    if os.environ.get(name) == value:
-        del os.environ[name]
-
-
 def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, number: int) -> None:
     """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
     is gone, or on SIGTERM.
 
     Worker ``number`` makes that player ready first, so that workers who start together compile different kernels."""
     leave_to_the_parent()
-    leave_safe_path()
+    if os.environ.get(SAFE_PATH[0]) == SAFE_PATH[1]:
+        del os.environ[SAFE_PATH[0]]  # an engine in Python looks beside its own file
     end_with_parent()
     if spec.card:
         os.environ[CARDS] = spec.card
@@ -296,7 +290,8 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, num
             entry = spec.players[names[place]]
             players[names[place]] = entry.build()
             if entry.bot_kind.boards > 1 and names[place] not in spec.cold:
-                state.start_call(place, warm_up_seconds(players[names[place]], entry.limits))
+                longest = max(entry.limits.allowed, WARM_UP)  # without the time in which kernels are compiled
+                state.start_call(place, min(players[names[place]].startup, longest))
                 with while_compiling(state.stop_clock):
                     warm_up(players[names[place]], spec.rules)
                 state.end_call()
@@ -342,11 +337,6 @@ def warm_up(bot: Bot, rules: Rules) -> None:
 
 WARM_UP = 10.0
 """Seconds that the first decision of a bot may take at least: what isn't loaded yet is loaded then."""
-
-
-def warm_up_seconds(bot: Bot, limits: Limits) -> float:
-    """How long ``warm_up`` may take, without the time in which kernels are compiled."""
-    return min(bot.startup, max(limits.allowed, WARM_UP))
 
 
 Message = Assignment | str | None

@@ -118,7 +118,9 @@ def read_config(path: Path) -> Config:
     the key. What its bots are set to isn't checked here: that depends on their kinds."""
     hint = "correct it, or name another file with --config"
     content = files.read_toml(path, error=ConfigError, hint=hint)
-    tables = files.convert(content, Tables, path, error=ConfigError, hint="a table is written as [bots.NAME]")
+    tables = files.convert(
+        content, Tables, path, error=ConfigError, hint="it has [bots.NAME], [tournaments.NAME] and [cluster]"
+    )
     bots = {}
     for name, table in tables.bots.items():
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":

@@ -141,16 +141,12 @@ class Registry:
         return self._with_net(self._require_own(self._read(spec)))
 
     def trusted(self, stored: Player) -> Player:
-        """A player of a stored plan, to be built. Such a file may come from anywhere, so it names nothing that is run:
-        the kind is looked up here, and an engine must be one of the user's own arena.toml. Raises ConfigError."""
-        return self._require_own(self.with_own_kind(stored))
-
-    def with_own_kind(self, stored: Player) -> Player:
-        """A player of a stored plan, with what is installed here as its kind. Raises ConfigError."""
+        """A player of a database, to be built. Such a file may come from anywhere, so it names nothing that is run: the
+        kind is looked up here, and an engine must be one of the user's own arena.toml. Raises ConfigError."""
         own = self._of_kind(stored.kind)
         if not own:
             raise ConfigError(f"there is no kind of bot called {stored.kind} any more")
-        return replace(stored, factory=own[0].factory)
+        return self._require_own(replace(stored, factory=own[0].factory))
 
     def _of_kind(self, kind: str) -> list[Player]:
         """The players of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""

@@ -172,12 +172,12 @@ def _blend(one: RGB, other: RGB, share: float) -> RGB:
 def _disc(cell: int, is_small: bool) -> tuple[np.ndarray, np.ndarray]:
     """How much of each pixel around a point lies inside a stone, and at its edge: both (2 cell, 2 cell - 1). A pixel is
     half a line high and a column wide. Discs leave a column free between neighbours."""
-    radius = (cell - 0.5) * (0.6 if is_small else 1.0)
+    radius = (cell - 0.5 - 0.5 / cell**2) * (0.6 if is_small else 1.0)
     fine = (np.arange(8) + 0.5) / 8
     down = (np.arange(2 * cell)[:, None] + fine).ravel() - cell
     across = (np.arange(2 * cell - 1)[:, None] + fine).ravel() - cell + 0.5
     distance = np.hypot(down[:, None], across)
-    rim = radius - min(0.8, 0.22 * cell)
+    rim = radius - min(0.8, 0.16 * cell)
     inside, edge = distance < rim, (distance < radius) & (distance >= rim)
     inner, outer = (part.reshape(2 * cell, 8, 2 * cell - 1, 8).mean((1, 3)) for part in (inside, edge))
     return inner, outer

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress import (
@@ -85,11 +86,18 @@ def show_training(
     """Show a run while the block lasts; the function that it yields is to be called with every step's progress.
 
     ``right`` names the share that was predicted."""
+    losses: list[float] = []
+
+    def figures(progress: training.Progress) -> str:
+        losses.append(progress.loss)
+        return _training_words(progress, right)
+
     with _showing(
         name,
         "reading the records",
         console or style.Console(stderr=True),
-        figures=lambda progress: _training_words(progress, right),
+        figures=figures,
+        below=lambda progress: [LossCurve(losses)],
     ) as show:
         yield show
 
@@ -153,15 +161,16 @@ def _showing(
 
         yield write
         return
-    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
-    bar = Progress(*columns, console=console)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, expand=True)
     task = bar.add_task(f"{name}: {first}", total=None)
     with Live(bar, console=console) as live:
 
         def draw(progress: Any) -> None:
             done, left = (monotonic() - begun) / 60, progress.minutes_left
             bar.update(task, completed=done, total=None if left is None else done + left, description=name)
-            live.update(Group(bar, Text(figures(progress)), *below(progress)))
+            parts = Columns([Text(style.spell(part)) for part in figures(progress).split(" · ")], padding=(0, 3))
+            live.update(Group(bar, parts, *below(progress)))
 
         yield draw
 
@@ -201,6 +210,26 @@ def _match_words(match: Rating) -> str:
         f"step {match.iteration:,}: {match.share:.1%} against {match.against} "
         f"({match.low:.0%} to {match.high:.0%}, {match.games} games)"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LossCurve:
+    """The loss since the run began; a column is the mean of its steps."""
+
+    losses: Sequence[float]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if len(self.losses) < 2 or options.max_width < NARROWEST:
+            return
+        columns = min(len(self.losses), options.max_width - 10)
+        parts = np.array_split(np.asarray(self.losses), columns)
+        means = [float(part.mean()) for part in parts]
+        low, high = min(means), max(means)
+        scale = Scale(low, high + max(1e-9, high - low) * 1e-3, SHARE_ROWS)
+        canvas = Canvas(scale, options.max_width, {SHARE_ROWS - 1: f"{high:.3f}", 0: f"{low:.3f}"})
+        for column, mean in enumerate(means[: canvas.columns]):
+            canvas.put(column, mean, canvas.signs.point)
+        yield from canvas.lines("loss", "")
 
 
 @dataclass(frozen=True, slots=True)

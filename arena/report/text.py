@@ -141,11 +141,9 @@ def _openings(settings: dict[str, object]) -> str:
 
 def _limits(report: Report) -> Iterable[str]:
     """``NAME seconds=1``, those with the same limits together; one text without names where all have the same."""
-    common = report.settings.get("limits") or {}
-    shared = ",".join(f"{key}={value:g}" for key, value in common.items() if value is not None)
     by_limits: dict[str, list[str]] = {}
     for one in report.participants.values():
-        by_limits.setdefault(str(one.limits) or shared or "none", []).append(one.name)
+        by_limits.setdefault(str(one.limits) or "none", []).append(one.name)
     for limits, names in by_limits.items():
         yield limits if len(by_limits) == 1 else f"{', '.join(names)}: {limits}"
 
@@ -383,11 +381,11 @@ def overviews_sheet(events: Sequence[Overview]) -> Sheet:
     """The list of events, the newest last."""
     rows = []
     for event in events:
-        games = f"{event.stored}" if event.planned is None else f"{event.stored}/{event.planned}"
+        games = f"{event.stored}/{event.planned}"
         rows.append((event.id, str(event.kind), ", ".join(event.players), games, event.created[:10]))
     if not rows:
         return Sheet((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")
-    note = "Games stored out of those planned, where the plan is known. Details: arena report EVENT"
+    note = "Games stored out of those planned. Details: arena report EVENT"
     return Sheet(("event", "kind", "players", "games", "created"), rows, note, flexible=(0, 2), numbers=(3,))
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -46,25 +47,19 @@ def examine(results: Path, config: Path | None, only: Sequence[str] = ()) -> Ite
 
 
 def _versions(results: Path, config: Path | None) -> Found:
-    found = {name: _version(name) for name in (*NEEDED, *FOR_TRAINING)}
+    found = {}
+    for package in (*NEEDED, *FOR_TRAINING):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
     text = f"arena {__version__} in {Path(__file__).parents[1]}, Python {platform.python_version()}, "
-    text += ", ".join(f"{name} {found[name]}" for name in found if found[name])
-    if missing := [name for name in NEEDED if not found[name]]:
+    text += ", ".join(f"{name} {installed}" for name, installed in found.items())
+    if missing := [name for name in NEEDED if name not in found]:
         yield FAILED, f"missing: {', '.join(missing)}; {text}", f"{sys.executable} -m pip install {' '.join(missing)}"
-        return
-    if absent := [name for name in FOR_TRAINING if not found[name]]:
-        text += f"; without {', '.join(absent)}, which only training needs: pip install 'arena[train]'"
-    elif shutil.which(os.environ.get("CXX", "g++")) is None:
-        text += "; no C++ compiler, so training doesn't compile its nets"
-    yield OK, text
-
-
-def _version(package: str) -> str:
-    """The installed version; empty if there is none."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+    elif not found.keys() >= {*FOR_TRAINING}:
+        yield OK, f"{text}; training needs more: pip install 'arena[train]'"
+    else:
+        compiler = "" if shutil.which(os.environ.get("CXX", "g++")) else "; no C++ compiler, so nets aren't compiled"
+        yield OK, f"{text}{compiler}"
 
 
 def _processor(results: Path, config: Path | None) -> Found:
@@ -98,11 +93,10 @@ def _nets(results: Path, config: Path | None) -> Found:
     for folder in sorted(path.parent for path in SHIPPED.glob("*/model.onnx")):
         try:
             net = Evaluator(Checkpoint.open(folder))
-            rates = net.evaluate(sample_planes(net.encoder, net.checkpoint.manifest.size))[1]
         except UserError as error:
             yield FAILED, f"{folder.name}: {error}", "Install arena again."
             continue
-        if np.isfinite(rates).all():
+        if np.isfinite(net.evaluate(sample_planes(net.encoder, net.checkpoint.manifest.size))[1]).all():
             yield OK, folder.name
         else:
             fix = "Install ONNX Runtime again: pip install --force-reinstall onnxruntime"
@@ -110,25 +104,15 @@ def _nets(results: Path, config: Path | None) -> Found:
 
 
 def _gpu(results: Path, config: Path | None) -> Found:
-    cards = "; ".join(_output("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"))
-    if not cards:
+    ask = "import torch; print(torch.cuda.get_device_name() if torch.cuda.is_available() else '')"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, errors="replace")
+    if name := done.stdout.strip():
+        yield OK, f"{name}; training uses it"
+    elif shutil.which("nvidia-smi") is None:
         yield OK, "none found; matches don't need one, training is faster with one"
-    elif not _version("torch"):
-        yield OK, f"{cards}; training uses it: pip install 'arena[train]'"
-    elif _output(sys.executable, "-c", "import torch; print(torch.cuda.is_available())") == ["True"]:
-        yield OK, f"{cards}; torch {_version('torch')} uses it"
     else:
         fix = "Install a torch that is built for it (see pytorch.org), or a newer driver."
-        yield NOTE, f"{cards}; torch can't use it, so training runs on the processor", fix
-
-
-def _output(*command: str) -> list[str]:
-    """The lines that a program prints; none if it fails or takes too long."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return done.stdout.strip().splitlines()
+        yield NOTE, "torch can't use the GPU of this machine, so training runs on the processor", fix
 
 
 def _results(results: Path, config: Path | None) -> Found:

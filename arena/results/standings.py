@@ -168,7 +168,7 @@ def readable(store: Store, event: Event) -> Iterator[None]:
     """Raises StoreError for an event whose settings, players and games don't belong together."""
     try:
         yield
-    except FOREIGN as error:
+    except (ConfigError, *FOREIGN) as error:
         detail = f"{type(error).__name__}: {error}"
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 
@@ -183,40 +183,30 @@ def _latest(store: Store) -> str:
     return known[-1]
 
 
-def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int | None]:
-    """Who is in the plan, then who else has played, by identity, in a match by name; and how many games
-    are planned, where the plan can be read."""
+def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
+    """Who is in the plan, then who else has played, by identity, in a match by name; and how many games are planned.
+    Raises ConfigError for a plan that no arena wrote."""
     from arena.match.schedule import event_from_json
 
-    settings, players = event.settings, store.players()
-    is_match, planned = Kind.of(settings) is Kind.MATCH, None
-    found: dict[str, Player] = {}
-    with suppress(ConfigError):  # a plan that can't be read
-        plan = event_from_json(event.plan)
-        planned = plan.games
-        for name, player in plan.players.items():
-            found[name if is_match else player.identity] = replace(player, name=name)
-    played: dict[str, tuple[str, str]] = {}  # identities and names
+    plan = event_from_json(event.plan)
+    is_match = Kind.of(event.settings) is Kind.MATCH
+    found = {name if is_match else player.identity: replace(player, name=name) for name, player in plan.players.items()}
     if not is_match:
-        played = {identity: (identity, name) for identity, name in store.participants(event.id).items()}
-    elif not found:
-        first, second = settings.get("names", settings["players"])
-        names = (first, second if second != first else f"{second} (2)")
-        played = {name: (identity, name) for name, identity in zip(names, settings["players"], strict=True)}
-    for key, (identity, name) in played.items():
-        found.setdefault(key, replace(players.get(identity, Player(name)), name=name))
-    return {key: replace(found[key], name=name) for key, name in tell_apart(found).items()}, planned
+        players = store.players()
+        for identity, name in store.participants(event.id).items():
+            found.setdefault(identity, replace(players.get(identity, Player(name)), name=name))
+    return {key: replace(found[key], name=name) for key, name in tell_apart(found).items()}, plan.games
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One line of the list of events; ``planned`` games are None where the plan isn't known."""
+    """One line of the list of events."""
 
     id: str
     kind: Kind
     players: tuple[str, ...]
     stored: int
-    planned: int | None
+    planned: int
     created: str
 
 

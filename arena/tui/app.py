@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -83,15 +84,23 @@ class ArenaApp(App[None]):
         super().__init__()
         self.colours = colours
         self.ending: BaseException | None = None
+        self._server = os.getppid()
         self.handlers: dict[signal.Signals, Any] = {}
         """What signals that end a command did before the screen opened."""
 
     def on_mount(self) -> None:
         self.app_resume_signal.subscribe(self, lambda _: self.go_on())
+        if self.is_web:
+            self.set_interval(1.0, self._leave_with_server)
         loop = asyncio.get_running_loop()
         for number, handler in self.handlers.items():
             if handler is not signal.SIG_IGN:
                 loop.add_signal_handler(number, self.obey, number)
+
+    def _leave_with_server(self) -> None:
+        """End with the server whose page shows the screen."""
+        if os.getppid() != self._server:
+            self.obey(signal.SIGHUP)
 
     def obey(self, number: signal.Signals) -> None:
         """Do what a signal did before the screen opened; what that raises ends the screen."""

@@ -24,9 +24,6 @@ from arena.results.analysis import MISTAKE, Evaluation, evaluation_count, judge,
 from arena.tui.app import run_app
 from arena.tui.board import Block, BoardApp, BoardPane
 
-STRIDE = 10
-"""Moves that PgUp and PgDn go."""
-
 MOST_MISTAKES = 3
 
 SHOWN_NEXT = 10

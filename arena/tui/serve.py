@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 from collections.abc import Sequence
@@ -21,9 +22,13 @@ class LocalServer(Server):
 
     def __init__(self, command: Sequence[str], port: int):
         words = [sys.executable, "-m", "arena", *command]
-        super().__init__(shlex.join(words), host=LOCAL, port=port, title=shlex.join(["arena", *command]))
+        super().__init__(f"exec {shlex.join(words)}", host=LOCAL, port=port, title=shlex.join(["arena", *command]))
         self._hosts = {f"{name}:{port}" for name in (LOCAL, "localhost")}
         self._visitors = 0
+
+    def initialize_logging(self) -> None:
+        """Print what goes wrong, and not every request."""
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
 
     async def handle_index(self, request: web.Request) -> Any:
         self._check(request, is_socket=False)

@@ -78,7 +78,7 @@ class Manifest:
     """The identity of the checkpoint it was trained on from."""
     splits: tuple[Mapping[str, Any], ...] = ()
     """By what the games were split that it, and those it was trained on from, learned from: the fields of
-    ``trainers.data.SplitRule``."""
+    ``trainers.records.SplitRule``."""
     created: str = ""
     """UTC, ISO 8601."""
     files: Mapping[str, str] = field(default_factory=dict)

@@ -42,9 +42,6 @@ class Outputs(NamedTuple):
         return Outputs(*(None if part is None else part.to(where) for part in self))
 
 
-Answer = Outputs
-
-
 def expected_result(value: Tensor) -> Tensor:
     """The expected result (B,) of logits of win, draw and loss (B, 3): from -1, the side to move loses, to 1."""
     odds = value.softmax(1)

@@ -35,7 +35,6 @@ from bots.search.tree import (
     add_result,
     copy_child,
     count_ownership,
-    insert_child,
     is_won,
     margin_of,
     result_of,
@@ -299,7 +298,11 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, tempe
             continue
         logit = np.float32(logits[table[move_of(board, p)]])
         top = max(top, logit)
-        state = insert_child(nodes, slot, first, used, p, logit, state)
+        state = next_random(state)
+        other = first + below(state, used - first + 1)
+        add_child(nodes, slot, used, nodes.point[slot, other], nodes.prior[slot, other])
+        nodes.point[slot, other] = p
+        nodes.prior[slot, other] = logit
         used += 1
     passing = np.float32(logits[points])
     if passes and used > first and is_won(board, root, 3 - colour):

@@ -183,20 +183,6 @@ def add_result(nodes, slot, node, result):
 
 
 @inlined
-def insert_child(nodes, slot, first, end, point, prior, state):
-    """Add a new child to those from ``first`` to ``end``, at a random place among them; the random state."""
-    state = next_random(state)
-    other = first + below(state, end - first + 1)
-    if other < end:
-        add_child(nodes, slot, end, nodes.point[slot, other], nodes.prior[slot, other])
-    else:
-        add_child(nodes, slot, end, point, prior)
-    nodes.point[slot, other] = point
-    nodes.prior[slot, other] = prior
-    return state
-
-
-@inlined
 def result_of(margin):
     """1 when Black won by ``margin``, 0 when White did, 1/2 for a draw."""
     return np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)

@@ -21,8 +21,10 @@ from arena.go.kernels import (
     WIDTH,
     U,
     area_score,
+    below,
     is_eye,
     is_legal,
+    next_random,
     play,
     point_of,
     repeats,
@@ -38,7 +40,6 @@ from bots.search.tree import (
     UNEXPANDED,
     add_child,
     count_ownership,
-    insert_child,
     is_won,
     margin_of,
     result_of,
@@ -201,10 +202,14 @@ def _expand(board, colour, last, previous, nodes, slot, node, used, state, param
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
         if not is_eye(board, p, colour) and is_legal(board, p, colour):
-            state = insert_child(nodes, slot, first, child, p, np.float32(0), state)
+            state = next_random(state)
+            other = first + below(state, child - first + 1)
+            nodes.point[slot, child] = nodes.point[slot, other]
+            nodes.point[slot, other] = p
             child += 1
-    add_child(nodes, slot, child, 0, np.float32(0))
+    nodes.point[slot, child] = 0
     for child in range(first, first + count):
+        add_child(nodes, slot, child, nodes.point[slot, child], np.float32(0))
         nodes.weight[slot, child] = 0
         nodes.later_visits[slot, child] = 0
         nodes.later_value[slot, child] = 0
