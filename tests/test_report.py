@@ -14,7 +14,7 @@ from arena import StoreError
 from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
-from arena.match.standings import Forfeit, MatchTally, Standings
+from arena.match.standings import MatchTally, Standings
 from arena.players.player import Player
 from arena.ratings import ZERO, PairCounts, WinDrawLoss, compare
 from arena.results.export import games_frame, write_elo_csv
@@ -89,26 +89,6 @@ def test_a_game_without_its_twin_gives_no_estimate_and_a_sweep_is_bounded_on_one
     assert str(tally.comparison().elo) == "+0 (-∞ to ∞)"
     tally = tally_of(*(record(n, "new") for n in range(10)))
     assert str(tally.comparison().elo) == "+802 (+63 to ∞)"  # five pairs
-
-
-def test_an_unknown_outcome_leaves_out_the_game_and_its_pair():
-    unknown = GameRecord(RULES, (1, 2), None, black="new", white="old", id="match-1/00001")
-    tally = tally_of(unknown, record(1, "new"), record(2, "new"), record(3, "new"))
-    assert tally.results() == WinDrawLoss(3, 0, 0)
-    assert tally.counts == PairCounts(0, 0, 0, 0, 1)
-
-
-def test_endings_are_counted_by_winner():
-    endings = [("new", Ending.RESIGN), ("old", Ending.RESIGN), ("new", Ending.RESIGN), (None, Ending.SCORE)]
-    records = [record(n, winner, ending=ending) for n, (winner, ending) in enumerate(endings)]
-    records.append(record(4, "old", ending=Ending.ILLEGAL, reason="new: illegal move 9: E5 is taken"))
-    tally = tally_of(*records, record(5, "new"))
-    assert tally.endings == {Ending.RESIGN: 3, Ending.SCORE: 2, Ending.ILLEGAL: 1}
-    assert tally.results(ending=Ending.RESIGN) == WinDrawLoss(2, 0, 1)
-    assert tally.results(ending=Ending.SCORE) == WinDrawLoss(1, 1, 0)
-    assert tally.results(ending=Ending.CRASH) == WinDrawLoss(0, 0, 0)
-    assert tally.forfeits == [Forfeit("match-1/00005", Ending.ILLEGAL, "new: illegal move 9: E5 is taken")]
-    assert tally_of(record(0, "old", ending=Ending.TIME)).forfeits[0].reason == "new: time"
 
 
 def test_seconds_are_spread_over_the_moves_that_were_chosen():
