@@ -312,6 +312,19 @@ class Replay:
         return float(margins.mean()) if len(margins) else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class WindowRows:
+    """An endless order of rows drawn from the window as it is; each batch depends on the seed and its first row."""
+
+    replay: Replay
+    seed: int
+    encoder: Encoder
+    threads: int
+
+    def batch(self, first: int, count: int) -> SearchBatch:
+        return self.replay.batch([self.seed, first], count, self.encoder, self.threads)
+
+
 def _digest(chunk: Mapping[str, np.ndarray]) -> np.ndarray:
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(chunk[name]).tobytes() for name in STORED)).digest()
     return np.frombuffer(digest, np.uint8)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -90,15 +90,16 @@ class PlayedGame:
     deciders: np.ndarray | None = None  # (moves,) int8: who decided each, without a search
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pace:
-    """What was played, and the seconds that it took, summed over engines."""
+    """What was played, and the seconds that it took, summed over engines; an engine counts its own on."""
 
     seconds: float = 0.0
     net_seconds: float = 0.0
     evaluations: int = 0
     batches: int = 0
     moves: int = 0
+    """Of games that are over."""
 
     def __add__(self, other: Pace) -> Pace:
         return Pace(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(Pace)))
@@ -177,7 +178,7 @@ class SelfPlayGames:
                 request, began = None, time.perf_counter()
                 while request is None and goes_on() and self._fill(group, begin):
                     request = self._request(self._groups[group])
-                self.pace += Pace(time.perf_counter() - began)
+                self.pace.seconds += time.perf_counter() - began
                 if request is not None:
                     answer = partial(self._evaluate, request)
                     later = answer if len(self._groups) == 1 else beside.submit(answer).result
@@ -190,7 +191,10 @@ class SelfPlayGames:
                 began = time.perf_counter()
                 logits, win_rates, seconds = later()
                 self._take(request, logits, win_rates)
-                self.pace += Pace(time.perf_counter() - began, seconds, len(request.planes), 1)
+                self.pace.seconds += time.perf_counter() - began
+                self.pace.net_seconds += seconds
+                self.pace.evaluations += len(request.planes)
+                self.pace.batches += 1
                 ask(group)
                 yield from self._over
                 self._over.clear()
@@ -217,6 +221,7 @@ class SelfPlayGames:
         size, games = self._rules.size, self._games
         for slot in slots[~games.playing[slots]].tolist():
             moves = games.moves[slot, : games.lengths[slot]].copy()
+            self.pace.moves += len(moves)
             self._over.append(
                 PlayedGame(
                     int(self._numbers[slot]),
@@ -291,7 +296,6 @@ class PolicyGames(SelfPlayGames):
             play_policy_moves(self._games, which[part], logits[part], self._temperature, self._rule_params)
 
         self._threads.map(play, self._threads.parts(len(which)))
-        self.pace += Pace(moves=len(which))
         self._finish(which)
 
     def _encode(self, which: np.ndarray, encoder: Encoder) -> np.ndarray:
@@ -369,11 +373,9 @@ class SearchGames(SelfPlayGames):
             trees = (self._games, self._searches, slots[part])
             return int(search_on(*trees, self._rule_params, self._params, self._puct, found))
 
-        before = int(self._games.lengths[slots].sum())
         counts = self._threads.map(search, list(zip(parts, some, strict=True)))
-        self.pace += Pace(moves=int(self._games.lengths[slots].sum()) - before)
         self._finish(slots)
-        bounds = np.cumsum([0, *counts]).tolist()
+        bounds = [0, *accumulate(counts)]
         waiting = [(one, slice(*ends)) for one, ends in zip(some, pairwise(bounds), strict=True)]
 
         def encode(work: tuple[Leaves, slice]) -> None:

@@ -45,7 +45,8 @@ from trainers.export import forget_snapshots
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss, to_search_targets
 from trainers.progress import Round, read_ratings, write_rating
-from trainers.replay import Replay
+from trainers.records import prefetched
+from trainers.replay import Replay, WindowRows
 from trainers.selfplay import Evaluator, NewGame, Pace, PlayedGame, Players, PlayGames, SearchGames
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
@@ -122,7 +123,7 @@ class Recipe:
         before half of it and before the first pass."""
         config, random = self.config, np.random.default_rng([self.config.seed, number])
         stdev = config.komi_stdev * (WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0)
-        komi = float(np.clip(round(2 * random.normal(self.komi, stdev)) / 2, -(self.size**2), self.size**2))
+        komi = max(-float(self.size**2), min(float(self.size**2), round(2 * random.normal(self.komi, stdev)) / 2))
         seed, drawn = int(random.integers(2**62)), 0
         opening: Opening = ()
         if random.random() < config.policy_init_prob:
@@ -327,14 +328,15 @@ def train(
                     if replay.rows >= LEAST * config.batch_size:
                         due = int(config.replay_ratio * total("rows")) - run.rows
                         steps = min(due, int(2 * config.replay_ratio * config.round_rows)) // config.batch_size
-                    for _ in range(steps):
-                        if run.stop_asked:
-                            break
-                        seed = [config.seed, run.step_count]
-                        batch = replay.batch(seed, config.batch_size, encoder, config.num_workers)
-                        planes, targets = to_search_targets(batch, device)
-                        losses = search_loss(run.forward(planes), targets, config.outcome_share)
-                        run.step(losses.total(config), config.batch_size, losses.figures())
+                    drawn = WindowRows(replay, config.seed, encoder, config.num_workers)
+                    ready = partial(to_search_targets, device=device)
+                    if steps > 0:
+                        with prefetched(drawn, ready, run.rows, config.batch_size, config.batch_size) as ahead:
+                            for _, (planes, targets) in zip(range(steps), ahead, strict=False):
+                                losses = search_loss(run.forward(planes), targets, config.outcome_share)
+                                run.step(losses.total(config), config.batch_size, losses.figures())
+                                if run.stop_asked:
+                                    break
                     learned = time.monotonic()
 
                     # Let the games have what was learned
