@@ -15,7 +15,7 @@ SCREENS = ("match", "tournament", "gate", "play", "show")
 
 def serve(
     command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND ...", help="The command, as it would be typed behind 'arena'.")
+        list[str], typer.Argument(metavar="COMMAND", help="The command, as it would be typed behind 'arena'.")
     ],
     port: Annotated[int, typer.Option(help="Port (default 8380).", min=1, max=65535)] = 8380,
 ) -> None:
