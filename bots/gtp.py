@@ -8,6 +8,7 @@ import re
 import select
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -190,29 +191,30 @@ class Engine:
         self._stderr = bytearray()
         self._number: int | None = FIRST_NUMBER
         self._echoes = False  # whether it has answered a command with its number
-        guarded, lifeline = os.pipe()
+        ours, watched = (end.detach() for end in socket.socketpair())
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, str(guarded), *launch.arguments],
+                [sys.executable, "-I", "-S", guard.__file__, str(watched), *launch.arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=launch.cwd,
                 env={**launch.env, guard.MARK: mark},
-                pass_fds=(guarded,),
+                pass_fds=(watched,),
                 start_new_session=True,
             )
         except (OSError, ValueError):
-            os.close(lifeline)
+            os.close(ours)
             raise
         finally:
-            os.close(guarded)
-        self._end = weakref.finalize(self, end_engine, self._process, lifeline, mark)
+            os.close(watched)
+        self._end = weakref.finalize(self, end_engine, self._process, ours, mark)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
-        self._open = {self._out, errors}
+        self._lifeline = ours  # it ends where the watcher does
+        self._open = {self._out, errors, ours}
         os.set_blocking(self._in, False)
 
     def ask(self, command: str, deadline: float) -> str:
@@ -307,6 +309,8 @@ class Engine:
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 self._open.discard(descriptor)
+                if descriptor == self._lifeline:  # nobody would end what the engine started: another one goes on
+                    self._process.kill()
             elif descriptor == self._out:
                 self._heard += chunk
             else:

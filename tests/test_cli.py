@@ -200,7 +200,7 @@ style = "ladder"
 def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> None:
     (tmp_path / "arena.toml").write_text(CLIMB)
     first = arena("tournament", "climb", *ONE, folder=tmp_path)
-    assert "climb: ladder of 2 bots, 8 games, 5x5" in first.stdout, first.stderr
+    assert "climb: ladder of 2 bots, 8 games at most, 5x5" in first.stdout, first.stderr
     assert "Neighbours are measured to" in first.stdout or "No two neighbours" in first.stdout
     joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", *ONE, folder=tmp_path)
     assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr

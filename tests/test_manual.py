@@ -194,7 +194,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> typer.Context:
 def store_a_game(folder: Path) -> None:
     played = match_of(games=2, size=7)
     with Store.open(folder / "results" / "arena.db", write=True) as store:
-        store.add_event(Event("league", "2026-01-02T03:04:05", "{}"))
+        store.add_event(Event("league", "2026-01-02T03:04:05", {}))
         store.add_players({"p": Player("mcts", "uct")})
         store.append([record_of(played, number, None) for number in range(2)])
 

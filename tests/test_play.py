@@ -283,7 +283,7 @@ def test_a_game_goes_on_from_a_move_of_a_file_and_is_unrated(tmp_path: Path, typ
     (tmp_path / "old.sgf").write_text("(;SZ[5]KM[5.5]RU[chinese];B[cc];W[bb];B[dd];W[cb])")
     done = typed("d2", "human:name=bob", "--as", "ada", "--from", "old.sgf", "--move", "3")
     assert "5x5, chinese rules, komi 5.5" in done.stdout and "unrated: komi 5.5, begun in a position" in done.stdout
-    assert "It begins after 3 moves. Black plays D2." in done.stdout
+    assert "It begins after an opening of 3 moves." in done.stdout
     assert "There is no move" not in done.stdout and "a stone lies there already" in done.stdout
     for moves in ("3", "4"):
         left = typed("quit", "random", "--from", "old.sgf", "--move", moves)

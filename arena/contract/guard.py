@@ -1,9 +1,9 @@
 """Starts an engine, and ends it with all of its descendants, also where the arena was killed meanwhile.
 
 Run as a script, ``guard.py LIFELINE PROGRAM ARGUMENT...`` leaves a watcher behind and becomes the engine. The watcher
-waits on a pipe that only the arena holds open. It finds the engine's processes by their group, and on Linux by a mark
-in their environment: a process that forked, or began a session of its own, outlives its parent's death. It imports
-nothing of ours, so that it starts at once.
+waits at one end of a socket, whose other end only the arena holds; the arena ends an engine whose watcher is gone. The
+engine's processes are found by their group, and on Linux by a mark in their environment: a process that forked, or
+began a session of its own, outlives its parent's death. It imports nothing of ours, so that it starts at once.
 """
 
 import os
@@ -54,7 +54,7 @@ def _is_there(group: int) -> bool:
 
 
 def watch(lifeline: int, group: int) -> None:
-    """End the engine as soon as the arena closes the pipe, or is gone."""
+    """End the engine as soon as the arena closes its end of ``lifeline``, or is gone."""
     os.setsid()  # what is sent to the arena's job, or to the engine's, doesn't reach this process
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -77,16 +77,21 @@ class _Drawing:
         self._random = Random(f"openings of {rules.size} by {seed}")
         edge = min(2, (rules.size - 5) // 2)
         inside = range(edge, rules.size - edge)
-        points = [(row, column) for row in inside for column in inside]
-        self._free = [row * rules.size + column for row, column in points]
+        places = [(row, column) for row in inside for column in inside]
+        self._free = [row * rules.size + column for row, column in places]
         self._near = {
             row * rules.size + column: {
-                other * rules.size + place for other, place in points if abs(other - row) + abs(place - column) <= 1
+                other * rules.size + place for other, place in places if abs(other - row) + abs(place - column) <= 1
             }
-            for row, column in points
+            for row, column in places
         }
-        self._tables = symmetry_table(rules.size).tolist()
-        self._seen: set[tuple[tuple[Move, ...], tuple[Move, ...]]] = set()  # Black's stones, White's
+        points, tables = rules.size**2, symmetry_table(rules.size).tolist()
+        # a bit for each colour and point: a position is the sum of its stones' bits
+        self._bits = [
+            ([1 << table[move] for move in range(points)], [1 << points + table[move] for move in range(points)])
+            for table in tables
+        ]
+        self._seen: set[int] = set()  # positions, each by the least number that it has under the 8 symmetries
         self._drawn: list[Opening] = []
         self._shorter = 0  # openings of fewer moves
         self._failures = 0
@@ -101,8 +106,11 @@ class _Drawing:
         if self._failures > 1000:
             self._lengthen()
         opening = self._draw_moves()
-        turned = ([table[move] for move in opening] for table in self._tables)
-        position = min((tuple(sorted(moves[0::2])), tuple(sorted(moves[1::2]))) for moves in turned)
+        black, white = opening[0::2], opening[1::2]
+        position = min(
+            sum([for_black[move] for move in black]) + sum([for_white[move] for move in white])
+            for for_black, for_white in self._bits
+        )
         if len(opening) == self._length and position not in self._seen:
             self._seen.add(position)
             self._drawn.append(opening)
@@ -115,8 +123,9 @@ class _Drawing:
         free, moves = self._free, list[Move]()
         while free and len(moves) < self._length:
             moves.append(self._random.choice(free))
-            near = self._near[moves[-1]]
-            free = [point for point in free if point not in near]
+            if len(moves) < self._length:
+                near = self._near[moves[-1]]
+                free = [point for point in free if point not in near]
         return tuple(moves)
 
     def _lengthen(self) -> None:

@@ -141,9 +141,10 @@ class Talk:
         if now.is_of_event:
             known = now.turns[: now.record.opening]
         if known:
-            is_new = len(known) <= now.record.opening
-            words = f"begins after {some(len(known), 'move')}" if is_new else f"continues after move {len(known)}"
-            self._say(f"It {words}. {sentence(known[-1], now.size)}")
+            if len(known) <= now.record.opening:
+                self._say(f"It begins after an opening of {some(len(known), 'move')}.")
+            else:
+                self._say(f"It continues after move {len(known)}. {sentence(known[-1], now.size)}")
         self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.")
         if known or (not now.turns and (now.handicap or self._manner.with_board)):
             self._show(now)
