@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RESULTS = "results"
 
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database and checkpoints (default: results).")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines, as docs/json.md describes, and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines, as docs/guide.md describes, and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Write the files asked for and print nothing.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="File of bots (default: arena.toml in the current folder).")

@@ -1,6 +1,6 @@
 """Ratings, reports and games for other programs: JSON Lines, pandas frames, CSV files, and SGF files in a folder.
 
-The keys of JSON are listed in ``docs/json.md``: they are added, never changed, as long as ``FORMAT`` stays. A file is
+The keys of JSON are listed in ``docs/guide.md``: they are added, never changed, as long as ``FORMAT`` stays. A file is
 written aside and renamed, so that a reader sees the old one or the new one.
 """
 
