@@ -264,6 +264,7 @@ class Nodes:
             while not (self._handles and all(node.is_ready for node in self.present)) and monotonic() < until:
                 self.look()
                 self.wait(REPORT)
+            self.look()  # whether any of them can be used
         except BaseException:
             self.__exit__()
             raise

@@ -166,6 +166,9 @@ class EventApp(ArenaApp):
         super().on_mount()
         self.set_interval(FRAME_EVERY, self._tick)
         self.set_interval(1.0, self._redraw)
+
+    def on_ready(self) -> None:
+        """The panes are there: an event may be over at once."""
         self._thread.start()
 
     def _tick(self) -> None:
@@ -174,7 +177,9 @@ class EventApp(ArenaApp):
 
     def _redraw(self) -> None:
         self._is_new = False
-        head = self.query_one("#head", Drawn)
+        head = next(iter(self.query("#head").results(Drawn)), None)
+        if head is None:  # the panes aren't there any more
+            return
         head.styles.height = len(figures.head(self.state, max(1, head.size.width)))
         head.refresh()
         shown = self.query_one(ContentSwitcher).current

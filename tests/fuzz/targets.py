@@ -262,6 +262,9 @@ class Scripted:
     def poll(self) -> int | None:
         return self.returncode
 
+    def kill(self) -> None:
+        """No watcher is there, either."""
+
     def wait(self, timeout: float | None = None) -> int:
         self.stdin.close()
         self._thread.join(timeout)
@@ -300,7 +303,7 @@ def check_engine(name: str, data: bytes) -> None:
 def results() -> bytes:
     """A database of a gate, a tournament and their games."""
     pupil = player("pupil", net="old" * 8)
-    nets = [replace(pupil, net=name * 8, settings=(("checkpoint", f"/nowhere/{name}"),)) for name in ("old", "new")]
+    nets = [replace(pupil, net=name * 8, settings={"checkpoint": f"/nowhere/{name}"}) for name in ("old", "new")]
     nets[1] = replace(nets[1], name="pupil:checkpoint=new")
     match = Match(nets[1], nets[0], Terms(FIVE), 4, test=Sprt(0, 30), gate=Gate("pupil", "new"))
     with folder() as place:
