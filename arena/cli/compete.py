@@ -209,8 +209,8 @@ def tournament(
     The same command resumes an interrupted tournament. Bots may join later, and a larger -n adds games. NAME alone
     plays what \\[tournaments.NAME] in arena.toml declares; options given here override it.
 
-    In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games: each round is played
-    where neighbours in the ranking are least certain. Give its bots in the order that you expect: in the first round
+    In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games: one
+    meeting in four is of the pair whose order or distance is known worst. Give its bots in the order that you expect: in the first round
     each meets the next.
 
     Examples: [bold]arena tournament league random mcts sl alphago[/bold] ·
