@@ -210,8 +210,8 @@ def tournament(
     plays what \\[tournaments.NAME] in arena.toml declares; options given here override it.
 
     In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games: one
-    meeting in four is of the pair whose order or distance is known worst. Give its bots in the order that you expect: in the first round
-    each meets the next.
+    meeting in four is of the pair whose order or distance is known worst. Give its bots in the order that you expect:
+    in the first round each meets the next.
 
     Examples: [bold]arena tournament league random mcts sl alphago[/bold] ·
     [bold]arena tournament check checkpoint:new sl alphago --style gauntlet -n 100[/bold] ·

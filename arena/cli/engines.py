@@ -100,8 +100,8 @@ def check(
 
     A bot starts in a process of its own and plays 12 moves, as in an event: its kind, net or engine, seconds per move,
     what it reports, and its faults. Without names, the bots of arena.toml are checked; its engines and Python
-    files are only listed unless --run is given. With --cluster, one line for each node shows whether the bot plays there. The exit code is 1
-    if a bot fails, on a cluster on any node.
+    files are only listed unless --run is given. With --cluster, one line for each node shows whether the bot plays
+    there. The exit code is 1 if a bot fails, on a cluster on any node.
 
     Examples: [bold]arena check[/bold] · [bold]arena check gnugo alphago --size 19[/bold] ·
     [bold]arena check gnugo --cluster auto[/bold] ·
