@@ -192,7 +192,7 @@ class Engine:
         self._number: int | None = FIRST_NUMBER
         self._echoes = False  # whether it has answered a command with its number
         ours, watched = (end.detach() for end in socket.socketpair())
-        mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        mark = f"{os.getpid()}-{time.monotonic_ns()}-"
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guard.__file__, str(watched), *launch.arguments],

@@ -20,11 +20,11 @@ MARK = "ARENA_ENGINE"
 
 
 def marked(mark: str) -> list[int]:
-    """All processes with this mark but this one; none on systems that don't show environments."""
+    """All processes whose mark begins so, but this one; none on systems that don't show environments."""
     entry, found = f"{MARK}={mark}".encode(), []
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         with suppress(OSError, ValueError), open(f"/proc/{int(name)}/environ", "rb") as file:
-            if entry in file.read().split(b"\0") and int(name) != os.getpid():
+            if int(name) != os.getpid() and any(each.startswith(entry) for each in file.read().split(b"\0")):
                 found.append(int(name))
     return found
 
@@ -40,6 +40,12 @@ def end(group: int, mark: str) -> None:
         is_left = bool(marked(mark)) if sys.platform == "linux" else _is_there(group)
     with suppress(OSError):
         os.killpg(group, signal.SIGKILL)
+    kill_marked(mark)
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes whose mark begins so. That of an engine is the number of the process that started it, then its
+    own: ``123-45-``."""
     while processes := marked(mark):
         for process in processes:
             with suppress(OSError):

@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 
 from arena import UserError
 from arena.contract.adjudication import Adjudication
+from arena.contract.guard import kill_marked
 from arena.files import scratch
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
@@ -203,6 +204,8 @@ class WorkerProcess:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        if self._process.exitcode:  # it didn't close its bots, and their watchers may be gone, too
+            kill_marked(f"{self._process.pid}-")
 
     def unfinished(self) -> dict[str, Assignment]:
         """The games that it had begun when it ended, as they stood."""

@@ -86,10 +86,9 @@ class _Drawing:
             for row, column in places
         }
         points, tables = rules.size**2, symmetry_table(rules.size).tolist()
-        # a bit for each colour and point: a position is the sum of its stones' bits
+        # of each colour and move: its bit in a position under each of the 8 symmetries
         self._bits = [
-            ([1 << table[move] for move in range(points)], [1 << points + table[move] for move in range(points)])
-            for table in tables
+            [tuple(1 << table[move] + first for table in tables) for move in range(points)] for first in (0, points)
         ]
         self._seen: set[int] = set()  # positions, each by the least number that it has under the 8 symmetries
         self._drawn: list[Opening] = []
@@ -106,11 +105,8 @@ class _Drawing:
         if self._failures > 1000:
             self._lengthen()
         opening = self._draw_moves()
-        black, white = opening[0::2], opening[1::2]
-        position = min(
-            sum([for_black[move] for move in black]) + sum([for_white[move] for move in white])
-            for for_black, for_white in self._bits
-        )
+        stones = [self._bits[number % 2][move] for number, move in enumerate(opening)]
+        position = min(map(sum, zip(*stones, strict=True)))
         if len(opening) == self._length and position not in self._seen:
             self._seen.add(position)
             self._drawn.append(opening)
@@ -120,9 +116,12 @@ class _Drawing:
 
     def _draw_moves(self) -> Opening:
         """Fewer moves when there is no room left. Stones without neighbours are legal by any rules."""
-        free, moves = self._free, list[Move]()
+        free, moves, bits = self._free, list[Move](), self._random.getrandbits
         while free and len(moves) < self._length:
-            moves.append(self._random.choice(free))
+            place, width = len(free), len(free).bit_length()
+            while place >= len(free):
+                place = bits(width)
+            moves.append(free[place])
             if len(moves) < self._length:
                 near = self._near[moves[-1]]
                 free = [point for point in free if point not in near]

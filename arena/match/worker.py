@@ -26,6 +26,7 @@ from typing import Any
 from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
+from arena.contract.guard import kill_marked
 from arena.files import scratch
 from arena.go.coords import Move
 from arena.go.game import Game, Rules
@@ -322,6 +323,7 @@ def _end_after(parent: BaseProcess | None) -> None:
     if parent is not None:
         parent.join()
         sleep(GRACE)
+        kill_marked(f"{os.getpid()}-")  # what its bots started, whose watchers may be gone, too
         os._exit(1)
 
 
