@@ -399,7 +399,7 @@ def test_value_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(
 def test_rl_learns_the_same_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
     start = str(untrained(tmp_path / "net", 1))
     config = RL_PRESETS["tiny"]
-    config = replace(config, start=start, size=5, komi=2.5, games=64, max_iterations=3, eval_every=9, eval_opponent="")
+    config = replace(config, start=start, size=5, komi=2.5, games=256, max_iterations=6, eval_every=9, eval_opponent="")
     nets, news = [], list[str]()
     for where in (None, Lent(nodes.address, 0, news.append)):
         results = tmp_path / ("here" if where is None else "there")
