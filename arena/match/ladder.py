@@ -13,7 +13,7 @@ import numpy as np
 
 from arena import ConfigError
 from arena.go.record import Played
-from arena.match.schedule import Matchup, OpenEvent, Pairing, check_players, require_range
+from arena.match.schedule import IsKnown, Matchup, OpenEvent, Pairing, check_players, no_game, require_range
 from arena.match.standings import Standings
 from arena.ratings import Z95, FloatArray, K, Ratings, Result, rate
 
@@ -61,7 +61,7 @@ class Ladder(OpenEvent):
     def standings(self) -> Standings:
         return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
 
-    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
         """The last round of the games ``played`` or, if it is complete, the next one; cut at the maximum of games.
         Raises ConfigError when there are no openings left."""
         rounds: dict[int, list[Played]] = {}
@@ -75,7 +75,7 @@ class Ladder(OpenEvent):
         planned = self._round(last, earlier, ids)
         if ids.issuperset(pairing.id for pairing in planned):
             planned = self._round(last + 1, earlier + rounds.get(last, []), set())
-        return planned
+        return [pairing for pairing in planned if not is_known(pairing.id)]
 
     def round_finder(self) -> Callable[[str], int]:
         """A function that returns the round of a game between two of its players, and 0 for the id of any other."""

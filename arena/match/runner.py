@@ -145,7 +145,7 @@ class _Run:
                     yield Update(self._append(TICK), waiting=len(self._finished))
 
     def _missing(self) -> list[Pairing]:
-        return [pairing for pairing in self._event.pairings(self._played) if hash(pairing.id) not in self._ids]
+        return self._event.pairings(self._played, lambda id: hash(id) in self._ids)
 
     def _play_bots(self, crew: AnyCrew) -> Generator[Update, None, None]:
         updated = monotonic()
@@ -227,4 +227,11 @@ def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:
         round_of = event.round_finder()
         return lambda id: round_of(id) > 0
     played = chain.from_iterable(store.game_summaries(event=event.event)) if event.standings().tests else ()
-    return {pairing.id for pairing in event.pairings(played)}.__contains__
+    ids: set[str] = set()
+
+    def note(id: str) -> bool:
+        ids.add(id)
+        return True
+
+    event.pairings(played, note)
+    return ids.__contains__

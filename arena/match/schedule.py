@@ -89,6 +89,15 @@ class Terms:
         self.openings_for(games)[-1:]
 
 
+IsKnown = Callable[[str], bool]
+"""Whether a game with this id is known."""
+
+
+def no_game(id: str) -> bool:
+    """No game is known."""
+    return False
+
+
 class Event(Protocol):
     """A match, a tournament or a ladder."""
 
@@ -111,11 +120,11 @@ class Event(Protocol):
     def settings(self) -> dict[str, object]:
         """What never changes in an event of this name."""
 
-    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
         """The games that can be planned now, in the order in which they begin, whether they were played or not.
 
         ``played`` are the event's games so far. When all planned games are among them, another call may plan more; the
-        event is over when it doesn't.
+        event is over when it doesn't. Games whose id ``is_known`` are left out, and their openings aren't drawn.
         """
 
     def standings(self) -> Standings:
@@ -123,17 +132,28 @@ class Event(Protocol):
 
 
 def pairings_of(
-    first: str, second: str, prefix: str, seeds: str, numbers: Iterable[int], openings: Sequence[Opening]
-) -> Iterator[Pairing]:
-    """Games between two players. Games 2k and 2k + 1 share an opening with the colours swapped.
+    players: tuple[str, str],
+    prefix: str,
+    seeds: str,
+    numbers: Iterable[int],
+    openings: Sequence[Opening],
+    is_known: IsKnown,
+) -> Iterator[Pairing | None]:
+    """Games between two players, None for those whose id ``is_known``. Games 2k and 2k + 1 share an opening with the
+    colours swapped.
 
     ``prefix`` begins their ids, ``seeds`` decides their random numbers.
     """
+    first, second = players
     for number in numbers:
+        id = f"{prefix}/{number + 1:05d}"
+        if is_known(id):
+            yield None
+            continue
         black, white = (second, first) if number % 2 else (first, second)
         seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
         opening = openings[number // 2 % len(openings)]
-        yield Pairing(f"{prefix}/{number + 1:05d}", number, black, white, opening, seed)
+        yield Pairing(id, number, black, white, opening, seed)
 
 
 class Matchup(NamedTuple):
@@ -222,7 +242,7 @@ class Match:
         players = {name: name for name in self.players}
         return Standings(players, self.event, self.games, is_match=True, tests=tests)
 
-    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
         """All games. If the games ``played`` decide the test, only those that count."""
         first, second = self.players
         games = self.games
@@ -231,7 +251,8 @@ class Match:
             standings.add(played)
             games = standings.games if standings.is_decided else games
         openings = self.terms.openings_for(self.games)
-        return [*pairings_of(first, second, self.event, str(self.terms.seed), range(games), openings)]
+        found = pairings_of((first, second), self.event, str(self.terms.seed), range(games), openings, is_known)
+        return [pairing for pairing in found if pairing is not None]
 
 
 class Style(StrEnum):
@@ -258,14 +279,17 @@ class OpenEvent:
     def players(self) -> dict[str, Player]:
         return {player.name: player for player in self.entries}
 
-    def plan(self, columns: Iterable[tuple[Matchup, str, range]], openings: Sequence[Opening]) -> list[Pairing]:
+    def plan(
+        self, columns: Iterable[tuple[Matchup, str, range]], openings: Sequence[Opening], is_known: IsKnown = no_game
+    ) -> list[Pairing]:
         """The first game of each matchup, then the second of each, and so on. ``columns`` have what their ids begin
         with, and the numbers of their games."""
         games = []
         for (first, second, digest), prefix, numbers in columns:
             seeds = f"{self.terms.seed}/{digest}"
-            games.append(pairings_of(first.name, second.name, f"{self.name}/{prefix}", seeds, numbers, openings))
-        return [pairing for row in zip(*games, strict=True) for pairing in row]
+            names, begin = (first.name, second.name), f"{self.name}/{prefix}"
+            games.append(pairings_of(names, begin, seeds, numbers, openings, is_known))
+        return [pairing for row in zip(*games, strict=True) for pairing in row if pairing is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,11 +327,11 @@ class Tournament(OpenEvent):
     def standings(self) -> Standings:
         return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
 
-    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
         matchups = [Matchup.of(one, other) for one, other in self.matchups]
         numbers = range(self.games_each)
         columns = [(matchup, matchup.digest, numbers) for matchup in matchups]
-        return self.plan(columns, self.terms.openings_for(self.games_each))
+        return self.plan(columns, self.terms.openings_for(self.games_each), is_known)
 
 
 def _round_robin(entries: Sequence[Player]) -> Iterator[tuple[Player, Player]]:
