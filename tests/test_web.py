@@ -131,7 +131,7 @@ def served(*command: str, folder: Path) -> Iterator[str]:
     """The address of a command that is served."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     arguments = [sys.executable, "-m", "arena", "serve", "--port", str(port), *command]
     with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None and process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
