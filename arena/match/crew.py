@@ -204,8 +204,7 @@ class WorkerProcess:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
-        if self._process.exitcode:  # it didn't close its bots, and their watchers may be gone, too
-            kill_marked(f"{self._process.pid}-")
+        kill_marked(f"{self._process.pid}-")  # what it didn't come to close, and whose watchers may be gone, too
 
     def unfinished(self) -> dict[str, Assignment]:
         """The games that it had begun when it ended, as they stood."""
