@@ -291,7 +291,11 @@ class Training:
     def step(self) -> int:
         """The step of the saved state."""
         with suppress(FileNotFoundError):
-            return int(torch.load(self.results / "training" / "parts" / "state.pt", "cpu")["counters"]["step"])
+            return int(
+                torch.load(self.results / "training" / "parts" / "state.pt", "cpu", weights_only=True)["counters"][
+                    "step"
+                ]
+            )
         return 0
 
     def progress(self) -> int:

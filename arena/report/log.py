@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -99,7 +100,7 @@ class Boards:
         self.seats[at : at + 1] = [Seat(snapshot)]
 
 
-class EventState:
+class EventState(ABC):
     """What is known of a running event by its updates: figures, pace, the games under way.
 
     Times are seconds of ``clock``, without those in which the event was paused.
@@ -225,14 +226,14 @@ class EventState:
         return ""
 
     @property
+    @abstractmethod
     def head(self) -> str:
         """Who plays what, in a line."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def progress(self) -> str:
         """Where it stands, in a line for a log."""
-        raise NotImplementedError
 
 
 class MatchState(EventState):
