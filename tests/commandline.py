@@ -13,6 +13,7 @@ from unittest.mock import patch
 from arena.cli import main
 
 ROOT = Path(__file__).parents[1]
+PATH = os.pathsep.join(map(str, [ROOT, ROOT / "tests", *(ROOT / "tests").glob("*/")]))
 
 ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
 
@@ -41,7 +42,7 @@ def arena(*arguments: str, folder: Path, columns: int = 80, typed: str = "", **v
 
 def environment(**variables: str) -> Mapping[str, str]:
     """That of a process which finds the arena and the tests' players."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), **variables}
+    return {**os.environ, "PYTHONPATH": PATH, **variables}
 
 
 def arena_alone(*arguments: str, folder: Path, columns: int = 80, typed: str = "", **variables: str) -> Done:

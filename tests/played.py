@@ -7,12 +7,14 @@ import random
 import re
 from collections.abc import Iterator
 from functools import cache
+from threading import Event
 from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 
+from arena.go import kernels
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
@@ -156,3 +158,25 @@ def lines_of(drawn: RenderableType, width: int, height: int, **more: Any) -> lis
 
 def words_of(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
+
+
+def random_game(seed: int, date: str = "", size: int = 7) -> GameRecord:
+    game = Game(Rules.preset("cgos", size), seed)
+    while not game.is_over and len(game.moves) < 60:
+        colour, played = int(game.to_play), len(game.moves)
+        game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
+    game.outcome = Outcome.scored(game.margin())
+    return GameRecord.from_game(game, date=date)
+
+
+def endless(event: Match, boards: int = 4, ends: Event | None = None, closed: list[str] | None = None) -> Any:
+    """Games that never end, until they are told to."""
+    ends = ends or Event()
+    try:
+        while not ends.wait(0.02):
+            yield Update(
+                snapshots=tuple(snapshot_of(event, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(boards)), workers=1
+            )
+    finally:
+        if closed is not None:
+            closed.append("closed")

@@ -18,7 +18,7 @@ import numpy as np
 
 from arena import BotFault, BotTimeout, UserError
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
-from arena.go.coords import BLACK, pass_move
+from arena.go.coords import BLACK, move_from_gtp, pass_move
 from arena.go.game import Game
 from arena.players.player import Player
 from arena.ratings import expected_score
@@ -375,3 +375,22 @@ def scripted(kind: str, name: str = "", **settings: Any) -> Player:
     name = name or kind.lower().replace("_", "-")
     usual = {"at": 8, "seed": -1, "marker": "", "lifeline": ""}
     return Player(name, name, f"scripted_bots:{kind}", usual | settings, "the tests")
+
+
+class Scripted(Bot):
+    """Plays these moves in turn, then passes; an exception in their place is raised, ``resign`` resigns."""
+
+    def __init__(self, *moves: str | Exception):
+        self._moves = list(moves)
+        self.is_closed = False
+        self.asked: list[Limits] = []
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        self.asked.append(limits)
+        move = self._moves.pop(0) if self._moves else "pass"
+        if isinstance(move, Exception):
+            raise move
+        return Decision(None if move == "resign" else move_from_gtp(move, game.rules.size), win_rate=0.4)
+
+    def close(self) -> None:
+        self.is_closed = True

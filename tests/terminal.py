@@ -134,7 +134,7 @@ class Terminal:
         end = monotonic() + PATIENCE
         while not (is_shown in self.text if isinstance(is_shown, str) else is_shown(self.lines)):
             ready, _, _ = select.select([self._ours], [], [], max(0.0, end - monotonic()))
-            assert ready, f"waited for {is_shown} in vain:\n{self.text}"
+            assert ready and "ended with " not in self.text, f"waited for {is_shown} in vain:\n{self.text}"
             self._stream.feed(os.read(self._ours, 65536))
             self._seen(self.lines)
 

@@ -24,8 +24,8 @@ import pytest
 import torch
 from commandline import ARENA, ROOT
 from learners import STRONG, install, learn
+from played import random_game
 from remains import end_of, family, shared_memory
-from test_training import random_game
 
 import arena
 from arena import StoreError

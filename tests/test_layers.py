@@ -1,7 +1,6 @@
 """Who may import whom, read from the sources; and what is loaded for what, asked of real processes."""
 
 import ast
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from commandline import environment
 from scripted_bots import scripted
 
 from arena.go.game import Rules
@@ -203,7 +203,7 @@ def loaded(code: str, *arguments: str) -> set[str]:
         [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))", *arguments],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        env=environment(),
     )
     assert result.returncode == 0, result.stderr
     return set(result.stdout.split())

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from commandline import environment
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NAMES = {"an error": 1, "no room once": 2, "a short write": 3, "a full disk": 4, "an end": 5}
 GAMES = 6
 

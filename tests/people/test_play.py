@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from commandline import ARENA, Done, arena, environment, refused
 from played import console_of, output_of
+from scripted_bots import Scripted
 from terminal import Terminal
-from test_session import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
+from test_session import FINAL, Deliberate, Oracle, kifu_of, sat
 
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE

@@ -10,8 +10,8 @@ from threading import Event
 import pytest
 from played import Clock
 from screens import Hand, use
+from scripted_bots import Scripted
 from terminal import Terminal
-from test_session import Scripted
 
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.limits import TimeLeft

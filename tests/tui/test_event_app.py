@@ -17,6 +17,7 @@ from played import (
     CONTROL,
     Clock,
     console_of,
+    endless,
     ladder_of,
     match_of,
     output_of,
@@ -298,19 +299,6 @@ def test_no_full_screen_is_imported_for_a_pipe() -> None:
 # --- The full screen ---
 
 
-def endless(event: Match, boards: int = 4, ends: Event | None = None, closed: list[str] | None = None) -> Any:
-    """Games that never end, until they are told to."""
-    ends = ends or Event()
-    try:
-        while not ends.wait(0.02):
-            yield Update(
-                snapshots=tuple(snapshot_of(event, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(boards)), workers=1
-            )
-    finally:
-        if closed is not None:
-            closed.append("closed")
-
-
 def on_screen(
     state: Any,
     size: tuple[int, int],
@@ -415,8 +403,7 @@ import sys
 from arena.report.style import Console
 from arena.match.runner import Control
 from arena.cli.events import show
-from played import match_of
-from test_event_app import endless
+from played import endless, match_of
 match = match_of(games=64)
 try:
     show(match, endless(match), Control(), Console())

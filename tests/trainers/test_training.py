@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
+from played import random_game
 from torch.nn import functional
 
 from arena import CheckpointError, ConfigError, RecordError
 from arena.files import lock
-from arena.go import kernels
 from arena.go.coords import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.planes import find_encoder
@@ -42,15 +42,6 @@ from trainers.train import Run, inherited_rules, refuse_torchrun
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
-
-
-def random_game(seed: int, date: str = "", size: int = SIZE) -> GameRecord:
-    game = Game(Rules.preset("cgos", size), seed)
-    while not game.is_over and len(game.moves) < 60:
-        colour, played = int(game.to_play), len(game.moves)
-        game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
-    game.outcome = Outcome.scored(game.margin())
-    return GameRecord.from_game(game, date=date)
 
 
 def turned(record: GameRecord, symmetry: int) -> GameRecord:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from played import Clock
+from scripted_bots import Scripted
 
 from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
@@ -26,25 +27,6 @@ from arena.people.session import GameSession, Opponent, Refused
 from arena.players.player import Player
 
 PATIENCE = 60.0
-
-
-class Scripted(Bot):
-    """Plays these moves in turn, then passes; an exception in their place is raised, ``resign`` resigns."""
-
-    def __init__(self, *moves: str | Exception):
-        self._moves = list(moves)
-        self.is_closed = False
-        self.asked: list[Limits] = []
-
-    def choose(self, game: Game, limits: Limits) -> Decision:
-        self.asked.append(limits)
-        move = self._moves.pop(0) if self._moves else "pass"
-        if isinstance(move, Exception):
-            raise move
-        return Decision(None if move == "resign" else move_from_gtp(move, game.rules.size), win_rate=0.4)
-
-    def close(self) -> None:
-        self.is_closed = True
 
 
 class Deliberate(Scripted):

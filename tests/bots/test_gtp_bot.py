@@ -29,8 +29,8 @@ from arena.match.schedule import Pairing
 from arena.players.registry import Registry
 from bots.gtp import BOT, LONGEST_LOG, Config, GtpBot
 
-ROOT = Path(__file__).parents[1]
-SCRIPTED = Path(__file__).parent / "engines" / "scripted.py"
+ROOT = Path(__file__).parents[2]
+SCRIPTED = Path(__file__).parents[1] / "engines" / "scripted.py"
 GNUGO = find_program("gnugo")
 LIMITS = Limits(deadline=20.0)
 

@@ -46,7 +46,7 @@ def test_stored_things_are_printed_as_objects_of_stable_keys(folder: Path) -> No
     assert {one["id"] for one in objects("report", "--list", folder=folder)} == {event, "league"}
     assert {one["player"] for one in objects("elo", "--size", "7", folder=folder)} == {"a", "b", "c"}
     assert {one["name"] for one in objects("bots", folder=folder)} >= {"random", "mcts", "alphago"}
-    listed = (Path(__file__).parents[1] / "docs" / "guide.md").read_text()
+    listed = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
     for found in (game, report, report["standings"][0], *objects("elo", "--size", "7", folder=folder)):
         assert {key for key in found if f"`{key}`" not in listed} == set()
 

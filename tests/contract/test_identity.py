@@ -126,7 +126,7 @@ def test_the_numbers_that_a_net_is_run_with_are_part_of_who_plays(monkeypatch: p
 
 # --- Revisions of the bots that ship ---
 
-GOLDEN = Path(__file__).parent / "golden" / "games.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "games.json"
 
 PLAYERS = {
     "random": ("random", 7, 60),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from commandline import arena, arena_alone
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 """In ``gtp.txt`` lines that begin with ``>`` are sent, the others are the answers. Both bots draw lots alike on every
 processor and have no net."""
 

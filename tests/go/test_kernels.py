@@ -93,7 +93,7 @@ def test_random_games_meet_ko_superko_and_suicide() -> None:
 
 @pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", pytest.param("NUMBA_BOUNDSCHECK", marks=pytest.mark.slow)])
 def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) -> None:
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     code = (
         "from test_kernels import play_beside_the_twin as play\n"
         "from arena.go import kernels; import numpy as np\n"
@@ -101,7 +101,11 @@ def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) 
         "boards = np.zeros(2, kernels.BOARD); kernels.new_board(boards, 0, 9)\n"
         "margins = np.zeros(3, np.int16); assert kernels.run_playouts(boards, 1, 3, 5, margins) > 200\n"
     )
-    environment = {**os.environ, switch: "1", "PYTHONPATH": f"{folder}{os.pathsep}{folder.parent}"}
+    environment = {
+        **os.environ,
+        switch: "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(folder), str(folder.parent)]),
+    }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
 

@@ -63,7 +63,9 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A cluster of one node. What nodes keep is in a folder of its own; kernels that are compiled are there."""
     programs = tmp_path_factory.mktemp("bin")
     engine = programs / ENGINE
-    engine.write_text(f"#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'} good\n")
+    engine.write_text(
+        f"#!/bin/sh\nexec {sys.executable} {Path(__file__).parents[1] / 'engines' / 'scripted.py'} good\n"
+    )
     engine.chmod(0o755)
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
@@ -501,7 +503,7 @@ class Trouble:
 
     def drive(self, games: int) -> None:
         command = [sys.executable, "-c", DRIVER, self.nodes.address, str(games), str(self.store)]
-        path = os.pathsep.join([os.environ["PYTHONPATH"], str(Path(__file__).parent)])
+        path = os.pathsep.join([os.environ["PYTHONPATH"], str(Path(__file__).parents[1])])
         self.driver = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stderr=self.log)
 
     def games(self) -> int:

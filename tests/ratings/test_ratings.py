@@ -27,7 +27,7 @@ from arena.ratings import (
 )
 from arena.ratings.elo import elo
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "ratings.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ratings.json").read_text(encoding="utf-8"))
 LADDER = np.array([0.0, 10.0, 1200.0, 1600.0, 1700.0, 2000.0])
 
 unhurried = settings(deadline=None)  # a busy machine is no failure

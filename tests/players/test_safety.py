@@ -19,7 +19,7 @@ from arena.go.sgf import read_sgf, write_sgf
 from arena.report.page import games_data
 from arena.results.store import Store
 
-ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
+ENGINE = f"{sys.executable} {Path(__file__).parents[1] / 'engines' / 'scripted.py'}"
 
 
 def play_one_move(folder: Path) -> Path:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
-from test_training import SIZE, random_game
+from played import random_game
 
 from arena import CheckpointError, ConfigError
 from arena.go.game import Rules
@@ -21,6 +21,8 @@ from trainers import ownership, sl
 from trainers import records as data
 from trainers.export import describe, export
 from trainers.losses import Target
+
+SIZE = 7
 
 
 def test_the_nets_are_as_large_as_they_were_described() -> None:
