@@ -54,9 +54,6 @@ def is_first() -> bool:
 class Settings:
     """Settings of every trainer."""
 
-    SHOWN: ClassVar[tuple[str, ...]] = ("name",)
-    """The settings that are options of the command line; the others come by --settings and --set."""
-
     name: str = option("", NET, "Name of the checkpoint and of the run")
     size: int = option(9, SOURCE, "Board size", 5, 19)
     seed: int = option(1, LEARNING, "Random seed", 0)
@@ -173,8 +170,6 @@ GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compil
 class SL(Supervised):
     """Settings of ``trainers.sl``."""
 
-    SHOWN = ("data", "name", "net", "start", "max_minutes")
-
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
@@ -198,8 +193,6 @@ SL_PRESETS = {
 class Ownership(Supervised):
     """Settings of ``trainers.ownership``."""
 
-    SHOWN = ("data", "name", "net", "max_minutes")
-
     net: str = option("gocnn-5x64", NET, "Net: gocnn-LAYERSxCHANNELS or arena-BLOCKSxCHANNELS")
     loss: str = option("mse", LEARNING, "Loss of a point's probability", choices=("mse", "cross-entropy"))
 
@@ -217,8 +210,6 @@ OWNERSHIP_PRESETS = {
 class Rollout(Records):
     """Settings of ``trainers.rollout``."""
 
-    SHOWN = ("data", "name", "epochs")
-
     epochs: float = option(0.6, BUDGET, "Passes over the games; less than one is enough", 1e-6)
     learning_rate: float = option(0.3, LEARNING, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
     test_positions: int = option(200_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
@@ -233,8 +224,6 @@ ROLLOUT_PRESETS = {
 @dataclass(frozen=True)
 class RL(Loop):
     """Settings of ``trainers.rl``."""
-
-    SHOWN = ("name", "start", "max_minutes", "eval_opponent")
 
     WARMUP = 0.0
 
@@ -305,8 +294,6 @@ RL_PRESETS = {
 class Value(Supervised):
     """Settings of ``trainers.value``."""
 
-    SHOWN = ("data", "name", "source", "games", "policy", "max_minutes")
-
     source: str = option(
         "self-play",
         SOURCE,
@@ -374,8 +361,6 @@ VALUE_PRESETS = {
 @dataclass(frozen=True)
 class Distill(Supervised):
     """Settings of ``trainers.distill``."""
-
-    SHOWN = ("data", "name", "teacher", "start", "play_minutes", "max_minutes")
 
     teacher: str = option(
         "alphago:visits=200",
@@ -452,8 +437,6 @@ DISTILL_PRESETS = {
 @dataclass(frozen=True)
 class Zero(Loop):
     """Settings of ``trainers.zero``."""
-
-    SHOWN = ("name", "size", "sizes", "start", "max_minutes", "max_games")
 
     WARMUP = 0.01
 

@@ -148,7 +148,7 @@ def check_match(folder: Path, told: set[str], before: set[str]) -> str:
 
 
 def export(folder: Path, told: Told) -> None:
-    from arena.cli.games import games
+    from arena.cli.results import games
 
     games(sgf=folder / "sgf", results=folder)
     told("sgf")

@@ -131,7 +131,7 @@ def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena
         f"{elo} (95 %) for heads, from {counted // 2} pair"
     )
     assert re.search(rf"^1 +heads +{re.escape(elo)} +{counted} ", arena("elo", folder=folder).stdout, re.MULTILINE)
-    for name, command in (("elo.csv", ()), ("other.csv", ("elo", "--quiet", "--csv", "results/other.csv"))):
+    for name, command in (("elo.csv", ()), ("other.csv", ("elo", "--csv", "results/other.csv"))):
         if command:
             arena(*command, folder=folder)
         with (folder / "results" / name).open() as file:
