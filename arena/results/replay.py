@@ -106,7 +106,5 @@ def doubts(record: GameRecord, players: Mapping[str, Player]) -> Iterator[str]:
             yield f"{name} thinks by the clock"
         if player.settings.get("threads", 1) > 1:
             yield f"{name} thinks in several threads"
-        if player.settings.get("ponder"):
-            yield f"{name} thinks while the other side does"
     if record.outcome is not None and record.outcome.ending is Ending.TIME:
         yield "the game was lost on time"
