@@ -149,7 +149,7 @@ def test_a_whole_number_that_no_kernel_holds_is_refused(value: object) -> None:
         ("uct:c_uct=nan", "uct: c_uct = 'nan' is not a number"),
         ("uct:c_uct=inf", "uct: c_uct = 'inf' is not a number"),
         ("uct:c_uct=", "uct: c_uct = '' is not a number"),
-        ("uct:ponder=maybe", "uct: ponder = 'maybe' is not true or false"),
+        ("uct:stop_early=maybe", "uct: stop_early = 'maybe' is not true or false"),
         ("uct:playouts=0", "uct: playouts = 0 is out of range; allowed: from 1"),
         ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; allowed: from 1 to 8192"),
         ("uct:resign=0.6", "uct: resign = 0.6 is out of range; allowed: from 0 to 0.5"),
