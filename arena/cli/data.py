@@ -43,6 +43,7 @@ def build(
     dead_stones: Annotated[
         bool, typer.Option("--dead-stones", help="Mark dead stones where board and result differ.")
     ] = False,
+    processes: Annotated[int, typer.Option(help="Reading processes (default 0: one per core).", min=0)] = 0,
 ) -> None:
     """Build a dataset from game records: no duplicates (under symmetry), split by game.
 
@@ -80,7 +81,7 @@ def build(
         def show(read: int, kept: int) -> None:
             bar.update(task, description=f"{read:,} games read, {kept:,} kept")
 
-        made = build(paths, out, chosen, rule, cores(), show)
+        made = build(paths, out, chosen, rule, processes or cores(), show)
     Console().print(dataset_sheet(made))
 
 

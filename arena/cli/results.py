@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from contextlib import closing
 from dataclasses import replace
 from os.path import expanduser
@@ -102,7 +101,7 @@ def report(
     from arena.report.style import Console
     from arena.report.text import overviews_sheet, print_report
     from arena.results.export import event_line, report_line, write_event_csv
-    from arena.results.standings import last_games, overviews, read_report, trained_players
+    from arena.results.standings import last_games, overviews, read_report
     from arena.results.store import Store
 
     console, say = Console(), printer(Console())
@@ -122,7 +121,7 @@ def report(
     if html is not None:
         from arena.report.page import write_page
 
-        written.append(write_page(found, trained_players(found, results), shown, html))
+        written.append(write_page(found, shown, html))
     if as_json:
         print(report_line(found))
         return
@@ -215,21 +214,18 @@ def show(
     fault_details: Annotated[
         bool, typer.Option("--details", help="Print who played, how it ended, and a fault's traceback.")
     ] = False,
-    replay: Annotated[bool, typer.Option("--replay", help="Let the bots replay it and show where it differs.")] = False,
     results: Results = RESULTS,
-    config: ConfigFile = None,
 ) -> None:
     """Step through a stored game or an SGF file.
 
     Arrows, PgUp, PgDn, Home, End, a number or a click on a stone go to a move; ? lists all keys. In a pipe it prints
-    the position at the end or after --move, and the moves that led there. A game that a fault ended is printed with
-    --details. --replay plays a stored game from its seed, with the original settings and nets; the exit code is 1 if it
-    differs.
+    the position at the end or after --move, and the moves that led there. --details is the default
+    for a game that a fault ended.
 
     Examples:
       arena show
       arena show game.sgf --move 30
-      arena show 12 --replay
+      arena show 12 --details
     """
     from arena.go.sgf import are_by_players, read_remarks
     from arena.report.game import print_game, remarks_of_players
@@ -237,18 +233,13 @@ def show(
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored = not path.is_file()
-    if not is_stored and (fault_details or replay):
-        raise UserError(
-            f"{path}: --details and --replay take a stored game; give its number, as 'arena games' lists it"
-        )
+    if not is_stored and fault_details:
+        raise UserError(f"{path}: --details takes a stored game; give its number, as 'arena games' lists it")
     if move is not None and move > len(record.moves):
         raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
     console = Console()
     at_terminal = has_screen(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
-    if replay:
-        _replay(record, results, config, console)
-        return
     if fault_details or (lost and not at_terminal):
         _print_details(record, results, console)
         return
@@ -274,31 +265,7 @@ def _print_details(record: GameRecord, results: Path, console: Console) -> None:
 
     with Store.of(results) as store:
         players = store.players()
-    again = ["arena", "show", record.id, "--replay"]
-    again += ["--results", str(results)] if results != RESULTS else []
-    show_details(record, players, shlex.join(again), console)
-
-
-def _replay(record: GameRecord, results: Path, config: Path | None, console: Console) -> None:
-    """Play a stored game again and print where it differs, with the position there. Exits with 1 if it does."""
-    from arena.report.game import print_position
-    from arena.results.replay import doubts, play_again, players_of
-    from arena.results.store import Store
-
-    say = printer(console)
-    with Store.of(results) as store:
-        players, adjudication = players_of(record, store, registry_of(config, results))
-    if found := "; ".join(doubts(record, players)):
-        say(f"May differ: {found}.")
-    try:
-        with console.status("Playing the game again"):
-            comparison = play_again(record, players, adjudication)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    say(f"{record.id}  {comparison}")
-    print_position(comparison.again, comparison.common, console)
-    if not comparison.is_identical:
-        raise typer.Exit(1)
+    show_details(record, players, console)
 
 
 def analyze(
