@@ -270,13 +270,3 @@ def verdicts(site: Path, tmp_path: Path, elo: float, runs: Iterable[int]) -> Ite
 def test_real_tests_err_as_seldom_as_they_promise(site: Path, tmp_path: Path, elo: int, wrong: str) -> None:
     found = Counter(verdicts(site, tmp_path, elo, range(1, RUNS // 2 + 1)))
     assert found[wrong] <= binom.ppf(0.999, RUNS // 2, 0.05), found
-
-
-@pytest.mark.slow
-def test_a_bot_is_hardly_ever_found_stronger_than_itself(tmp_path: Path) -> None:
-    runs, found = 40, Counter[str]()
-    for seed in range(1, runs + 1):
-        match = ("match", "fast-random", "fast-random", "--size", "5", "--sprt", "0", "35", "--seed", f"{seed}")
-        done = arena_alone(*match, "--results", f"{seed}", folder=tmp_path)
-        found[figures(done)["SPRT"].partition(":")[0].partition(" ")[0]] += 1
-    assert found["accepted"] <= binom.ppf(0.999, runs, 0.05), found
