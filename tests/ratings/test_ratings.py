@@ -340,14 +340,6 @@ def test_players_without_a_chain_of_games_are_not_compared_and_a_draw_beats_in_b
     assert rate([Result("A", "B", 9.5, 10)]).components == (("A", "B"),)
 
 
-def test_a_cycle_surprises():
-    """A beats B beats C beats A, 18 to 2 each: at the fit all are equal, as in 18 heads of 20 throws."""
-    cycle = rate([Result(a, b, 18, 20) for a, b in ("AB", "BC", "CA")], black_advantage=False)
-    tail = stats.binom.sf(17, 20, 0.5)
-    assert cycle.surprise() == pytest.approx(np.where(np.eye(3), 1, 6 * tail))  # three pairs, two sides
-    assert rate([Result("A", "B", 18, 20)]).surprise()[0, 1] > 0.3
-
-
 @pytest.mark.parametrize(
     ("won", "is_measured"), [((17, 17), False), ((16, 17), False), ((16, 16), True), ((17, 0), False), ((10, 12), True)]
 )
@@ -442,7 +434,7 @@ def test_the_fit_is_that_of_the_slow_twin():
 
 
 def check_league(ratings: Ratings):
-    for array in (ratings.elo, ratings.covariance, ratings.expected, ratings.surprise()):
+    for array in (ratings.elo, ratings.covariance):
         assert np.isfinite(array).all()
     for a, b in itertools.permutations(ratings.players, 2):
         check_finite(ratings.difference(a, b))

@@ -208,21 +208,6 @@ def test_a_match_goes_on_when_its_test_is_made_stricter(site: Path, tmp_path: Pa
     assert strict == figures(arena("report", folder=folder))
 
 
-def test_a_gate_that_is_decided_plays_nothing_again_and_prints_what_its_report_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(tmp_path / "site", monkeypatch)
-    learn(tmp_path / "results" / "checkpoints" / "start", STRONG, rows=1000)
-    learn(tmp_path / "results" / "checkpoints" / "mine", WEAK, rows=2000)
-    gate = ("gate", "mine", "--against", "learner", "--size", "5", "--workers", "2", "--sprt", "0", "100")
-    done = arena(*gate, folder=tmp_path)
-    assert "Rejected: learner keeps " in done.stdout and done.returncode == 1
-    first, games = figures(done), stored(tmp_path)
-    again = arena(*gate, folder=tmp_path)
-    assert figures(again) == first == figures(arena("report", folder=tmp_path))
-    assert stored(tmp_path) == games
-    told = re.search(r"^  SPRT +rejected: .*LLR ([-+.\d]+)", again.stdout, re.MULTILINE)
-    assert told is not None and float(told[1]) <= -2.94
 
 
 def test_a_gate_with_another_seed_continues_the_test_of_the_same_players(
