@@ -159,7 +159,7 @@ BOTS = "from arena.players.registry import Registry\nfor entry in Registry().ent
     [
         pytest.param("import arena.cli", HEAVY | {"numpy", "rich.console"}, id="the list of commands"),
         pytest.param(BOTS, HEAVY, id="the list of bots"),
-        pytest.param("from arena.results.store import Store; from arena.ratings import rate", HEAVY, id="the store"),
+        pytest.param("import arena.results.store, arena.results.export, arena.report.tables", HEAVY, id="results"),
     ],
 )
 def test_what_is_asked_for_often_loads_nothing_heavy(code: str, heavy: set[str]) -> None:
