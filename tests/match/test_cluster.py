@@ -40,11 +40,12 @@ from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, replay, rl, value, zero
-from trainers.cluster import Lent, Stage, connected
+from trainers import replay, rl, value, zero
+from trainers.cluster import Cores, Lent, Stage
+from trainers.distill import Recipe
 from trainers.replay import Replay
+from trainers.selfplay import NewGame
 from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, Value, change
-from trainers.teachers import Recipe
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
@@ -303,7 +304,8 @@ def learner(folder: Path, **changes: Any) -> Distill:
 
 def taught(config: Distill, results: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
     """All that is in the games of a teacher, in the order of their numbers."""
-    played = distill.play_games(config, Recipe.of(config, Registry()), results, each, lent)
+    recipe = Recipe.of(config, Registry())
+    played = replay.play_games(config, recipe, results, each, lent, config.game_threads, config.parallel_games)
     found, numbers = played.by_number(config.games)
     assert numbers.tolist() == list(range(config.games))
     games = found.games
@@ -390,7 +392,7 @@ def test_value_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(
     for where in (None, Lent(nodes.address, 0, news.append)):
         kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [])
         results = tmp_path / ("here" if where is None else "there")
-        value.play_games(config, recipe, results, kill, where)
+        replay.play_games(config, recipe, results, kill, where, config.num_workers, value.AT_ONCE_THERE)
         games, numbers = Replay(recipe.folder(results / "cache"), 5).by_number(config.games)
         assert numbers.tolist() == list(range(config.games))
         played.append(games.games.moves.tobytes())
@@ -429,23 +431,22 @@ def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_pat
     assert len(played) > 0.95 * len(games)  # short ones may be the same by chance
 
 
-def fell(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, int]]:
+def fell(numbers: Sequence[int], stage: Stage) -> Iterator[NewGame]:
     """Work that takes its node's process down at one number, and is done with those before."""
     for number in numbers:
         if number == 5:
             os._exit(1)
-        yield number, number
+        yield NewGame(number, 1, 0.5)
 
 
 @pytest.mark.slow
 def test_work_that_fells_node_after_node_is_given_up(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "AGAIN", 0.1)
-    done: list[int] = []
-    with connected(Lent(nodes.address, 1), [], NINE.rules) as cores:
-        assert cores is not None
+    done: list[NewGame] = []
+    with Cores(Lent(nodes.address, 1), NINE.rules) as cores:
         with pytest.raises(UserError, match="5 nodes in a row were lost over the same games"):
             done.extend(cores.play(fell, deque(range(8)), 4))
-    assert sorted(done) == [0, 1, 2, 3]
+    assert sorted(game.number for game in done) == [0, 1, 2, 3]
 
 
 def test_a_trainer_that_finds_no_cluster_stores_nothing(tmp_path: Path) -> None:
