@@ -17,7 +17,7 @@ from arena.contract.bot import Limits
 from arena.go.coords import gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, Rules
 from bots import gtp
-from bots.gtp import Engine, Launch, katago_rules, quoted
+from bots.gtp import Engine, katago_rules, quoted, read_command
 
 PATIENCE = 600.0
 """Seconds that an engine gets for all the positions that it is asked about at once."""
@@ -28,7 +28,8 @@ class Analyst:
 
     def __init__(self, config: gtp.Config):
         """Raises ConfigError for a command that can't be run."""
-        self._launch = Launch.of(config, "analysis")
+        self._title = shlex.join(read_command(config, "analysis"))[:80]
+        self._config = config
         self._engine: Engine | None = None
         self._asked = 0
 
@@ -44,13 +45,9 @@ class Analyst:
             self.close()
             raise BotFault(f"{self._title}: its answer can't be read ({type(error).__name__}: {error})") from None
 
-    @property
-    def _title(self) -> str:
-        return shlex.join(self._launch.arguments)[:80]
-
     def _ask(self, queries: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
         """The answers, in the order of the queries. Raises BotFault; the engine is gone then."""
-        engine = self._engine = self._engine or self._launch.start()
+        engine = self._engine = self._engine or Engine(self._config, "analysis")
         places = {f"{self._asked + number}": number for number in range(len(queries))}
         self._asked += len(queries)
         answers: dict[int, Mapping[str, Any]] = {}

@@ -25,7 +25,7 @@ import numpy as np
 
 from arena import ConfigError, RecordError
 from arena.contract.code import SENT
-from arena.files import read_json, reason, replacing, write
+from arena.files import read_object, reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import Encoder, final_owners
@@ -209,7 +209,7 @@ class Replay:
         self._joined: SearchedGames | None = None
         self._about = {"format": FORMAT, "size": size, "rules": "cgos"}
         path, found = folder / FORMAT_FILE, list(folder.glob("*.npz"))
-        if (path.exists() or found) and read_json(path, error=ConfigError, hint=OTHER_GAMES) != self._about:
+        if (path.exists() or found) and read_object(path, error=ConfigError, hint=OTHER_GAMES) != self._about:
             raise ConfigError(f"{folder}: {OTHER_GAMES}")
         for chunk in sorted(found):
             self._read(chunk)

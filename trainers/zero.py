@@ -187,7 +187,7 @@ def check(config: Config, results: Path) -> None:
         )
     if config.start:
         start = start_of(config, results)
-        start.require_net()
+        start.require()
         start.require_size(config.size)
         if start.manifest.encoder != encoder_of(config).name:
             raise ConfigError(
