@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stdout
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from arena import ConfigError, UserError
-from arena.cli.options import RESULTS, Bot, Cluster, ConfigFile, Json, Komi, Results, RuleSet, Size, registry_of
+from arena.cli.options import RESULTS, Bot, ConfigFile, Json, Komi, Results, RuleSet, Size, registry_of
 
 if TYPE_CHECKING:
     from arena.contract import bot
@@ -68,7 +68,6 @@ def check(
         list[str] | None, typer.Argument(metavar="BOT", help="Bots to check (default: those of arena.toml).")
     ] = None,
     size: Size = 9,
-    cluster: Cluster = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -76,7 +75,7 @@ def check(
 
     A bot starts in a process of its own and plays 12 moves, as in an event: its kind, net or engine, seconds per move,
     what it reports, and its faults. Engines and Python files of arena.toml are started only if they are named.
-    With --cluster, each bot is checked on every node. The exit code is 1 if a bot fails.
+    The exit code is 1 if a bot fails.
 
     Examples:
       arena check
@@ -86,7 +85,6 @@ def check(
     from arena.contract.finding import Finding, Verdict
     from arena.go.game import Rules
     from arena.match.check import probe
-    from arena.players.player import Player
     from arena.report.progress import show_check
     from arena.report.style import Console
 
@@ -103,23 +101,13 @@ def check(
             if bots:
                 raise
             players[name] = error
-    ready = {name: one for name, one in players.items() if isinstance(one, Player)}
-    place: AbstractContextManager[Any] = nullcontext()
-    if cluster is not None:
-        from arena.match.cluster import Cluster as Nodes
-
-        place = Nodes(cluster, 0, ready, rules, checks_only=True)
     failed = []
-    with place as nodes:
-        for number, (name, one) in enumerate(players.items()):
-            if number:
-                console.print()
-            if isinstance(one, UserError):
-                found = iter([Finding("start", Verdict.FAILED, str(one))])
-            else:
-                found = iter(probe(one, rules) if nodes is None else nodes.check(one))
-            if show_check(name, found, console) is Verdict.FAILED:
-                failed.append(name)
+    for number, (name, one) in enumerate(players.items()):
+        if number:
+            console.print()
+        found = [Finding("start", Verdict.FAILED, str(one))] if isinstance(one, UserError) else probe(one, rules)
+        if show_check(name, found, console) is Verdict.FAILED:
+            failed.append(name)
     if len(names) > 1:
         words = f"{len(names) - len(failed)} of {len(names)} bots are ready"
         words += f"; not {', '.join(failed)}" if failed else ""

@@ -134,10 +134,12 @@ def changes(store: Store, entries: Iterable[Player]) -> Iterator[str]:
             old = earlier[-1]
             games = plural(store.count(player=old.identity), "stored game")
             if old.net != entry.net:
-                words = f"a different net than in {games} ({old.net[:8]}, now {entry.net[:8]})"
+                words = f"has a different net than in {games} ({old.net[:8]}, now {entry.net[:8]})"
+            elif old.code != entry.code:
+                words = f"has changed since {games}"
             else:
-                words = f"other {'code' if old.code != entry.code else 'limits or precision'} than in {games}"
-            yield f"{entry.name} has {words}: it is a new player."
+                words = f"has other limits or precision than in {games}"
+            yield f"{entry.name} {words}: it is a new player."
 
 
 def participants_note(store: Store, event: Tournament | Ladder) -> Iterator[str]:

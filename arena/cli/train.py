@@ -31,7 +31,6 @@ FIGURES = {
         "mse": ("squared error of the result", ".3f"),
         "start": ("before training", ".3f"),
         "floor": ("of the best constant", ".3f"),
-        "playouts": ("of playouts", ".3f"),
     },
     "distill": {
         "top1": ("the teacher's move", ".1%"),
