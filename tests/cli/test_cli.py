@@ -330,7 +330,7 @@ def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> No
     shutil.copytree(find("sl-9x9"), folder)
     model = folder / "model.onnx"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
-    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "sha256")
+    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "manifest.json")
     (folder / "manifest.json").write_text(json.dumps({"format": 99}))
     refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "manifest.json", "format")
 
