@@ -406,7 +406,7 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
     elif evidence.ruling is Ruling.REJECTED:
         yield f"Rejected: {entry} keeps {against}. No file was changed."
     else:
-        games = some(evidence.games.games, "game")
+        games = some(evidence.tally.games, "game")
         yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
     event = evidence.match.event

@@ -376,9 +376,6 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     plan = event_to_json(Match(entry, bare, Terms(Rules.preset()), 2))
     back = list(event_from_json(plan).players.values())
     assert [one.identity for one in back] == [entry.identity, bare.identity]
-    registry = configured(tmp_path, ENGINE + 'env = {THREADS = "2", DATA_DIR = "/srv/a b"}\n')
-    assert registry.trusted(back[0]) == entry
-    refusal(registry.trusted, back[1])  # the one without them isn't in this file
 
 
 def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
