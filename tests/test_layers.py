@@ -75,7 +75,6 @@ HOMES = {
         "trainers/",
     ),
     "typer": ("arena/cli/",),
-    "wandb": ("trainers/",),
 }
 """Where each third party may be imported; annotations may name any."""
 

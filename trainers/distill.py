@@ -29,14 +29,13 @@ from bots.nets.network import SCORE_UNIT, expected_result
 from trainers import metrics
 from trainers.cluster import Lent, connected
 from trainers.losses import search_loss, to_search_targets, to_tensors
-from trainers.metrics import VALIDATION_POSITIONS
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
 from trainers.records import (
     NO_RESULT,
     TRAIN,
     Batch,
     BySize,
-    Counted,
     Mixed,
     Rows,
     Source,
@@ -115,13 +114,12 @@ class RecordRows(Rows):
 
 def rows_of(split: SearchSplit, records: Split | None, encoder: Encoder, config: Config) -> Source:
     """The endless order of training rows, each a ``SearchBatch``; those of several board sizes take turns."""
-    known: list[Counted] = [
-        SearchRows(some, encoder, config.seed, config.num_workers) for some in (split.train, *split.others)
-    ]
+    searched = [SearchRows(some, encoder, config.seed, config.num_workers) for some in (split.train, *split.others)]
+    own: SearchRows | Mixed = searched[0]
     if records is not None:
         played = RecordRows(records.train, encoder, config.seed, config.num_workers)
-        known[0] = Mixed(known[0], played, config.records_share)
-    return BySize(known, config.batch_size, config.seed) if split.others else known[0]
+        own = Mixed(searched[0], played, config.records_share)
+    return BySize([own, *searched[1:]], config.batch_size, config.seed) if split.others else own
 
 
 # --- Measuring ---
@@ -255,7 +253,7 @@ def train(
 
     def figures(network: Net, part: str, prefix: str = "") -> dict[str, float]:
         """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""
-        count = VALIDATION_POSITIONS if part == "validation" else config.test_positions
+        count = VALIDATION_POSITIONS if part == "validation" else TEST_POSITIONS
         found: dict[str, float] = {}
         searched: SearchedGames = getattr(split, part)
         if len(searched):

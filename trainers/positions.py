@@ -1,4 +1,4 @@
-"""Positions of games with their results, and what playouts say of them."""
+"""Positions of games with their results."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena.go.kernels import BOARD, new_board, referee
-from bots.search.rollouts import run_policy_playouts
-from bots.search.tree import point_from_move
-from trainers.dead_stones import playout_weights
 from trainers.records import NO_RESULT, Games, one_each, results_of
 
 
@@ -48,22 +44,3 @@ class Positions:
         if (results == NO_RESULT).any():
             raise ValueError("a game without a result has no position to judge by")
         return 1.0 - results
-
-    def by_playouts(self, count: int) -> np.ndarray:
-        """The mean result, for the side to move, of ``count`` playouts of the shipped rollout policy from each;
-        (positions,) float64."""
-        size, weights = self.games.size, playout_weights(self.games.size)
-        boards = np.zeros(2, BOARD)
-        hashes = np.zeros(int(self.plies.max(initial=0)) + 2, np.uint64)
-        margins = np.empty(count, np.float64)
-        means = np.empty(len(self))
-        for number, (game, ply) in enumerate(zip(self.owners.tolist(), self.plies.tolist(), strict=True)):
-            begin = self.games.starts[game]
-            moves = self.games.moves[begin : begin + ply].tolist()
-            new_board(boards, 0, size)
-            for played, move in enumerate(moves):
-                referee(boards, 0, move, 1 + played % 2, hashes, played + 1, False, True)
-            last, previous = ([point_from_move(move, size) for move in moves[:-3:-1]] + [0, 0])[:2]
-            run_policy_playouts(boards, 1 + ply % 2, last, previous, weights, count, number, margins)
-            means[number] = np.sign(margins - self.games.komis[game]).mean() * (1 if ply % 2 == 0 else -1)
-        return means

@@ -29,7 +29,7 @@ from arena.files import read_json, reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.planes import Encoder, final_owners
 from trainers.progress import Made
-from trainers.records import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
+from trainers.records import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions, join_games
 from trainers.selfplay import PlayedGame, Players, PlayGames
 from trainers.train import refuse_torchrun
 
@@ -77,14 +77,6 @@ class SearchedGames:
         )
 
 
-def join_games(parts: Sequence[Games]) -> Games:
-    """All games in one."""
-    lengths = np.concatenate([part.lengths for part in parts])
-    names = [item.name for item in fields(Games) if item.name not in ("size", "starts")]
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Games(parts[0].size, starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), **arrays)
-
-
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
     """The games of a chunk. The result of one that the move limit cut off isn't known."""
     moves, starts, margins, sound = (chunk[name] for name in ("moves", "starts", "margins", "sound"))
@@ -99,7 +91,6 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         komis=chunk["komis"].astype(np.float64),
         winners=np.where(sound, won, UNKNOWN).astype(np.uint8),
         dates=np.zeros(count, np.int32),
-        sources=np.zeros(count, np.uint8),
         scored=sound,
         owners=owners,
     )

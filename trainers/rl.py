@@ -30,7 +30,6 @@ from arena import CheckpointError, ConfigError
 from arena.files import reason, replacing
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
-from arena.go.sgf import write_sgf
 from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
@@ -62,8 +61,14 @@ SHORT = 32
 AT_ONCE, AT_ONCE_THERE = 1024, 32
 """Games under way at once, and on a core of a cluster."""
 
-GAMES_FILE = "games.sgfs"
-POOL = "pool"
+POOL, POOL_SIZE = "pool", 20
+"""The folder of the snapshots, and how many opponents the pool has: the first net and the latest others."""
+
+TEMPERATURE = 1.0
+"""Of the policy when moves are drawn, in matches, too."""
+
+BOT_GAMES, LAST = 40, 4
+"""Most games of a match against a bot, and how many times as many as others the last match has."""
 
 
 # --- What is learned ---
@@ -207,20 +212,16 @@ class Pool:
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_run(config)
-    counts = {
-        name: getattr(config, name) for name in ("games", "eval_games", "eval_opponent_games", "final_eval_games")
-    }
+    counts = {name: getattr(config, name) for name in ("games", "eval_games")}
     for name, count in counts.items():
         if count % 2:
             raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
-    if config.eval_temperature == 0 and config.plies == 0:
-        raise ConfigError("eval_temperature = 0 without openings plays one game over and over; give plies")
     checkpoint = Checkpoint.open(find(config.start, results))
     if checkpoint.folder.resolve() == (results / "checkpoints" / config.name).resolve():
         raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
     checkpoint.require("policy", "value")
     checkpoint.require_size(config.size)
-    draw_openings(rules_of(config), max(counts.values()) // 2, config.plies, config.seed)
+    draw_openings(rules_of(config), max(config.games, LAST * config.eval_games) // 2, config.plies, config.seed)
 
 
 def rules_of(config: Config) -> Rules:
@@ -274,7 +275,7 @@ def train(
     learner_plays, opponent_plays, averaged_plays, first_plays = (
         TorchEvaluator(net, encoder, device, config.bf16) for net in nets
     )
-    pool = Pool(run.folder / POOL, config.pool_every, config.pool_size)
+    pool = Pool(run.folder / POOL, config.pool_every, POOL_SIZE)
     with connected(lent, [], rules) as cores, run:
         if run.restore():
             run.games = run.step_count * config.games
@@ -303,18 +304,15 @@ def train(
             averaged_plays.refresh()
             name, own = start.manifest.name, f"{config.name}@{run.step_count}"
             match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
-            player, other = (PolicyBot(net, config.eval_temperature) for net in (averaged_plays, first_plays))
-            points, records = match.play((own, name), player, other, slots=AT_ONCE)
-            if config.save_games:
-                with (run.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
-                    file.writelines(f"{write_sgf(record)}\n" for record in records)
+            player, other = (PolicyBot(net, TEMPERATURE) for net in (averaged_plays, first_plays))
+            points, _ = match.play((own, name), player, other, slots=AT_ONCE)
             return note(Rating.of(run.step_count, name, points))
 
         def rate_bot() -> None:
             """The same against the bot, unless the run is stopped in it."""
             averaged_plays.refresh()
-            match = RatingMatch(rules, config.eval_opponent_games, config.plies, (config.seed, 5, run.step_count))
-            player = PolicyBot(averaged_plays, config.eval_temperature)
+            match = RatingMatch(rules, min(BOT_GAMES, config.eval_games), config.plies, (config.seed, 5, run.step_count))
+            player = PolicyBot(averaged_plays, TEMPERATURE)
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
                 note(rating)
 
@@ -335,7 +333,7 @@ def train(
             seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
             openings = draw_openings(rules, config.games // 2, config.plies, seed)
             seeds = draw_seeds(config.games, seed)
-            play = Play((network, opponent), encoder.name, rules, config.temperature, seeds, openings)
+            play = Play((network, opponent), encoder.name, rules, TEMPERATURE, seeds, openings)
             if cores is None:
                 learner_plays.refresh()
                 opponent_plays.refresh()
@@ -379,7 +377,7 @@ def train(
                 assert outputs.policy is not None  # what ``check`` makes sure of
                 usual = heads.loss(outputs, targets)
                 others = usual.total(config) - usual.policy
-                of_policy, entropy = policy_loss(outputs.policy, part, config.temperature)
+                of_policy, entropy = policy_loss(outputs.policy, part, TEMPERATURE)
                 total = of_policy - config.entropy_weight * entropy + others
                 (total * (len(some) / len(games))).backward()
                 means = torch.stack([total, of_policy, entropy, others])
@@ -387,7 +385,7 @@ def train(
                 if at == 0:  # rows enough to tell how far away the first net is
                     with torch.no_grad():
                         then = first(planes).to(torch.float32).policy
-                        far = divergence(outputs.policy.detach(), then, part.sensible, config.temperature)
+                        far = divergence(outputs.policy.detach(), then, part.sensible, TEMPERATURE)
             names = ("loss", "policy_loss", "entropy", "others_loss")
             run.update(len(places), {**dict(zip(names, sums, strict=True)), "divergence": far})
 
@@ -422,7 +420,7 @@ def train(
         is_done = run.done >= 1
         if is_done and not any(rating.iteration == run.step_count for rating in ratings):
             rate_bot()
-        last = rate_start(config.final_eval_games if is_done else min(SHORT, config.final_eval_games))
+        last = rate_start(LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games))
         metrics = {
             "iterations": run.step_count,
             "share_against_start": last.share,

@@ -35,7 +35,7 @@ from bots.nets.network import Outputs, expected_result
 from trainers import losses
 from trainers.cluster import Lent, connected
 from trainers.losses import Losses, Target, to_tensors
-from trainers.metrics import VALIDATION_POSITIONS
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.positions import Positions
 from trainers.progress import Made, Progress
 from trainers.records import (
@@ -44,7 +44,6 @@ from trainers.records import (
     Games,
     Mixed,
     OneEach,
-    Rows,
     Split,
     SplitRule,
     encode_positions,
@@ -210,28 +209,26 @@ def read_records(config: Config, results: Path, inherited: Sequence[SplitRule]) 
 # --- The loss ---
 
 
-def loss(outputs: Outputs, targets: Target, before: Tensor | None, squared: bool) -> Losses:
+def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
     """How far a net's outputs are from what they should be; rows without a result, or a score, don't count for it.
 
-    Of the value it is the cross entropy of win, draw and loss, or the squared error of the expected result. Of the
-    policy it is the divergence from ``before`` (B, n² + 1), the logits to be kept, or without them the cross entropy of
-    the moves that were played. The accuracy is of the winner, in decided games.
+    Of the value it is the cross entropy of win, draw and loss. Of the policy it is the divergence from ``before`` (B,
+    n² + 1), the logits to be kept, or without them the cross entropy of the moves that were played. The accuracy is of
+    the winner, in decided games.
     """
     assert outputs.policy is not None and outputs.value is not None  # what ``check`` makes sure of
     usual = losses.loss(outputs, targets)
     known = targets.results != NO_RESULT
     results = 1.0 - targets.results.to(outputs.value.dtype)
     guess = expected_result(outputs.value)
-    value, policy = usual.value, usual.policy
-    if squared:
-        value = ((guess - results) ** 2 * known).sum() / known.sum().clamp(min=1)
+    policy = usual.policy
     if before is not None:
         policy = functional.kl_div(
             outputs.policy.log_softmax(1), before.log_softmax(1), reduction="batchmean", log_target=True
         )
     decided = known & (results != 0)
     right = ((guess.detach() * results > 0) & decided).sum() / decided.sum().clamp(min=1)
-    return replace(usual, value=value, policy=policy, right=right)
+    return replace(usual, policy=policy, right=right)
 
 
 # --- Measuring ---
@@ -273,7 +270,7 @@ def measure(network: Net, splits: Splits, part: str, count: int, config: Config)
     for source, (split, is_own) in splits.items():
         if len(games := getattr(split, part)):
             positions = Positions.some(games, count, config.seed, is_own)
-            floor = float(Positions.some(split.train, config.test_positions, config.seed, is_own).results.mean())
+            floor = float(Positions.some(split.train, TEST_POSITIONS, config.seed, is_own).results.mean())
             rivals = {"mse": guesses(network, positions, encoder_of(config)), "floor": floor}
             found |= {
                 f"{source}{part}_positions": float(len(positions)),
@@ -283,9 +280,9 @@ def measure(network: Net, splits: Splits, part: str, count: int, config: Config)
 
 
 def test(network: Net, before: Net | None, splits: Splits, config: Config) -> dict[str, float]:
-    """The errors over test positions and as many of training games, the gap between the two, the errors of the net from
-    which the run started, and of playouts from some test positions."""
-    count, encoder = config.test_positions, encoder_of(config)
+    """The errors over test positions and as many of training games, the gap between the two, and the errors of the net
+    from which the run started."""
+    count, encoder = TEST_POSITIONS, encoder_of(config)
     found = {**measure(network, splits, "train", count, config), **measure(network, splits, "test", count, config)}
     for source, (split, is_own) in splits.items():
         if len(split.test):
@@ -293,11 +290,6 @@ def test(network: Net, before: Net | None, splits: Splits, config: Config) -> di
             found[f"{source}gap"] = found[f"{name}_mse"] - found[f"{source}train_mse"]
             if before is not None:
                 found |= errors(name, {"start": guesses(before, positions, encoder)}, positions)
-            if config.playouts:
-                some = Positions(positions.games, positions.places[: config.playout_positions])
-                own = guesses(network, some, encoder)
-                beside = {"playouts": some.by_playouts(config.playouts), "beside_playouts": own}
-                found |= {f"{name}_playout_positions": float(len(some)), **errors(name, beside, some)}
     return found
 
 
@@ -334,12 +326,9 @@ def train(
         play_games(config, recipe, results, on_made, lent)
         splits = {"": (read_own(config, recipe, results, inherited), True), **splits}
 
-    def rows_of(split: Split, is_own: bool) -> Rows:
-        if config.positions == "all" and not is_own:
-            return Rows(split.train, encoder, config.seed, config.num_workers)
-        return OneEach(split.train, encoder, config.seed, config.num_workers, last=is_own)
-
-    orders = [rows_of(*each) for each in splits.values()]
+    orders = [
+        OneEach(split.train, encoder, config.seed, config.num_workers, last=is_own) for split, is_own in splits.values()
+    ]
     rows = Mixed(orders[0], orders[1], config.records_share) if len(orders) > 1 else orders[0]
     split, is_own = splits[""]
     kept = OneEach(split.validation if len(split.validation) else split.train, encoder, config.seed + 1, last=is_own)
@@ -361,10 +350,10 @@ def train(
             for planes, targets in batches:
                 with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
                     policy = None if before is None else before(planes).policy.to(torch.float32)
-                parts = loss(run.forward(planes), targets, policy, config.loss == "mse")
+                parts = loss(run.forward(planes), targets, policy)
                 total = (
                     parts.value
-                    + config.policy_weight * parts.policy
+                    + parts.policy
                     + config.ownership_weight * parts.ownership
                     + config.score_weight * parts.score
                 )

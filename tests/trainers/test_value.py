@@ -56,7 +56,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def games() -> Games:
-    return data.games_from_records(((0, random_game(seed)) for seed in range(30)), SIZE)
+    return data.games_from_records((random_game(seed) for seed in range(30)), SIZE)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,6 @@ def tiny(nets: tuple[Path, Path]) -> Config:
         batch_size=16,
         max_rows=8 * 16,
         validate_every=64,
-        test_positions=100,
-        playouts=0,
         device="cpu",
     )
 
@@ -116,14 +114,13 @@ def test_a_net_that_is_sure_of_the_right_result_has_no_error_and_of_the_wrong_on
     target = Target(moves, results, torch.zeros(4, 49), torch.full((4,), math.nan))
     sure = 50 * functional.one_hot(results.clamp(min=0), 3).float()
     policy = torch.randn(4, 50, generator=torch.Generator().manual_seed(1))
-    for squared in (False, True):
-        right = value.loss(Outputs(policy, sure), target, policy, squared)
-        assert abs(float(right.value)) < 1e-6 and right.right == 1 and abs(float(right.policy)) < 1e-6
-    wrong = value.loss(Outputs(policy, sure.flip(1)), target, -policy, True)
-    assert math.isclose(float(wrong.value), (4 + 0 + 4) / 3, rel_tol=1e-5) and wrong.right == 0
+    right = value.loss(Outputs(policy, sure), target, policy)
+    assert abs(float(right.value)) < 1e-6 and right.right == 1 and abs(float(right.policy)) < 1e-6
+    wrong = value.loss(Outputs(policy, sure.flip(1)), target, -policy)
+    assert math.isclose(float(wrong.value), (50 + 0 + 50) / 3, rel_tol=1e-5) and wrong.right == 0
     kept, told = policy.softmax(1), (-policy).softmax(1)
     assert torch.isclose(wrong.policy, (told * (told / kept).log()).sum(1).mean())
-    played = value.loss(Outputs(policy, sure), target, None, True)
+    played = value.loss(Outputs(policy, sure), target, None)
     assert torch.isclose(played.policy, functional.cross_entropy(policy, target.moves))
 
 
@@ -232,15 +229,6 @@ def test_held_out_games_share_nothing_with_the_others(tiny: Config, results: Pat
 # --- What stands beside an error ---
 
 
-def test_playouts_are_of_the_side_to_move(games: Games) -> None:
-    late = Positions(games, np.concatenate([games.starts[1:] - 1, games.starts[1:] - 2]))
-    margins = (games.owners.sum(1) - games.komis)[late.owners]
-    far = np.abs(margins) > 30  # what is settled comes to the same in playouts
-    positions, signs = Positions(games, late.places[far]), np.where(late.plies[far] % 2 == 0, 1, -1)
-    assert {1, -1} == set(signs.tolist())
-    assert (np.sign(positions.by_playouts(10)) == np.sign(margins[far]) * signs).all()
-
-
 def test_errors_are_told_of_early_and_late_positions_apart(games: Games) -> None:
     positions = Positions.some(games, 0, 1, last=False)
     early, results = positions.plies < value.EARLY, positions.results
@@ -255,7 +243,7 @@ def test_errors_are_told_of_early_and_late_positions_apart(games: Games) -> None
 
 
 def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, results: Path) -> None:
-    config = replace(tiny, name="learned", max_rows=60 * 16, ema_decay=0.9, playouts=2, learning_rate=0.02)
+    config = replace(tiny, name="learned", max_rows=60 * 16, ema_decay=0.9, learning_rate=0.02)
     seen: list[Progress] = []
     folder = value.train(config, results, seen.append)
     checkpoint = Checkpoint.open(folder)
@@ -266,11 +254,9 @@ def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, res
     assert {
         "test_start",
         "test_floor",
-        "test_playouts",
         "test_before_40_mse",
         "validation_mse",
     } <= metrics.keys()
-    assert metrics["test_beside_playouts"] == metrics["test_mse"]  # of the same positions, as they are few
     assert checkpoint.manifest.trainer == "value" and "60 games of first" in checkpoint.manifest.data
     logged = json.loads((results / "training" / "learned" / METRICS_FILE).read_text().splitlines()[0])
     assert {"validation_mse", "validation_floor", "policy_loss"} <= logged.keys()
@@ -289,9 +275,8 @@ def test_a_killed_run_goes_on_bit_for_bit(tiny: Config, archive: Path, results: 
     assert {"test_mse", "records_test_mse", "records_gap"} <= whole.manifest.metrics.keys()
 
 
-@pytest.mark.parametrize("how", ["one", "all"])
-def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, tmp_path: Path, how: str) -> None:
-    config = replace(tiny, source="records", data=(str(archive),), test_from="2018-01-01", positions=how, max_rows=32)
+def test_records_teach_one_position_a_game(tiny: Config, archive: Path, tmp_path: Path) -> None:
+    config = replace(tiny, source="records", data=(str(archive),), test_from="2018-01-01", max_rows=32)
     manifest = Checkpoint.open(value.train(config, tmp_path)).manifest
     assert "test_mse" in manifest.metrics and "random.sgfs; sha256" in manifest.data
     assert not list(tmp_path.glob("cache/value-games-*"))  # nothing is played for it
