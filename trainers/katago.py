@@ -17,7 +17,7 @@ from arena.contract.bot import Limits
 from arena.go.coords import gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, Rules
 from bots import gtp
-from bots.gtp import Engine, Launch, katago_rules, quoted
+from bots.gtp import Engine, katago_rules, quoted, read_command
 
 PATIENCE = 600.0
 """Seconds that an engine gets for all the positions that it is asked about at once."""
@@ -31,7 +31,7 @@ class Analyst:
 
     def __init__(self, config: gtp.Config):
         """Raises ConfigError for a command that can't be run."""
-        self._launch = Launch.of(config, "analysis")
+        self._title = shlex.join(read_command(config, "analysis"))[:80]
         self._config = config
         self._engine: Engine | None = None
         self._asked = 0
@@ -53,13 +53,9 @@ class Analyst:
         turns = zip(rates, (len(game.moves) % 2 == 0 for game in games), strict=True)
         return weights, np.array([self._of_whom(rate, is_black) for rate, is_black in turns], np.float32)
 
-    @property
-    def _title(self) -> str:
-        return shlex.join(self._launch.arguments)[:80]
-
     def _ready(self) -> Engine:
         if self._engine is None:
-            self._engine = self._launch.start()
+            self._engine = Engine(self._config, "analysis")
             self._of_whom = self._perspective(self._engine)
         return self._engine
 

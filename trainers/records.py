@@ -24,7 +24,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import convert, read_json, reason, replacing
+from arena.files import convert, read_object, reason, replacing
 from arena.go import collection
 from arena.go.board import Board
 from arena.go.collection import Text
@@ -514,7 +514,7 @@ class Dataset:
     def open(cls, folder: str | Path) -> Dataset:
         """Raises RecordError for a folder that is missing, damaged or of another version."""
         folder, hint = Path(folder), "build the dataset with: arena data build"
-        content = read_json(folder / MANIFEST, error=RecordError, hint=hint)
+        content = read_object(folder / MANIFEST, error=RecordError, hint=hint)
         if (found := content.get("format")) != DATASET_FORMAT:
             raise RecordError(
                 f"{folder / MANIFEST}: has format {found!r}, and this version reads {DATASET_FORMAT}; {hint}"

@@ -311,7 +311,9 @@ def train(
         def rate_bot() -> None:
             """The same against the bot, unless the run is stopped in it."""
             averaged_plays.refresh()
-            match = RatingMatch(rules, min(BOT_GAMES, config.eval_games), config.plies, (config.seed, 5, run.step_count))
+            match = RatingMatch(
+                rules, min(BOT_GAMES, config.eval_games), config.plies, (config.seed, 5, run.step_count)
+            )
             player = PolicyBot(averaged_plays, TEMPERATURE)
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
                 note(rating)

@@ -197,7 +197,7 @@ def check(config: Config, results: Path) -> None:
         start = Checkpoint.open(find(config.start, results))
         if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
             raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
-        start.require_net()
+        start.require()
         start.require_size(config.size)
         if start.manifest.encoder != encoder_of(config).name:
             raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
@@ -137,16 +136,9 @@ class Registry:
     # --- Players that a file names ---
 
     def resolve_stored(self, spec: str) -> Player:
-        """The player that a saved game, a database or an SGF file names. Raises as ``resolve`` and ``trusted`` do."""
+        """The player that a saved game or an SGF file names. Raises as ``resolve`` does, and ConfigError for an engine
+        that isn't one of the user's own: such a file may come from anywhere, so it names nothing that is run."""
         return self._with_net(self._require_own(self._read(spec)))
-
-    def trusted(self, stored: Player) -> Player:
-        """A player of a database, to be built. Such a file may come from anywhere, so it names nothing that is run: the
-        kind is looked up here, and an engine must be one of the user's own arena.toml. Raises ConfigError."""
-        own = self._of_kind(stored.kind)
-        if not own:
-            raise ConfigError(f"there is no kind of bot called {stored.kind} any more")
-        return self._require_own(replace(stored, factory=own[0].factory))
 
     def _of_kind(self, kind: str) -> list[Player]:
         """The players of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""
@@ -259,16 +251,10 @@ class Registry:
         listed[name] = replace(listed[name], limits=limits, gpus=table.gpus)
 
     def _load(self, player: Player) -> None:
-        """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
+        """Run the file of a bot. Raises ConfigError where it isn't there."""
         file = Path(player.factory.rpartition(":")[0])
         if not file.is_file():
             raise ConfigError(f"{player.where}: kind = {player.kind!r}: there is no file {file}")
-        for path in [file] if player.source == COMMAND_LINE else [Path(player.source), file]:
-            if path.stat().st_uid not in (0, os.getuid()):
-                raise ConfigError(
-                    f"{player.where}: kind = {player.kind!r} is refused: {path} belongs to another user; "
-                    "check what it does, then copy it to use it"
-                )
         self._kinds[player.kind] = (player.factory, player.source)
         made = self._make(player.name, player.kind, player.settings, player.source)
         self._entries[player.name] = replace(made, limits=player.limits, gpus=player.gpus)

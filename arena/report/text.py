@@ -395,28 +395,19 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
     entry, against = evidence.gate.entry, evidence.against
     if change is not None:
         yield f"Accepted: {entry} now plays {evidence.gate.checkpoint} instead of {against}."
-        made = (
-            "made, with" if change.is_new_file else "changed: it has a new table" if change.is_new_table else "changed:"
-        )
-        yield f'{change.path} was {made} [bots.{entry}] {change.setting} = "{change.value}"; nothing else was changed.'
+        line = f'{change.setting} = "{change.value}"'
+        yield f"{change.path} now has {line} in [bots.{entry}]; nothing else was changed."
         if folder.name != evidence.gate.checkpoint:
             yield f"It is a copy of {folder}; further training does not change it."
-        yield f"To undo it, {_undo(change)}."
+        undo = (
+            "remove that line" if change.before is None else f'write {change.setting} = "{change.before}" there again'
+        )
+        yield f"To undo it, {undo}."
     elif evidence.ruling is Ruling.REJECTED:
         yield f"Rejected: {entry} keeps {against}. No file was changed."
     else:
-        games = some(evidence.games.games, "game")
+        games = some(evidence.tally.games, "game")
         yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
     event = evidence.match.event
     yield f"The evidence: event {event}{manifests}; arena games --event {event} lists its games."
-
-
-def _undo(change: Change) -> str:
-    if change.is_new_file:
-        return f"delete {change.path}"
-    if change.is_new_table:
-        return f"remove [bots.{change.bot}] from {change.path}"
-    if change.before is None:
-        return f"remove that line from {change.path}"
-    return f'write {change.setting} = "{change.before}" there again'
