@@ -283,28 +283,19 @@ RL_PRESETS = {
 class Value(Supervised):
     """Settings of ``trainers.value``."""
 
-    SHOWN = ("data", "name", "source", "games", "policy", "max_minutes")
+    SHOWN = ("name", "games", "policy", "max_minutes")
 
-    source: str = option(
-        "self-play",
-        SOURCE,
-        "Source of positions: games played for it, game records (--data), or both",
-        choices=("self-play", "records", "both"),
-    )
-    policy: str = option("sl-9x9", SOURCE, "Self-play: checkpoint that plays a game's first moves")
-    finisher: str = option("", SOURCE, "Self-play: checkpoint that plays a game to its end; '' for the policy")
-    games: int = option(200_000, SOURCE, "Self-play: number of games; one position of each is learned from", 10)
-    policy_moves: int = option(
-        60, SOURCE, "Self-play: most moves by the policy, before one random move and then the position", 1
-    )
-    komi: float = option(7.0, SOURCE, "Self-play: komi", -1000, 1000)
-    records_share: float = option(0.5, SOURCE, "Both: share of the rows that come from records", 0.01, 0.99)
+    policy: str = option("sl-9x9", SOURCE, "Checkpoint that plays a game's first moves")
+    finisher: str = option("", SOURCE, "Checkpoint that plays a game to its end; '' for the policy")
+    games: int = option(200_000, SOURCE, "Number of games; one position of each is learned from", 10)
+    policy_moves: int = option(60, SOURCE, "Most moves by the policy, before one random move and then the position", 1)
+    komi: float = option(7.0, SOURCE, "Komi", -1000, 1000)
     net: str = option("arena-6x56", NET, "Net: arena-BLOCKSxCHANNELS")
     start: str = option("sl-9x9", NET, "Checkpoint to start from; its policy stays; '' for none")
     learning_rate: float = inherit(Loop, "learning_rate", 0.01)
     ownership_weight: float = inherit(SL, "ownership_weight", 0.3)
     score_weight: float = inherit(SL, "score_weight", 0.1)
-    parallel_games: int = option(1_024, MACHINE, "Self-play: games under way at once", 1)
+    parallel_games: int = option(1_024, MACHINE, "Games under way at once", 1)
 
 
 VALUE_PRESETS = {
