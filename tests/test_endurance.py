@@ -72,7 +72,7 @@ FOREIGN = ("torchinductor_", ".ses")
 
 COMMON = "--size 7 --save-minutes 0 --device cpu".split()
 
-ROWS = "--max-rows 3200 --validate-every 320 --test-positions 100".split()
+ROWS = "--max-rows 3200 --validate-every 320".split()
 
 RECORDS = ("--data", "random.sgfs", "--batch-size", "32", *ROWS)
 

@@ -197,7 +197,7 @@ def analysis(bot: Bot, results: Results = RESULTS, config: ConfigFile = None) ->
             output.flush()
 
         has_net = "policy" in entry.bot_kind.heads
-        run(AnalysisEngine(player, send, f"arena {entry.name}", cache(entry.checked), entry.limits, has_net), lines)
+        run(AnalysisEngine(player, send, cache(entry.checked), entry.limits, has_net), lines)
 
 
 @contextmanager

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 DATASET = "manifest.json"
 """The file that makes a folder a dataset."""
 
-MOST_MOVES = 3000
-"""Longer games are left out."""
-
 Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")]
 
 
@@ -26,13 +23,10 @@ def build(
     paths: Paths,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to create.")],
     size: Annotated[int, typer.Option(help="Board size (default 9).", min=2, max=19)] = 9,
-    rules: Annotated[list[str] | None, typer.Option(help="Only games by these rules (repeatable).")] = None,
-    komi: Annotated[list[float] | None, typer.Option(help="Only games with this komi (repeatable).")] = None,
     rating: Annotated[float, typer.Option(help="Minimum Elo of both players (default 0).", min=0)] = 0,
     rank: Annotated[str, typer.Option(help="Minimum rank of both players, such as 5k or 1d.")] = "",
     game_results: Annotated[
-        str,
-        typer.Option("--with-result", metavar="RESULT", help="any, known or scored (default any)."),
+        str, typer.Option("--with-result", metavar="RESULT", help="any, known or scored (default any).")
     ] = "any",
     min_moves: Annotated[int, typer.Option(help="Minimum number of moves (default 1).", min=1)] = 1,
     test_from: Annotated[str, typer.Option(metavar="DAY", help="Test set: games from this day on.")] = "",
@@ -48,8 +42,8 @@ def build(
     """Build a dataset from game records: no duplicates (under symmetry), split by game.
 
     Handicap games are left out. The split depends on each game alone, so it does not change when games are added.
-    People stop before dead stones are captured. With --dead-stones, playouts mark them, or GNU Go if they fail and it
-    is installed. If the score then matches the recorded result, the game also provides ownership targets.
+    People stop before dead stones are captured. With --dead-stones, playouts mark them. If the score then matches the
+    recorded result, the game also provides ownership targets.
 
     Examples:
       arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01
@@ -58,20 +52,9 @@ def build(
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from arena.report.style import Console
-    from trainers.dataset import GameFilter, build
-    from trainers.records import SplitRule, day_of
+    from trainers.records import GameFilter, SplitRule, build, day_of
 
-    chosen = GameFilter(
-        size,
-        tuple(rules or ()),
-        tuple(komi or ()),
-        rating,
-        rank,
-        game_results,
-        min_moves,
-        MOST_MOVES,
-        dead_stones,
-    )
+    chosen = GameFilter(size, rating, rank, game_results, min_moves, dead_stones)
     rule = SplitRule(day_of(test_from), validation, test)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
@@ -104,35 +87,24 @@ def stats(paths: Paths) -> None:
 
         for path in paths:
             if path not in records:
-                Console().print(dataset_sheet(Dataset.open(path, verify=True)))
+                Console().print(dataset_sheet(Dataset.open(path)))
     if records:
         items = (item for path in records for item in read_path(path, skip_damaged=True))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
         Console().print(statistics_table(counted))
 
 
-_SETTLED = {
-    "AS_IT_STANDS": "counted as it stands",
-    "PLAYOUTS": "counted, dead by playouts",
-    "GNUGO": "counted, dead by GNU Go",
-    "DISPUTED": "counted, but not so",
-}
-
-
 def dataset_sheet(dataset: Dataset) -> Sheet:
     """A row for each figure, a column for each part, the rejects below."""
     from arena.report.tables import Sheet
-    from trainers.dataset import summary
-    from trainers.records import PARTS
+    from trainers.records import PARTS, summary
 
     manifest = dataset.manifest
-    parts = [summary(getattr(dataset, part), dataset.ratings(part)) for part in PARTS]
+    parts = [summary(dataset.part(part)) for part in range(len(PARTS))]
     known = [title for title in parts[0] if not title.isdecimal() and title != "no date"]
     years = sorted({title for part in parts for title in part} - set(known))
     rows = [(title, *(part.get(title, "0") for part in parts)) for title in (*known, *years)]
     counts = {"games read": manifest.read, **{f"left out: {reason}": n for reason, n in manifest.rejects.items()}}
-    settled = manifest.dead_stones or {}
-    counts |= {_SETTLED[name]: n for name, n in settled.items() if name != "GNUGO" or manifest.gnugo}
     rows += [(name, f"{count:,}", *[""] * (len(PARTS) - 1)) for name, count in counts.items()]
     title = f"{dataset.folder} ({manifest.size}x{manifest.size})"
     return Sheet((title, *PARTS), rows, numbers=tuple(range(1, len(PARTS) + 1)), flexible=(0,))
