@@ -79,7 +79,7 @@ def estimate_words(estimate: Estimate) -> str:
     lead = "The game is about even" if abs(margin) < 0.5 else f"{side} leads by about {abs(margin):.1f} points"
     shares = np.frombuffer(estimate.ownership, np.int8)
     black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
-    source = estimate.by or some(estimate.playouts, "playout")
+    source = some(estimate.playouts, "playout")
     return (
         f"{lead}, komi included, by {source}. Black is likely to have {some(black, 'point')} of "
         f"the board and White {white}; {len(shares) - black - white} are open."
@@ -209,7 +209,6 @@ COMMANDS = (
     ("done", "agree, and count", (_COUNT,)),
     ("continue", "take the passes back", (_COUNT,)),
     ("undo", "take back your last move", (_PLAY, _COUNT, _OVER)),
-    ("redo", "put back what undo took", (_PLAY,)),
     ("hint", "the bot's best moves", (_PLAY,)),
     ("score", "estimate the score", (_PLAY, _OVER)),
     ("board", "show the position", (_PLAY, _COUNT)),
@@ -262,7 +261,6 @@ class Commands:
         self._table: dict[str, Callable[[], str | None]] = {
             "pass": session.pass_turn,
             "undo": session.undo,
-            "redo": session.redo,
             "hint": session.hint,
             "score": session.score,
             "resign": session.resign,
