@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from played import Clock
+from reference import board_of_diagram
 from scripted_bots import Scripted
 
 from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.limits import TimeLeft
-from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
@@ -64,7 +64,7 @@ def kifu_of(
 ) -> SavedGame:
     """A game before its first move, of ada and a bot; ``diagram`` sets stones up."""
     rules = rules or Rules.preset("chinese", 5)
-    stones = Board.from_diagram(diagram).stones.reshape(-1) if diagram else np.zeros(0)
+    stones = board_of_diagram(diagram).stones.reshape(-1) if diagram else np.zeros(0)
     setup = tuple(tuple(np.flatnonzero(stones == colour).tolist()) for colour in Colour)
     names = {"black": "ada", "white": "bot"} if tuple(people) == (BLACK,) else {"black": "bot", "white": "ada"}
     time = fields.pop("time", Limits())
