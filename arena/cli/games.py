@@ -294,7 +294,7 @@ def analyze(
     from arena.go.sgf import write_sgf
     from arena.report import style
     from arena.report.game import AnalysisSheet, analysis_headline
-    from arena.report.progress import show_bar
+    from arena.report.progress import show_counting
     from arena.report.style import Console
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient, variations
 
@@ -318,12 +318,12 @@ def analyze(
     stopped = False
     with (
         closing(patient(entry).build()) as player,
-        show_bar("position", evaluation_count(record), errors) as (bar, task),
+        show_counting("position", evaluation_count(record), errors) as on_progress,
     ):
         try:
             for evaluation in analyse(record, player, limits):
                 found.append(evaluation)
-                bar.advance(task)
+                on_progress(len(found))
         except KeyboardInterrupt:
             stopped = True
         except AnalysisError as error:

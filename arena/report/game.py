@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from arena import plural
 from arena.contract.settings import describe
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, pass_move
 from arena.go.record import GameRecord
@@ -19,7 +20,6 @@ from arena.go.sgf import Remark, move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
 from arena.report.board import Overlay, captures, draw_board, lead, result_words, stone_sign
-from arena.report.style import some
 from arena.report.tables import print_facts
 from arena.results.analysis import MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
 
@@ -56,7 +56,7 @@ def print_position(record: GameRecord, number: int, console: Console) -> None:
         console.print(line)
     turns = [(colour, record.black if colour is BLACK else record.white) for colour in Colour]
     turn, player = turns[0 if game.to_play is BLACK else 1]
-    words = f"after {some(number, 'move')}"
+    words = f"after {plural(number, 'move')}"
     if moves:
         words += f", the last {stone_sign(turn.opponent)} {gtp_from_move(moves[-1], size)}"
     if not game.is_over:
@@ -71,7 +71,7 @@ def headline(record: GameRecord) -> str:
         return f"The ending of game {record.id} is unknown"
     if outcome.ending.is_forfeit:
         return f"{loser(record)} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
-    return f"Game {record.id} ended without a fault: {outcome.brief} after {some(len(record.moves), 'move')}"
+    return f"Game {record.id} ended without a fault: {outcome.brief} after {plural(len(record.moves), 'move')}"
 
 
 def loser(record: GameRecord) -> str:
@@ -268,7 +268,7 @@ def position_facts(
     record: GameRecord, number: int, position: Replayed, remark: Remark, cost: float, by_players: bool, width: int
 ) -> list[Text]:
     """Which move it is, what was taken, who is ahead, and what the move cost, as ``costs`` has it."""
-    words = f"the beginning; {some(len(record.moves), 'move')} follow"
+    words = f"the beginning; {plural(len(record.moves), 'move')} follow"
     if number:
         move = gtp_from_move(record.moves[number - 1], record.rules.size)
         words = f"move {number} of {len(record.moves)}: {stone_sign(record.mover(number))} {move}"
@@ -316,7 +316,7 @@ def remarks_of_players(record: GameRecord) -> list[Remark]:
     for number, fact in enumerate(record.facts, 1):
         black = record.mover(number) is BLACK
         rate, score = fact.win_rate, fact.score
-        words = [] if fact.visits is None else [some(fact.visits, "visit")]
+        words = [] if fact.visits is None else [plural(fact.visits, "visit")]
         words += [] if fact.seconds is None else [style.seconds(fact.seconds)]
         remarks.append(
             Remark(
