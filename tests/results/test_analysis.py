@@ -19,7 +19,7 @@ from arena.go.game import Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 from arena.players.registry import Registry
-from arena.report.game import AnalysisSheet
+from arena.report.game import render_analysis
 from arena.results.analysis import (
     AnalysisError,
     analyse,
@@ -264,7 +264,7 @@ def test_the_csv_has_a_row_a_move() -> None:
 def test_the_table_fits_and_marks_the_largest_mistakes_of_each_side(width: int, encoding: str) -> None:
     record = game_of("C3 D3 B3 D4")
     found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.6, 0.9], owned=0.0)))
-    lines = lines_of(AnalysisSheet(record, found, most=1), width, 60, encoding=encoding)
+    lines = lines_of(render_analysis(record, found, 1, width), width, 60, encoding=encoding)
     rows = {line.split()[0]: line for line in lines if line.strip()[:1].isdigit()}
     marked = [number for number, line in rows.items() if "!" in line]
     assert marked == ["3", "4"]
