@@ -1,7 +1,6 @@
 """Files that survive a crash: written aside and renamed, locked, made in scratch folders that vanish.
 
-A file or folder is there whole, old or new, whenever the process or the machine stops. The only module that renames
-over a file or locks one.
+A file or folder is there whole, old or new, whenever the process or the machine stops.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache, partial
-from itertools import groupby
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -32,14 +30,8 @@ from arena import StoreError, UserError
 T = TypeVar("T")
 
 _FOLDER = "use a folder that can be"
-_EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
-_HERE = -100  # AT_FDCWD: paths are relative to the current folder
-
 _PREFIX, _OWNER = ".arena-", "owner"
 _MARK = b"temporary folder of arena, f58e1c0a7b934d26"
-_LONGEST_MARK = 100
-_LONGEST_BASE = 50
-"""Bytes of a folder's path, so that the path of a socket in a folder below it has at most 107."""
 
 
 # --- Writing ---
@@ -51,19 +43,6 @@ def write(
     """Make a file of this content, as ``replacing`` does."""
     with replacing(path, error=error, hint=hint, sync=sync) as aside:
         aside.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def write_many(contents: Iterable[tuple[Path, str]]) -> None:
-    """Make files as ``write`` does without ``sync``: many new ones in few folders, with fewer calls of the system."""
-    for folder, files in groupby(contents, key=lambda file: file[0].parent):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with _own_folder(folder) as own:
-                for path, content in files:
-                    (own / path.name).write_bytes(content.encode())
-                    os.replace(own / path.name, os.path.realpath(path))
-        except OSError as problem:
-            raise StoreError(f"{folder} can't be written ({reason(problem)}); {_FOLDER}") from problem
 
 
 @contextmanager
@@ -93,11 +72,7 @@ def replacing(
             elif not _exchange(aside, place):  # then for a moment nothing has the name
                 (folder / _OWNER).unlink()  # from here to the end, it may have the only copy
                 os.replace(place, folder / "old")
-                try:
-                    os.replace(aside, place)
-                except OSError:
-                    os.replace(folder / "old", place)
-                    raise
+                os.replace(aside, place)
         if sync:
             _sync(place.parent)
     except (OSError, shutil.Error) as problem:
@@ -115,7 +90,8 @@ def _exchange(aside: Path, place: Path) -> bool:
         swap = ctypes.CDLL(None).renameat2
     except (OSError, AttributeError):
         return False
-    return int(swap(_HERE, os.fsencode(aside), _HERE, os.fsencode(place), _EXCHANGE)) == 0
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return int(swap(here, os.fsencode(aside), here, os.fsencode(place), exchange)) == 0
 
 
 def _sync(path: Path) -> None:
@@ -183,7 +159,7 @@ def scratch() -> Path:
     was killed, the next one that calls this removes it. It is in a folder of the user's in TMPDIR, unless sockets there
     had too long a path."""
     base = tempfile.gettempdir()
-    base = base if len(os.fsencode(base)) <= _LONGEST_BASE else "/tmp"
+    base = base if len(os.fsencode(base)) <= 50 else "/tmp"  # a socket's path has at most 107 bytes
     private = Path(base) / f".arena-{os.getuid()}"
     with suppress(OSError):
         private.mkdir(mode=0o700, exist_ok=True)
@@ -223,7 +199,7 @@ def _sweep(base: Path) -> None:
     for owner in base.glob(f"{_PREFIX}*/{_OWNER}"):
         with suppress(OSError), open(os.open(owner, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
             lock_file(file)  # else its process runs
-            if file.read(_LONGEST_MARK) == _mark(owner.parent):
+            if file.read(100) == _mark(owner.parent):
                 shutil.rmtree(owner.parent, ignore_errors=True)
 
 
@@ -237,9 +213,6 @@ def _mark(folder: Path) -> bytes:
 
 # --- Reading ---
 
-MOST_TEXT = 64 << 20
-"""Bytes of the longest JSON or TOML that is read."""
-
 
 def pieces(path: Path, most: int) -> Iterator[bytes]:
     """The content of a regular file of at most ``most`` bytes, in parts. Raises OSError, also for a pipe or a
@@ -252,27 +225,19 @@ def pieces(path: Path, most: int) -> Iterator[bytes]:
         yield from iter(partial(file.read, 1 << 20), b"")
 
 
-def read_json(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
-    """The object in a JSON file. Raises ``error``, one line that names the file and ends with ``hint``."""
-    return _read(path, json.loads, "JSON", error, hint)
-
-
-def read_toml(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
-    """The tables of a TOML file. Raises ``error``, one line that names the file and ends with ``hint``."""
-    return _read(path, tomllib.loads, "TOML", error, hint)
-
-
-def _read(path: Path, parse: Callable[[str], Any], form: str, error: type[UserError], hint: str) -> dict[str, Any]:
+def read_object(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
+    """The object in a file of JSON (``.json``), or the tables of one of TOML. Raises ``error``, one line that names the
+    file and ends with ``hint``."""
+    parse, form = (json.loads, "JSON") if path.suffix == ".json" else (tomllib.loads, "TOML")
     try:
-        content = parse(b"".join(pieces(path, MOST_TEXT)).decode("utf-8"))
+        content = parse(b"".join(pieces(path, 64 << 20)).decode("utf-8"))
     except OSError as problem:
         raise error(f"{path}: can't be read ({reason(problem)}); {hint}") from problem
     except UnicodeDecodeError as problem:
         raise error(f"{path}: isn't text in UTF-8 ({reason(problem)}); {hint}") from problem
-    except RecursionError as problem:
-        raise error(f"{path}: isn't valid {form} (nested too deeply); {hint}") from problem
-    except ValueError as problem:
-        raise error(f"{path}: isn't valid {form} ({reason(problem)}); {hint}") from problem
+    except (RecursionError, ValueError) as problem:
+        words = "nested too deeply" if isinstance(problem, RecursionError) else reason(problem)
+        raise error(f"{path}: isn't valid {form} ({words}); {hint}") from problem
     if not isinstance(content, dict):
         raise error(f"{path}: holds no {form} object; {hint}")
     return content

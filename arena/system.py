@@ -5,31 +5,20 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import suppress
-from math import inf
 from pathlib import Path
 
 
 def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
     """How many processors this process may keep busy: those that it may run on, or fewer where it, or a container that
-    it is in, has a quota (Linux control groups, versions 1 and 2)."""
+    it is in, has a quota (Linux control groups, version 2)."""
     least = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     with suppress(OSError):
-        for line in own.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if not controllers or "cpu" in controllers.split(","):
-                place = groups / controllers / path.strip("/")
-                least = min(least, *map(_quota, [place, *place.parents][: len(place.parts) - len(groups.parts) + 1]))
+        place = groups / own.read_text().rpartition("0::")[2].strip("/\n")
+        for group in [place, *place.parents][: len(place.parts) - len(groups.parts) + 1]:
+            with suppress(OSError, ValueError):  # there is no file, or it says "max"
+                quota, period = (group / "cpu.max").read_text().split()
+                least = min(least, int(quota) / int(period))
     return max(1, int(least))
-
-
-def _quota(group: Path) -> float:
-    """The processors that a control group may keep busy; infinite without a quota."""
-    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        with suppress(OSError, ValueError):
-            quota, period = " ".join((group / name).read_text() for name in names).split()
-            if int(quota) > 0:
-                return int(quota) / int(period)
-    return inf
 
 
 def allow_open_files(needed: int) -> int:

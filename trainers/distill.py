@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from arena import ConfigError, RecordError
-from arena.files import read_json
+from arena.files import read_object
 from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
@@ -78,7 +78,7 @@ def read_earlier(config: Config) -> list[SearchedGames]:
     """The games in each of the folders ``earlier``, whatever their size. Raises RecordError for one without games."""
     found = []
     for folder in map(Path, config.earlier):
-        size = read_json(folder / FORMAT_FILE, error=RecordError, hint="name a folder like distill-games-...").get(
+        size = read_object(folder / FORMAT_FILE, error=RecordError, hint="name a folder like distill-games-...").get(
             "size"
         )
         found.append(Replay(folder, int(size or 0)).searched)

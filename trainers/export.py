@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
-from arena.files import read_json, reason
+from arena.files import read_object, reason
 from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.game import Rules
 from arena.go.planes import Encoder
@@ -278,7 +278,7 @@ def forget_snapshots(folder: Path, kept: int = 0) -> None:
 def _run_of(folder: Path) -> str:
     """The name of the run that made a checkpoint; empty where that isn't known."""
     with suppress(CheckpointError):
-        settings = read_json(folder / MANIFEST, error=CheckpointError, hint="").get("settings")
+        settings = read_object(folder / MANIFEST, error=CheckpointError, hint="").get("settings")
         return str(settings.get("name", "")) if isinstance(settings, dict) else ""
     return ""
 

@@ -113,19 +113,6 @@ class Iteration:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A position of a game under way and what its search found."""
-
-    size: int
-    moves: np.ndarray  # (moves,) uint16 before the position
-    komi: float
-    win_rate: float
-    """Black's."""
-    shares: np.ndarray
-    """(size² + 1,) of the improved policy."""
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """How a run is doing that learns from its own searches: the figures of the latest round of play and learning, and
     all matches so far."""
@@ -158,7 +145,6 @@ class Round:
     """The mean age of the rows learned from, in rows played since."""
     minutes_left: float | None
     ratings: tuple[Rating, ...]
-    look: Look | None = None
 
 
 def write_rating(folder: Path, rating: Rating) -> None:

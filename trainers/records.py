@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import convert, read_json, replacing
+from arena.files import convert, read_object, replacing
 from arena.go import collection
 from arena.go.collection import Text
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
@@ -373,7 +373,7 @@ def sha256_of(path: Path) -> str:
 def _read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     hint = "build the dataset with: arena data build"
-    content = read_json(path, error=RecordError, hint=hint)
+    content = read_object(path, error=RecordError, hint=hint)
     if content.get("format") != DATASET_FORMAT:
         raise RecordError(
             f"{path}: has format {content.get('format')!r}, and this version reads {DATASET_FORMAT}; {hint}"

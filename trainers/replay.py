@@ -25,7 +25,7 @@ from zlib import error as ZlibError
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import read_json, reason, replacing, write
+from arena.files import read_object, reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.planes import Encoder, final_owners
 from trainers.progress import Made
@@ -211,7 +211,7 @@ class Replay:
     def _claim(self) -> None:
         path, mine = self.folder / FORMAT_FILE, {"format": FORMAT, "size": self.size, "rules": "cgos"}
         if path.exists():
-            found = read_json(path, error=ConfigError, hint="start again with --new")
+            found = read_object(path, error=ConfigError, hint="start again with --new")
             if found != mine:
                 raise ConfigError(f"{path}: its games are {found}, and this run plays {mine}; give it another name")
         elif any(self.folder.glob("*.npz")):

@@ -29,7 +29,6 @@ from arena.go.kernels import area_of
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves
-from trainers.progress import Look
 from trainers.slots import (
     GameSlots,
     RuleParams,
@@ -342,17 +341,6 @@ class SearchGames(SelfPlayGames):
         self._planes = {
             int(group[0]): np.empty((batch, net.encoder.planes, moves - 1), np.float32) for group in self._groups
         }
-
-    def look(self) -> Look | None:
-        """The latest position of a game under way that was searched in full; None before there is one."""
-        games, found = self._games, self._searches
-        if not found.counts[0]:
-            return None
-        last = int(found.counts[0]) - 1
-        ply, win_rate = int(found.plies[0, last]), float(found.win_rates[0, last])
-        shares = found.levels[0, last].astype(np.float32)
-        black = win_rate if ply % 2 == 0 else 1 - win_rate
-        return Look(self._rules.size, games.moves[0, :ply].copy(), float(games.komis[0]), black, shares / shares.sum())
 
     def _begin(self, slot: int, new: NewGame) -> None:
         slots = np.array([slot])

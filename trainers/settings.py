@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from arena import ConfigError
 from arena.contract.settings import plain, read_value
-from arena.files import read_json, read_toml, suggest, write
+from arena.files import read_object, suggest, write
 
 GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
     "What it learns from",
@@ -620,8 +620,7 @@ def _range(item: Field[Any]) -> str:
 
 def read_file(path: Path) -> dict[str, Any]:
     """The settings in a TOML file, or those that a run left as JSON; still to be checked. Raises ConfigError."""
-    read = read_json if path.suffix == ".json" else read_toml
-    return read(path, error=ConfigError, hint="give a TOML file of settings")
+    return read_object(path, error=ConfigError, hint="give a TOML file of settings")
 
 
 def settings_of_a_step(settings: Settings) -> dict[str, Any]:

@@ -376,8 +376,7 @@ def train(
                     known: dict[str, Any] = {
                         item.name: figures[item.name] for item in fields(Round) if item.name in figures
                     }
-                    look = searches[0].look() if searches else None
-                    on_progress(Round(**known, ratings=tuple(ratings), look=look))
+                    on_progress(Round(**known, ratings=tuple(ratings)))
             replay.add(players.rest())
             run.games = total("games")
         run.save()

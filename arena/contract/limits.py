@@ -17,15 +17,11 @@ moves may also overrun its clock by this much in a whole game."""
 
 @dataclass(frozen=True, slots=True)
 class TimeSettings:
-    """Seconds of main time, then byo-yomi periods of ``stones`` moves; without stones main time only.
-
-    With ``japanese`` byo-yomi a controller counts periods, not stones, and each is good for one move.
-    """
+    """Seconds of main time, then byo-yomi periods of ``stones`` moves; without stones main time only."""
 
     main: float
     period: float = 0.0
     stones: int = 0
-    japanese: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +55,7 @@ class Clock:
 
     def set(self, seconds: float, stones: int) -> None:
         """Take a controller's word on what is left."""
-        self._left = seconds
-        self._stones = min(stones, 1) if self._settings.japanese else stones
+        self._left, self._stones = seconds, stones
 
     def spend(self, seconds: float) -> None:
         """Charge a move. The one in which main time runs out is the first of a period; after its last comes another.

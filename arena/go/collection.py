@@ -8,8 +8,9 @@ import tarfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -37,22 +38,8 @@ _KINDS = (*_TEXTS, *_TARS, ".zip")
 MAX_FILE = 256 << 20
 """The longest file of many games in brackets that is read; one with a game a line may have any length."""
 
-MAX_UNPACKED, MAX_RATIO = 256 << 20, 100
-"""An archive may unpack to this many bytes, or to this multiple of its size. SGF shrinks to a tenth."""
-
-_DAMAGE = (
-    OSError,
-    EOFError,
-    RuntimeError,  # a zip with a password
-    NotImplementedError,  # a zip of a kind that Python can't unpack
-    ValueError,  # tarfile and zipfile raise these two on garbage that they didn't think of
-    TypeError,
-    lzma.LZMAError,
-    zlib.error,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-)
-
+_DAMAGED = (lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile, OSError, EOFError, RuntimeError)
+_GARBAGE = (ValueError, TypeError)  # which tarfile and zipfile raise on what they didn't think of
 
 Text = tuple[str, int, bytes]
 """A game that isn't parsed: where it stands, its number there from 1, and its SGF."""
@@ -80,10 +67,6 @@ def _texts_of(path: str | Path, skip_damaged: bool = False) -> Iterator[Text | R
         raise RecordError(f"{path}: no such file or folder")
     if path.is_file() and not path.name.lower().endswith(_KINDS):
         raise RecordError(f"{path} is not a kind of game record; there are {', '.join(_KINDS)} and folders of them")
-    return _read(path, skip_damaged and path.is_dir())
-
-
-def _read(path: Path, skip_damaged: bool) -> Iterator[Text | Refusal]:
     empty = True
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if not (file.name.lower().endswith(_KINDS) and file.is_file()):
@@ -93,7 +76,7 @@ def _read(path: Path, skip_damaged: bool) -> Iterator[Text | Refusal]:
                 empty = False
                 yield text
         except RecordError as error:
-            if not skip_damaged:
+            if not skip_damaged or file == path:
                 raise
             empty = False
             yield Refusal(str(file), 0, f"{file.name} can't be read", str(error))
@@ -112,18 +95,12 @@ def _parsed(text: Text) -> GameRecord | Refusal:
 
 def _numbered_texts(path: Path) -> Iterator[tuple[str, int, bytes]]:
     """The game texts of a file or archive with their source and number. Raises RecordError when it's damaged."""
-    most = MAX_UNPACKED + MAX_RATIO * path.stat().st_size
     try:
         for source, stream in _streams(path):
-            number = 0
-            for text in _texts(source.lower(), stream):
-                most -= len(text)
-                if most < 0:
-                    raise RecordError(f"{path} unpacks to more than {MAX_RATIO} times its size; unpack it yourself")
-                if text and not text.isspace():
-                    number += 1
-                    yield source, number, text
-    except _DAMAGE as error:
+            texts = (text for text in _texts(source.lower(), stream) if text and not text.isspace())
+            for number, text in enumerate(texts, 1):
+                yield source, number, text
+    except (*_DAMAGED, *_GARBAGE) as error:
         raise RecordError(f"{path} is damaged or can't be read: {error}") from error
 
 
@@ -148,25 +125,17 @@ def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
-    """The game texts of one file, by its name in small letters."""
+    """The game texts of one file, by its name in small letters. A line that is too long comes in parts, which will be
+    refused."""
     if name.endswith(".sgf"):
         data = stream.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
             raise RecordError(f"{name} is longer than {MAX_FILE >> 20} MB; write a game a line, as .sgfs")
         yield from _split(utf8(data))
-    elif name.endswith(".xz"):
-        with lzma.open(stream) as unpacked:
-            yield from _lines(unpacked.readline)
-    elif name.endswith(".gz"):
-        with gzip.open(stream) as unzipped:
-            yield from _lines(unzipped.readline)
-    else:
-        yield from _lines(stream.readline)
-
-
-def _lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
-    """The lines that aren't empty; one that is too long comes in parts, which will be refused."""
-    return (line for line in iter(partial(readline, MAX_BYTES + 1), b"") if line != b"\n" and line != b"\r\n")
+        return
+    unpack = lzma.open if name.endswith(".xz") else gzip.open if name.endswith(".gz") else nullcontext
+    with unpack(stream) as lines:
+        yield from iter(partial(lines.readline, MAX_BYTES + 1), b"")
 
 
 def _split(data: bytes) -> Iterator[bytes]:
@@ -181,59 +150,30 @@ def _split(data: bytes) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a set of records holds: how many games of each kind, commonest or smallest first.
+    """How many games of a set of records there are by size, rules, komi, result and length in moves, and how many
+    weren't read, by reason. Results are values of ``Ending``, ``forfeit`` (by rule or crash), ``draw``, ``unknown``."""
 
-    ``results`` counts by how a game ended, the values of ``Ending`` with ``forfeit`` for those by rule or crash, and
-    ``draw`` and ``unknown``. ``lengths`` counts games by moves, ``refusals`` the games not read by reason.
-    """
-
-    games: int
-    positions: int
-    sizes: Mapping[int, int]
-    rules: Mapping[str, int]
-    komi: Mapping[float, int]
-    results: Mapping[str, int]
-    lengths: Mapping[int, int]
-    refusals: Mapping[str, int]
-
-    @property
-    def refused(self) -> int:
-        return sum(self.refusals.values())
-
-    @property
-    def median_length(self) -> int:
-        """The length in moves that at most half of the games exceed; 0 without games."""
-        count = 0
-        for length, games in self.lengths.items():
-            count += games
-            if 2 * count >= self.games:
-                return length
-        return 0
+    sizes: Counter[int] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    komi: Counter[float] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
+    lengths: Counter[int] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
 
 
 def statistics(items: Iterable[GameRecord | Refusal]) -> Statistics:
     """Count records and refusals, in one pass."""
-    sizes, rules, komi = Counter[int](), Counter[str](), Counter[float]()
-    results, lengths, refusals = Counter[str](), Counter[int](), Counter[str]()
+    counted = Statistics()
     for item in items:
         if isinstance(item, Refusal):
-            refusals[item.reason] += 1
+            counted.refusals[item.reason] += 1
             continue
-        sizes[item.rules.size] += 1
-        rules[item.rules.name] += 1
-        komi[item.rules.komi] += 1
-        results[_how(item.outcome)] += 1
-        lengths[len(item.moves)] += 1
-    return Statistics(
-        games=lengths.total(),
-        positions=sum(length * games for length, games in lengths.items()),
-        sizes=dict(sorted(sizes.items())),
-        rules=dict(rules.most_common()),
-        komi=dict(komi.most_common()),
-        results=dict(results.most_common()),
-        lengths=dict(sorted(lengths.items())),
-        refusals=dict(refusals.most_common()),
-    )
+        counted.sizes[item.rules.size] += 1
+        counted.rules[item.rules.name] += 1
+        counted.komi[item.rules.komi] += 1
+        counted.results[_how(item.outcome)] += 1
+        counted.lengths[len(item.moves)] += 1
+    return counted
 
 
 def _how(outcome: Outcome | None) -> str:
@@ -241,6 +181,4 @@ def _how(outcome: Outcome | None) -> str:
         return "unknown"
     if outcome.winner is None:
         return "draw"
-    if outcome.ending in (Ending.ILLEGAL, Ending.CRASH):
-        return "forfeit"
-    return outcome.ending.value
+    return "forfeit" if outcome.ending in (Ending.ILLEGAL, Ending.CRASH) else outcome.ending.value

@@ -1,4 +1,4 @@
-"""SGF through sgfmill: a record as text and back, an editor's nodes, and what a file says about each position."""
+"""SGF through sgfmill: a record as text and back, and what a file says about each position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from sgfmill import sgf_grammar, sgf_properties
 
@@ -206,68 +205,40 @@ def _text(node: Properties, name: str, one_line: bool = True) -> str:
     return value(node[name][0]).decode("utf-8", "replace").strip()
 
 
-class Node(NamedTuple):
-    """What one node of an editor's file does, in this order: stones put down and taken off, who is to move, moves."""
-
-    black: tuple[Move, ...]
-    white: tuple[Move, ...]
-    empty: tuple[Move, ...]
-    to_play: Colour | None
-    moves: tuple[tuple[Colour, Move], ...]
-
-    @property
-    def is_setup(self) -> bool:
-        return bool(self.black or self.white or self.empty)
-
-
-def _nodes(line: Sequence[Properties], size: int) -> list[Node]:
-    """Raises RecordError for what is no point of the board."""
+def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Colour | None, list[Move]]:
+    """The stones set up before the first move, who begins, if that is said, and the moves. Raises RecordError."""
     names = moves_by_sgf(size)
-    found = []
+    stones: tuple[set[Move], set[Move]] = (set(), set())
+    first = last = None
+    moves: list[Move] = []
     for number, node in enumerate(line):
-        black, white, empty = (_points(node[name], size) if name in node else () for name in ("AB", "AW", "AE"))
-        to_play = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower()) if "PL" in node else None
-        moves = []
-        for name, colour in (("B", BLACK), ("W", WHITE)):
-            for value in node.get(name, ()):
-                if value not in names:
-                    raise RecordError(f"no point of the board: {value[:20]!r} in node {number}")
-                moves.append((colour, names[value]))
-        found.append(Node(black, white, empty, to_play, tuple(moves)))
-    return found
+        placed = [_points(node[name], size) if name in node else [] for name in ("AB", "AW", "AE")]
+        if moves and any(placed):
+            raise RecordError(f"setup stones after the first move: move {len(moves)}")
+        for own, new in zip(stones, placed, strict=False):
+            own.difference_update(*placed)
+            own.update(new)
+        if not moves:
+            first = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower()) or first
+        played = [(colour, value) for colour in Colour for value in node.get(colour.letter, ())]
+        if len(played) > 1:
+            raise RecordError(f"two moves in one node: move {len(moves) + 1}")
+        for colour, value in played:
+            if value not in names:
+                raise RecordError(f"no point of the board: {value[:20]!r} in node {number}")
+            if colour is last:
+                raise RecordError(f"a colour plays twice in a row: move {len(moves) + 1}")
+            first, last = first if moves else colour, colour
+            moves.append(names[value])
+    return (tuple(sorted(stones[0])), tuple(sorted(stones[1]))), first, moves
 
 
-def _points(values: list[bytes], size: int) -> tuple[Move, ...]:
+def _points(values: list[bytes], size: int) -> list[Move]:
     try:
         points = sgf_properties.interpret_point_list(filter(None, values), sgf_properties.Presenter(size, "UTF-8"))
     except ValueError:
         raise RecordError(f"no point of the board: setup {b' '.join(values)[:40]!r}") from None
-    return tuple(sorted((size - 1 - row) * size + column for row, column in points))
-
-
-def read_nodes(text: str | bytes) -> tuple[Rules, list[Node]]:
-    """The main line of the first game of an SGF text, as an editor shows it: stones may be set up at any time, a colour
-    may play twice, and no move is judged. The rules are those of ``read_sgf``, on boards from 2x2; a missing size means
-    19x19. Raises RecordError."""
-    line = _main_line(utf8(text))
-    size = _size(line[0], smallest=2)
-    nodes = _nodes(line, size)
-    return _rules(line[0], size, 3 * size * size, usual_first(nodes[0][:2]) is WHITE), nodes
-
-
-def read_setup(nodes: Sequence[Node]) -> tuple[int, Stones, Colour | None]:
-    """The place of the first node with a move, the stones set up until then, and who begins, if that is said."""
-    begin = next((place for place, node in enumerate(nodes) if node.moves), len(nodes))
-    stones: tuple[set[Move], set[Move]] = (set(), set())
-    first = None
-    for node in nodes[: begin + 1]:
-        for own, placed in zip(stones, node[:2], strict=True):
-            own.difference_update(node.black, node.white, node.empty)
-            own.update(placed)
-        first = node.to_play or first
-    if begin < len(nodes):
-        first = nodes[begin].moves[0][0]
-    return begin, (tuple(sorted(stones[0])), tuple(sorted(stones[1]))), first
+    return [(size - 1 - row) * size + column for row, column in points]
 
 
 # --- Reading a record ---
@@ -304,9 +275,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
     if _text(root, "GM") not in ("", "1"):
         raise RecordError("not Go")
     size = _size(root)
-    nodes = _nodes(line, size)
-    begin, setup, first = read_setup(nodes)
-    moves = _alternating_moves(nodes[begin:])
+    setup, first, moves = _setup_and_moves(line, size)
     if len(moves) > max_moves:
         raise RecordError(f"more than {max_moves} moves")
     if "SZ" not in root:  # 9x9 and 13x13 games are written without one too
@@ -349,33 +318,16 @@ def _is_ours(root: Properties) -> bool:
     return _text(root, "AP").startswith("arena:")
 
 
-def _size(root: Properties, smallest: int = MIN_SIZE) -> int:
+def _size(root: Properties) -> int:
     text = _text(root, "SZ") or str(MAX_SIZE)
     columns, _, rows = text.partition(":")
     if rows and columns.strip() != rows.strip():
         raise RecordError(f"rectangular board: {text[:20]!r}")
     if not re.fullmatch(r"\s*[0-9]{1,5}\s*", columns):
         raise RecordError(f"no size: SZ is {text[:20]!r}")
-    if not smallest <= int(columns) <= MAX_SIZE:
+    if not MIN_SIZE <= int(columns) <= MAX_SIZE:
         raise RecordError(f"size {int(columns)}")
     return int(columns)
-
-
-def _alternating_moves(nodes: Sequence[Node]) -> list[Move]:
-    """The moves of nodes of which the first has one."""
-    moves: list[Move] = []
-    last = None
-    for node in nodes:
-        if moves and node.is_setup:
-            raise RecordError(f"setup stones after the first move: move {len(moves)}")
-        if len(node.moves) > 1:
-            raise RecordError(f"two moves in one node: move {len(moves) + 1}")
-        for colour, move in node.moves:
-            if colour is last:
-                raise RecordError(f"a colour plays twice in a row: move {len(moves) + 1}")
-            moves.append(move)
-            last = colour
-    return moves
 
 
 def _without_resumed_passes(moves: list[Move], passing: Move) -> list[Move]:
@@ -402,7 +354,7 @@ def _rules(root: Properties, size: int, move_limit: int, handicap: bool) -> Rule
     if komi in (2.75, 3.25, 3.75):  # in stones, as in China, worth two points each
         komi *= 2
     try:
-        return replace(Rules.preset(name, max(size, MIN_SIZE), komi, max(1, move_limit)), size=size)
+        return Rules.preset(name, size, komi, max(1, move_limit))
     except ConfigError as error:
         raise RecordError(f"komi: {error}") from None
 
@@ -425,17 +377,12 @@ def _outcome(text: str, ending: Ending | None) -> Outcome | None:
 def _legal(record: GameRecord) -> GameRecord:
     """The record under the strictest rules that it replays by, from its own on. Raises RecordError."""
     own = record.rules
-    *strict, loosest = dict.fromkeys(
-        replace(own, superko=superko, suicide=suicide)
-        for suicide in (own.suicide, True)
-        for superko in (own.superko, False)
-    )
-    for rules in strict:
-        candidate = replace(record, rules=rules)
+    for superko, suicide in ((own.superko, own.suicide), (False, own.suicide), (own.superko, True)):
+        candidate = replace(record, rules=replace(own, superko=superko, suicide=suicide))
         with suppress(RecordError):
             candidate.replay()
             return candidate
-    candidate = replace(record, rules=loosest)
+    candidate = replace(record, rules=replace(own, superko=False, suicide=True))
     candidate.replay()
     return candidate
 
@@ -462,16 +409,13 @@ class Remark:
 def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
     """One for each position of the record that was read from this text: before the first move, after it, and so on.
 
-    Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it), V, LB, TR, and the first variation beside a
-    move. Values that make no sense are left out. What our own files note at the root is not a comment. Raises
-    RecordError for text that is not SGF.
+    Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it), V, LB and TR. Values that make no sense are
+    left out. What our own files note at the root is not a comment. Raises RecordError for text that is not SGF.
     """
-    data = utf8(text)
-    line, variations = _main_line(data), _variations(data)
     names, number = moves_by_sgf(record.rules.size), 0
     remarks = [Remark()] * (len(record.moves) + 1)
-    for place, node in enumerate(line):
-        value = _move_value(node)
+    for place, node in enumerate(_main_line(utf8(text))):
+        value = next((node[colour.letter][0] for colour in Colour if colour.letter in node), None)
         if value is not None:
             if number == len(record.moves) or names.get(value) != record.moves[number]:
                 continue  # the record is without it, such as passes that didn't end the game
@@ -479,8 +423,6 @@ def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
         found = _remark(node, record.rules.size)
         if place == 0 and _is_ours(node):
             found = replace(found, comment="")
-        if value is not None and place in variations:
-            found = replace(found, instead=_line_of(variations[place], names))
         if found != Remark():
             remarks[number] = found
     return tuple(remarks)
@@ -490,10 +432,6 @@ def are_by_players(text: str | bytes) -> bool:
     """Whether the remarks are what the players of a game of ours reported: what a bot adds later names it (AN)."""
     root = _main_line(utf8(text))[0]
     return _is_ours(root) and "AN" not in root
-
-
-def _move_value(node: Properties) -> bytes | None:
-    return next((node[colour.letter][0] for colour in Colour if colour.letter in node), None)
 
 
 def _remark(node: Properties, size: int) -> Remark:
@@ -507,34 +445,6 @@ def _remark(node: Properties, size: int) -> Remark:
     if win_rate is not None:
         win_rate = win_rate / 100 if 0 <= win_rate <= 100 else None
     return Remark(_text(node, "C", one_line=False), win_rate, margin, letters)
-
-
-def _variations(data: bytes) -> dict[int, list[Properties]]:
-    """The nodes of variations, by the place in the main line of the node that they stand beside. None where a variation
-    is not SGF: then the main line alone is read."""
-    found: dict[int, list[Properties]] = {}
-    span = game_span(data, 0)
-    if span is None:
-        return found
-    with suppress(ValueError):
-        tree, place = sgf_grammar.parse_sgf_game(data[span[0] : span[2]]), 0
-        while tree.children:
-            place += len(tree.sequence)
-            tree, *others = tree.children
-            if others:
-                found[place] = list(sgf_grammar.main_sequence_iter(others[0]))
-    return found
-
-
-def _line_of(nodes: Sequence[Properties], names: Mapping[bytes, Move]) -> tuple[Move, ...]:
-    """The moves of nodes, up to the first node without one."""
-    moves = []
-    for node in nodes:
-        value = _move_value(node)
-        if value is None or value not in names:
-            break
-        moves.append(names[value])
-    return tuple(moves)
 
 
 def _number(node: Properties, name: str) -> float | None:

@@ -51,7 +51,6 @@ class Task:
     query: Query
     turn: int
     number: int
-    priority: int
     moves: frozenset[Move] | None
     analysis: PositionAnalysis
     candidates: Sequence[Candidate] = ()
@@ -69,7 +68,7 @@ class Task:
     @property
     def order(self) -> tuple[int, int, int]:
         """The smallest is searched first."""
-        return self.slices // FAIR_SLICES, -self.priority, self.number
+        return self.slices // FAIR_SLICES, -self.query.priority, self.number
 
     def result(self) -> Answer:
         return result_of(self.query, self.turn, self.visits, self.analysis, self.candidates)
@@ -148,28 +147,21 @@ class AnalysisEngine:
                     self._finish(task)
 
     def _tasks_of(self, fields: dict[str, Any]) -> list[Task]:
-        """The positions of a query, after warnings about what is ignored. Raises QueryError."""
-        query, warnings = read_query(fields)
+        """The positions of a query. Raises QueryError."""
+        query = read_query(fields)
         rules = rules_for(query, self._check)
         if isinstance(query.rules, dict) and not rules.agree_with(query.rules):
-            warnings["rules"] = f"the nearest rules are used: {rules.name}"
+            self._send(Answer(warning=f"the nearest rules are used: {rules.name}", field="rules", id=query.id))
         turns = [len(query.moves)] if query.analyze_turns is None else query.analyze_turns
         if not all(0 <= turn <= len(query.moves) for turn in turns):
             raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")
-        priorities = [query.priority] * len(turns) if query.priorities is None else query.priorities
-        if len(priorities) != len(turns):
-            raise QueryError("as many as there are analyzeTurns", "priorities")
-        if query.include_policy and not self._has_net:
-            warnings["includePolicy"] = "this bot has no policy net"
         games = games_of(query, rules, turns)
         tasks = []
-        for turn, priority in zip(turns, priorities, strict=True):
+        for turn in turns:
             self._arrived += 1
             game = games[turn].copy()
             analysis = PositionAnalysis(self._bot, game, self._has_net)
-            tasks.append(Task(query, turn, self._arrived, priority, allowed_moves(query, game), analysis))
-        for name, warning in warnings.items():
-            self._send(Answer(warning=warning, field=name, id=query.id))
+            tasks.append(Task(query, turn, self._arrived, allowed_moves(query, game), analysis))
         return tasks
 
     def search_slice(self) -> None:

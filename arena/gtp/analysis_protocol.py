@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 
 from arena import ConfigError, IllegalMove, UserError
 from arena.contract.bot import Candidate
-from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Move, gtp_from_move, move_from_gtp
+from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.gtp.analysis_commands import PositionAnalysis, lower_bound
 from arena.gtp.arguments import COLOURS, Refused, nearest_rules, rules_of
@@ -66,7 +67,6 @@ class Query(msgspec.Struct, rename="camel", frozen=True):
     override_settings: OverrideSettings = OverrideSettings()
     report_during_search_every: Seconds = None
     priority: int = 0
-    priorities: list[int] | None = None
     include_ownership: bool = False
     include_moves_ownership: bool = False
     include_policy: bool = False
@@ -171,25 +171,15 @@ def result_of(query: Query, turn: int, visits: int, analysis: PositionAnalysis, 
 # --- The fields of a query ---
 
 
-def read_query(fields: Mapping[str, Any]) -> tuple[Query, dict[str, str]]:
-    """A query, and what is ignored of it, by field. Raises QueryError with the name of the first field that is
-    wrong."""
+def read_query(fields: Mapping[str, Any]) -> Query:
+    """Raises QueryError with the name of the first field that is wrong."""
     try:
-        query = msgspec.convert({name: value for name, value in fields.items() if value is not None}, Query)
+        return msgspec.convert({name: value for name, value in fields.items() if value is not None}, Query)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         found = re.match(r"\.(\w+)", path) or re.search(r"field `(\w+)`", message)
         allowed = "; players are B and W, views BLACK, WHITE and SIDETOMOVE" if "enum" in message else ""
         raise QueryError(f"{message[:1].lower()}{message[1:]}{allowed}", found[1] if found else "id") from None
-    ignored = dict.fromkeys(_unknown(fields, Query), "not supported, and ignored")
-    if left := _unknown(fields.get("overrideSettings") or {}, OverrideSettings):
-        ignored["overrideSettings"] = f"not supported, and ignored: {', '.join(left)}"
-    return query, ignored
-
-
-def _unknown(fields: Mapping[str, Any], struct: type[msgspec.Struct]) -> list[str]:
-    known = {each.encode_name for each in msgspec.structs.fields(struct)}
-    return sorted(name for name in fields if name not in known and fields[name] not in (None, False))
 
 
 def rules_for(query: Query, check: Callable[[int], object]) -> Rules:
@@ -221,24 +211,33 @@ def _move_of(field: str, text: str, size: int) -> Move:
 
 
 def games_of(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
-    """The game at each turn. Only the last move must be legal: superko may differ where the game was played."""
-    size = rules.size
+    """The game at each turn. Only the last move must keep to superko and suicide: the game may have been played by
+    other rules."""
+    size, lax = rules.size, replace(rules, superko=False, suicide=True)
     stones = [(COLOURS[player.lower()], _move_of("initialStones", at, size)) for player, at in query.initial_stones]
     moves = [(COLOURS[player.lower()], _move_of("moves", at, size)) for player, at in query.moves]
-    black, white = (tuple(move for owner, move in stones if owner is colour) for colour in (BLACK, WHITE))
+    black, white = (tuple(move for owner, move in stones if owner is colour) for colour in Colour)
     first = COLOURS[query.initial_player.lower()] if query.initial_player else moves[0][0] if moves else None
     try:
-        position = Position(rules, 0, (black, white), first)
-    except (ValueError, IndexError):
+        position = Position(lax, 0, (black, white), first)
+    except ValueError:
         raise QueryError("two stones on a point, or a group without a liberty", "initialStones") from None
-    games = {0: position.turn(position.game.to_play).copy()}
+
+    def strict_copy(colour: Colour) -> Game:
+        game = position.turn(colour).copy()
+        game.rules = replace(game.rules, superko=rules.superko, suicide=rules.suicide)
+        return game
+
+    games = {0: strict_copy(position.game.to_play)}
     for number, (colour, move) in enumerate(moves, 1):
         try:
-            (position.play if number == len(moves) else position.force)(colour, move)
+            if number == len(moves):
+                strict_copy(colour).play(move)
+            position.play(colour, move)
         except IllegalMove as error:
             raise QueryError(f"Illegal move {number}: {gtp_from_move(move, size)} ({error})", "moves") from None
         if number in turns:
-            games[number] = position.turn(position.game.to_play).copy()
+            games[number] = strict_copy(position.game.to_play)
     return games
 
 

@@ -22,11 +22,10 @@ WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), ord("\t"): " "}
 _RULES = {
     **{name: name for name in PRESETS},
-    **{"chinese-ogs": "chinese", "chinese-kgs": "chinese", "aga": "chinese", "bga": "chinese"},
-    **{"new_zealand": "tromp-taylor", "new-zealand": "tromp-taylor", "new zealand": "tromp-taylor"},
-    "korean": "japanese",
+    **dict.fromkeys(("chinese-ogs", "chinese-kgs", "aga", "bga"), "chinese"),
+    **{"new-zealand": "tromp-taylor", "korean": "japanese"},
 }
-"""Names of rules on KGS and in KataGo, and the preset that each comes closest to."""
+"""Names of rules in KataGo, and the preset that each comes closest to."""
 
 
 def read_line(line: str) -> tuple[str | None, list[str]]:

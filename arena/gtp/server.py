@@ -1,6 +1,6 @@
 """A bot served over GTP: commands in, answers out, for GoGui, Sabaki, CGOS and other runners of games.
 
-It is Farnebäck's draft 2 (2002), with the extensions of KGS, Leela Zero and KataGo that others rely on.
+It is Farnebäck's draft 2 (2002), with the extensions of Leela Zero and KataGo that others rely on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -32,12 +32,12 @@ from arena.go.coords import (
     move_from_gtp,
     pass_move,
 )
-from arena.go.game import Game, Outcome, Rules, handicap_points
+from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
 from arena.go.record import Stones
-from arena.go.sgf import MAX_BYTES
+from arena.go.sgf import MAX_BYTES, read_sgf
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_lz_report, format_report
 from arena.gtp.arguments import Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
-from arena.gtp.position import Position, read_position
+from arena.gtp.position import Position
 
 PATIENCE = 86400.0
 """Seconds after which a move would be given up where nobody set a time."""
@@ -89,6 +89,8 @@ class Server:
         self._check = check
         self._rules = rules
         self._position = Position(rules, seed)
+        self._copied = self._position.game
+        self._copy = GameCopy(self._copied)
         self._limits = limits or Limits()
         self._time = self._limits.time
         self._reset_clocks()
@@ -100,30 +102,21 @@ class Server:
             "list_commands": lambda words: "\n".join(sorted(self._commands)),
             "quit": lambda words: None,
             "boardsize": self._set_size,
-            "rectangular_boardsize": self._set_size,
-            "clear_board": self._clear,
+            "clear_board": lambda words: self._begin(),
             "komi": self._set_komi,
-            "get_komi": lambda words: f"{self._rules.komi:g}",
             "play": self._play,
             "genmove": self._genmove,
-            "reg_genmove": self._reg_genmove,
-            "kgs-genmove_cleanup": self._genmove,  # all stones count as alive, so a bot takes dead ones off anyway
             "undo": self._undo,
-            "fixed_handicap": lambda words: self._place_handicap([whole_of(words, 0)]),
+            "fixed_handicap": self._place_fixed_handicap,
             "place_free_handicap": self._place_free_handicap,
             "set_free_handicap": self._set_free_handicap,
             "loadsgf": self._load,
-            "printsgf": self._print,
             "time_settings": self._set_time,
             "time_left": self._time_left,
-            "kgs-time_settings": self._set_kgs_time,
-            "kgs-rules": self._set_rules,
             "kata-set-rules": self._set_rules,
             "kata-get-rules": lambda words: json.dumps({**self._rules.katago(), "friendlyPassOk": False}),
             "set_random_seed": self._set_seed,
             "showboard": lambda words: f"\n{self._board()}",
-            "list_stones": self._list_stones,
-            "is_legal": self._is_legal,
             "all_legal": self._all_legal,
             "final_score": lambda words: Outcome.scored(self._position.game.margin(self._fates()[0])).sgf,
             "final_status_list": self._status_list,
@@ -161,24 +154,18 @@ class Server:
         self._reset_clocks()
 
     def _set_size(self, words: list[str]) -> None:
-        size = whole_of(words, 0)
-        if len(words) > 1 and whole_of(words, 1) != size:
-            raise Refused("unacceptable size: the board must be square")
-        self._rules = self._sized(size)
+        self._rules = self._sized(whole_of(words, 0))
         self._begin()
 
-    def _sized(self, size: int, smallest: int = MIN_SIZE) -> Rules:
+    def _sized(self, size: int) -> Rules:
         """The rules in force on a board of this size. Raises Refused."""
         try:
-            if not smallest <= size <= MAX_SIZE:
+            if not MIN_SIZE <= size <= MAX_SIZE:
                 raise UserError(f"size {size}")
             self._check(size)
         except UserError:
             raise Refused("unacceptable size") from None
         return replace(self._rules, size=size, move_limit=3 * size * size)
-
-    def _clear(self, words: list[str]) -> None:
-        self._begin()
 
     def _set_komi(self, words: list[str]) -> None:
         komi = number_of(words, 0)
@@ -196,17 +183,16 @@ class Server:
         colour, start = colour_of(words, 0), time.monotonic()
         return self._play_decision(colour, self._choose(colour, self._limits_for(colour)), start)
 
-    def _reg_genmove(self, words: list[str]) -> str:
-        colour = colour_of(words, 0)
-        decision = self._choose(colour, self._limits_for(colour))
-        with _faults_refused():
-            if decision.move is not None:
-                self._position.turn(colour).copy().play(decision.move)
-            return self._name_of(decision)
-
     def _choose(self, colour: Colour, limits: Limits) -> Decision:
         with _faults_refused():
-            return self._bot.choose(self._position.turn(colour), limits)
+            return self._bot.choose(self._bots_game(colour), limits)
+
+    def _bots_game(self, colour: Colour) -> Game:
+        """A copy of the game with ``colour`` to move that the bot may change, the same until the game is another."""
+        game = self._position.turn(colour)
+        if game is not self._copied:
+            self._copied, self._copy = game, GameCopy(game)
+        return self._copy.update()
 
     def _play_decision(self, colour: Colour, decision: Decision, start: float) -> str:
         """Charge the clock for the time since ``start``, play the move, and return its name. Raises Refused with what
@@ -214,12 +200,10 @@ class Server:
         if colour in self._clocks:
             self._clocks[colour].spend(time.monotonic() - start)
         with _faults_refused():
-            if decision.move is not None:
-                self._position.play(colour, decision.move)
-            return self._name_of(decision)
-
-    def _name_of(self, decision: Decision) -> str:
-        return "resign" if decision.move is None else gtp_from_move(decision.move, self._size)
+            if decision.move is None:
+                return "resign"
+            self._position.play(colour, decision.move)
+            return gtp_from_move(decision.move, self._size)
 
     def _limits_for(self, colour: Colour) -> Limits:
         if colour not in self._clocks:
@@ -232,15 +216,19 @@ class Server:
             raise Refused("cannot undo")
         self._position = self._position.again(steps=self._position.steps[:-1])
 
+    def _place_fixed_handicap(self, words: list[str]) -> str:
+        wanted = whole_of(words, 0)
+        self._require_empty()
+        try:
+            return self._place(handicap_points(self._size, wanted))
+        except ConfigError:
+            raise Refused("invalid number of stones") from None
+
     def _place_free_handicap(self, words: list[str]) -> str:
         """The points of fixed handicap, as far as there are any: fewer stones than asked for are allowed."""
         wanted = whole_of(words, 0)
-        return self._place_handicap(range(min(wanted, 9), 1, -1) if wanted < self._size**2 else ())
-
-    def _place_handicap(self, numbers: Iterable[int]) -> str:
-        """The first number of these that there are points for."""
         self._require_empty()
-        for stones in numbers:
+        for stones in range(min(wanted, 9) if wanted < self._size**2 else 0, 1, -1):
             with suppress(ConfigError):
                 return self._place(handicap_points(self._size, stones))
         raise Refused("invalid number of stones")
@@ -264,7 +252,8 @@ class Server:
             raise Refused("board not empty")
 
     def _load(self, words: list[str]) -> None:
-        """The file's size, komi and moves, by the rules in force as far as they go."""
+        """The file's size, komi and moves, up to before the move of a number behind its name, by the rules in force or,
+        where those forbid a move, by the file's own."""
         if not words:
             raise Refused("syntax error")
         number = int(words.pop()) if len(words) > 1 and re.fullmatch("[0-9]{1,9}", words[-1]) else None
@@ -273,21 +262,20 @@ class Server:
             if not path.is_file():
                 raise RecordError("no file")
             with path.open("rb") as file:
-                position = read_position(file.read(MAX_BYTES + 1), self._rules, self._position.seed + 1, number)
+                record = read_sgf(file.read(MAX_BYTES + 1))
         except (OSError, ValueError, RuntimeError, RecordError):
             raise Refused("cannot load file") from None
-        self._rules = replace(self._sized(position.rules.size, smallest=2), komi=position.rules.komi)
+        size, komi, limit = record.rules.size, record.rules.komi, record.rules.move_limit
+        self._rules = replace(self._sized(size), komi=komi)
+        moves = record.moves if number is None else record.moves[: max(0, number - 1)]
+        for rules in (replace(self._rules, move_limit=limit), record.rules):
+            position = Position(rules, self._position.seed + 1, record.setup, record.first)
+            with suppress(IllegalMove):
+                for ply, move in enumerate(moves, 1):
+                    position.play(record.mover(ply), move)
+                break
         self._position = position
         self._reset_clocks()
-
-    def _print(self, words: list[str]) -> str:
-        if not words or words == ["-"]:
-            return self._position.to_sgf()
-        try:
-            Path(expanduser(" ".join(words))).write_text(f"{self._position.to_sgf()}\n", encoding="utf-8")
-        except (OSError, ValueError, RuntimeError):
-            raise Refused("cannot write file") from None
-        return ""
 
     # Rules, time and chance.
 
@@ -308,20 +296,6 @@ class Server:
         self._time = None if unlimited else TimeSettings(main, period, int(stones) if period > 0 else 0)
         self._reset_clocks()
 
-    def _set_kgs_time(self, words: list[str]) -> None:
-        match words:
-            case ["none", *_]:
-                self._time = None
-            case ["absolute", *rest]:
-                self._time = TimeSettings(number_of(rest, 0))
-            case ["byoyomi", *rest]:
-                self._time = TimeSettings(number_of(rest, 0), number_of(rest, 1), stones=1, japanese=True)
-            case ["canadian", *rest]:
-                self._time = TimeSettings(number_of(rest, 0), number_of(rest, 1), max(1, whole_of(rest, 2)))
-            case _:
-                raise Refused("syntax error")
-        self._reset_clocks()
-
     def _reset_clocks(self) -> None:
         self._clocks = {} if self._time is None else {colour: Clock(self._time) for colour in Colour}
 
@@ -339,22 +313,13 @@ class Server:
 
     def _board(self) -> str:
         position = self._position
-        taken = {colour: position.taken(colour) for colour in Colour}
         return (
             f"{position.game.board}\n"
-            f"Black (X) has captured {taken[WHITE]} stones\n"
-            f"White (O) has captured {taken[BLACK]} stones\n"
+            f"Black (X) has captured {position.captured_stones(WHITE)} stones\n"
+            f"White (O) has captured {position.captured_stones(BLACK)} stones\n"
             f"{position.game.to_play.name.title()} to play, move {len(position.steps) + 1}, "
             f"{position.rules.name} rules, komi {position.rules.komi:g}"
         )
-
-    def _list_stones(self, words: list[str]) -> str:
-        stones = self._position.game.board.stones.reshape(-1) == int(colour_of(words, 0))
-        return " ".join(gtp_from_move(int(move), self._size) for move in stones.nonzero()[0])
-
-    def _is_legal(self, words: list[str]) -> str:
-        colour, move = colour_of(words, 0), move_of(words, 1, self._size)
-        return str(int(self._position.turn(colour).legal_moves()[move]))
 
     def _all_legal(self, words: list[str]) -> str:
         legal = self._position.turn(colour_of(words, 0)).legal_moves()[:-1]
@@ -438,7 +403,7 @@ class Server:
         """What an analysis is to report, its moves the legal ones, and of what: a copy where only some moves are
         allowed, as that search must not be continued for the others."""
         asked = AnalysisRequest.read(words, self._position.game.to_play, self._size)
-        game = self._position.turn(asked.colour)
+        game = self._bots_game(asked.colour)
         asked = replace(asked, moves=asked.legal_moves(game))
         return asked, PositionAnalysis(self._bot, game if asked.moves is None else game.copy(), self._has_net)
 

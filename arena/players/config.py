@@ -117,7 +117,7 @@ def read_config(path: Path) -> Config:
     """The bots, tournaments and the cluster of an arena.toml. Raises ConfigError, which names the file, the table and
     the key. What its bots are set to isn't checked here: that depends on their kinds."""
     hint = "correct it, or name another file with --config"
-    content = files.read_toml(path, error=ConfigError, hint=hint)
+    content = files.read_object(path, error=ConfigError, hint=hint)
     tables = files.convert(
         content, Tables, path, error=ConfigError, hint="it has [bots.NAME], [tournaments.NAME] and [cluster]"
     )
@@ -157,16 +157,13 @@ def first_given(*values: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting of a bot that was changed in a file: its value now, and before, where it had one there.
-    ``is_new_table`` and ``is_new_file`` say what was made for it."""
+    """A setting of a bot that was changed in a file: its value now, and before, where it had one there."""
 
     path: Path
     bot: str
     setting: str
     value: str
     before: str | None
-    is_new_table: bool
-    is_new_file: bool
 
 
 def require_writable(path: Path) -> None:
@@ -188,9 +185,8 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
     from tomlkit.exceptions import TOMLKitError
 
     require_writable(path)
-    is_new_file = not path.exists()
-    before = {} if is_new_file else read_config(path).bots
-    text = "" if is_new_file else path.read_bytes().decode()
+    before = read_config(path).bots if path.exists() else {}
+    text = path.read_bytes().decode() if path.exists() else ""
     try:
         if name in before:
             document: Any = tomlkit.parse(text)
@@ -206,4 +202,4 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
         raise ConfigError(f'{path} can\'t be changed automatically; set {setting} = "{value}" for {name} there')
     files.write(path, new, error=ConfigError, hint="the file is unchanged")
     old = before[name].settings.get(setting) if name in before else None
-    return Change(path, name, setting, value, old, name not in before, is_new_file)
+    return Change(path, name, setting, value, old)

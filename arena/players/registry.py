@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
@@ -259,16 +258,10 @@ class Registry:
         listed[name] = replace(listed[name], limits=limits, gpus=table.gpus)
 
     def _load(self, player: Player) -> None:
-        """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
+        """Run the file of a bot. Raises ConfigError where it isn't there."""
         file = Path(player.factory.rpartition(":")[0])
         if not file.is_file():
             raise ConfigError(f"{player.where}: kind = {player.kind!r}: there is no file {file}")
-        for path in [file] if player.source == COMMAND_LINE else [Path(player.source), file]:
-            if path.stat().st_uid not in (0, os.getuid()):
-                raise ConfigError(
-                    f"{player.where}: kind = {player.kind!r} is refused: {path} belongs to another user; "
-                    "check what it does, then copy it to use it"
-                )
         self._kinds[player.kind] = (player.factory, player.source)
         made = self._make(player.name, player.kind, player.settings, player.source)
         self._entries[player.name] = replace(made, limits=player.limits, gpus=player.gpus)

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from arena import plural
@@ -20,7 +18,7 @@ from arena.report import style
 from arena.report.board import stone_sign
 from arena.report.chart import draw_course
 from arena.report.log import EventState, Seat
-from arena.report.tables import Sheet, facts_table, standings_sheet
+from arena.report.tables import LABELS, Sheet, facts_table, standings_sheet
 from arena.report.text import findings, strength
 
 FACTS = 50
@@ -83,14 +81,15 @@ def _progress(state: EventState, width: int) -> Lines:
     count = _text(f"{state.stored:{len(str(total))}d}", "bold").append(f" of {total}")
     about = "at most" if state.may_end_early else "about"
     times = _text(style.duration(state.elapsed) + (f"   {about} {left} left" if left else ""))
-    bar = ProgressBar(max(1, total), state.stored, complete_style="#3b8fd4", finished_style="#3b8fd4")
     if width < 70:
-        return [bar, _apart(count, times, width)]
-    row = Table.grid(padding=(0, 3, 0, 0))
-    for column in (None, count.cell_len, 23):
-        row.add_column(width=column, ratio=None if column else 1, no_wrap=True)
-    row.add_row(bar, count, times)
-    return [row]
+        return [_bar(state, width), _apart(count, times, width)]
+    bar = _bar(state, width - count.cell_len - 30)
+    return [bar.append("   ").append_text(count).append("   ").append_text(times)]
+
+
+def _bar(state: EventState, width: int) -> Text:
+    done = round(width * min(1.0, state.stored / max(1, state.event.games)))
+    return _text("━" * done, style.FIRST.removeprefix("bold ")).append("━" * (width - done), style.LABEL)
 
 
 def _note(state: EventState, width: int) -> Text:
@@ -131,19 +130,17 @@ def _match(state: EventState, width: int, height: int) -> Lines:
     lines = [_score_bar(standings, width), *_test(standings, width)]
     if standings.tally is None:
         return [*lines, Text("No pair of games is finished yet." if standings.test else "No game is finished yet.")]
-    facts = [fact for fact in (*strength(standings), *findings(standings)) if fact[0] != "Unfinished"]
-    table = facts_table(facts)
-    lines.append(table)
-    used = len(lines) - 1 + sum(_folds(words, width) for _, words in facts)
+    facts, used = [], len(lines)
+    for label, words in (*strength(standings), *findings(standings)):
+        folds = len(style.folded(words, width - LABELS, height))
+        if label != "Unfinished" and used + folds <= height:
+            facts.append((label, words))
+            used += folds
+    lines.append(facts_table(facts))
     rows = min(CURVE, height - used - 5)
     if rows >= LEAST_CURVE and len(state.course) > 1:
         lines += [Text(), *curve(state, width, rows + 3)]
     return lines
-
-
-def _folds(words: str, width: int) -> int:
-    """Lines that a text takes beside its label, at most."""
-    return 1 + cell_len(words) // max(1, width - 20)
 
 
 def _score_bar(standings: Standings, width: int) -> Text:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, replace
 from math import isnan
 from pathlib import Path
+from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -244,17 +245,18 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Sheet:
 
 def statistics_table(counted: Statistics) -> Sheet:
     """What a set of records holds."""
-    lengths = list(counted.lengths)
+    lengths, refused = counted.lengths, counted.refusals.most_common()
+    moves = f"{min(lengths)} to {max(lengths)}, median {median_low(lengths.elements())}" if lengths else ""
     rows = [
-        ("games", f"{counted.games}"),
-        ("positions", f"{counted.positions}"),
-        ("sizes", _counts(counted.sizes, lambda size: f"{size}x{size}")),
-        ("rules", _counts(counted.rules, str)),
-        ("komi", _counts(counted.komi, lambda komi: f"{komi:g}")),
-        ("results", _counts(counted.results, str)),
-        ("moves", f"{lengths[0]} to {lengths[-1]}, median {counted.median_length}" if lengths else ""),
-        ("refused", f"{counted.refused}"),
-        *(("", f"{games} × {reason}") for reason, games in counted.refusals.items()),
+        ("games", f"{lengths.total()}"),
+        ("positions", f"{sum(length * games for length, games in lengths.items())}"),
+        ("sizes", _counts(dict(sorted(counted.sizes.items())), lambda size: f"{size}x{size}")),
+        ("rules", _counts(dict(counted.rules.most_common()), str)),
+        ("komi", _counts(dict(counted.komi.most_common()), lambda komi: f"{komi:g}")),
+        ("results", _counts(dict(counted.results.most_common()), str)),
+        ("moves", moves),
+        ("refused", f"{sum(games for _, games in refused)}"),
+        *(("", f"{games} × {reason}") for reason, games in refused),
     ]
     return Sheet(("", ""), rows, flexible=(1,))
 

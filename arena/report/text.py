@@ -379,17 +379,13 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
     entry, against = evidence.gate.entry, evidence.against
     if change is not None:
         yield f"Accepted: {entry} now plays {evidence.gate.checkpoint} instead of {against}."
-        made = "changed:"
-        undo = f'write {change.setting} = "{change.before}" there again'
-        if change.is_new_file:
-            made, undo = "made, with", f"delete {change.path}"
-        elif change.is_new_table:
-            made, undo = "changed: it has a new table", f"remove [bots.{change.bot}] from {change.path}"
-        elif change.before is None:
-            undo = f"remove that line from {change.path}"
-        yield f'{change.path} was {made} [bots.{entry}] {change.setting} = "{change.value}"; nothing else was changed.'
+        line = f'{change.setting} = "{change.value}"'
+        yield f"{change.path} now has {line} in [bots.{entry}]; nothing else was changed."
         if folder.name != evidence.gate.checkpoint:
             yield f"It is a copy of {folder}; further training does not change it."
+        undo = (
+            "remove that line" if change.before is None else f'write {change.setting} = "{change.before}" there again'
+        )
         yield f"To undo it, {undo}."
     elif evidence.ruling is Ruling.REJECTED:
         yield f"Rejected: {entry} keeps {against}. No file was changed."

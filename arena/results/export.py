@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from arena import files
+from arena import StoreError, files
 from arena.contract.settings import COMMANDS, describe
 from arena.go.coords import gtp_from_move
 from arena.ratings import Estimate
@@ -177,7 +177,13 @@ def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
         # an id of a database from elsewhere doesn't lead out of the folder
         return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
 
-    files.write_many((place(game.id), write_sgf(game, move_notes(game)) + "\n") for game in games)
+    try:
+        for game in games:
+            path = place(game.id)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{write_sgf(game, move_notes(game))}\n", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{folder} can't be written ({files.reason(error)}); use a folder that can be") from error
 
 
 # --- Events ---

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError
-from arena.files import convert, pieces, read_json, replacing
+from arena.files import convert, pieces, read_object, replacing
 from arena.files import write as replace_file
 
 FORMAT = 1
@@ -262,7 +262,7 @@ def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
     """Add what a match showed of a checkpoint to its manifest, in place of an earlier result of that event. The weights
     and their hashes stay. Raises CheckpointError when it can't be written."""
     path = folder / MANIFEST
-    content = read_json(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
+    content = read_object(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
     content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
     replace_file(path, _to_json(content), error=CheckpointError)
 
@@ -291,7 +291,7 @@ def _sha256(path: Path) -> str:
 
 
 def _read_manifest(path: Path) -> Manifest:
-    content = read_json(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
+    content = read_object(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
     if content.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; train it again"

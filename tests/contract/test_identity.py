@@ -65,8 +65,11 @@ def test_a_bot_whose_source_has_changed_is_a_new_player(site: Path) -> None:
 
 
 @pytest.mark.parametrize("imported", ["import brain", "from brain import *", "def late():\n    from brain import x"])
-def test_a_module_that_a_bot_imports_from_its_own_folder_is_part_of_who_it_is(tmp_path: Path, imported: str) -> None:
+def test_a_module_that_a_bot_imports_from_its_own_folder_is_part_of_who_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str
+) -> None:
     """With another brain.py its games were merged with those of the old one."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the bot puts its folder there
     path, own = "import sys, os\nsys.path.insert(0, os.path.dirname(__file__))\n", "import random\n"
     (tmp_path / "clever.py").write_text(path + own + imported + BOT.format("clever"))
     (tmp_path / "brain.py").write_text("from deep.thought import x\n")

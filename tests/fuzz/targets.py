@@ -160,11 +160,10 @@ def check_table(name: str, data: bytes) -> None:
 # --- Go Text Protocol ---
 
 GTP = """
-    boardsize 5 19 komi -3 1e999 play genmove reg_genmove b white A1 C3 pass undo clear_board fixed_handicap
-    place_free_handicap set_free_handicap time_settings time_left kgs-time_settings byoyomi canadian kgs-rules 7 #
-    kata-set-rules japanese {"ko":"SIMPLE"} set_random_seed final_score final_status_list dead kata-analyze
-    lz-analyze interval maxmoves rootInfo ownership true avoid allow A1,C3 kata-genmove_analyze list_stones get_komi
-    rectangular_boardsize
+    boardsize 5 19 komi -3 1e999 play genmove b white A1 C3 pass undo clear_board fixed_handicap place_free_handicap
+    set_free_handicap time_settings time_left 7 # kata-set-rules japanese {"ko":"SIMPLE"} set_random_seed final_score
+    final_status_list dead kata-analyze lz-analyze interval maxmoves rootInfo ownership true avoid allow A1,C3
+    kata-genmove_analyze
 """.split()
 ANSWER = re.compile(r"[=?][0-9]* ?(?:[^\n]|\n(?!\n))*\n\n")
 

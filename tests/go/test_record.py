@@ -7,6 +7,7 @@ import lzma
 import random
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arena import RecordError
-from arena.go import collection
 from arena.go.collection import Refusal, Statistics, read_path, statistics
 from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move, sgf_from_move, symmetry_table
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, handicap_points
@@ -391,7 +391,7 @@ def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text(GAME)
     for name, words in (("nowhere.sgf", "no such file or folder"), ("notes.txt", "is not a kind of game record")):
         with pytest.raises(RecordError, match=words):
-            read_path(tmp_path / name)
+            list(read_path(tmp_path / name))
     (tmp_path / "empty.sgfs").write_text("\n\n")
     write_archive(tmp_path / "empty.zip", {"readme": b""})
     for path in (tmp_path, tmp_path / "empty.sgfs", tmp_path / "empty.zip"):
@@ -400,9 +400,7 @@ def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.sgfs.xz", "x.sgfs.gz", "x.zip", "x.tar", "x.tar.xz"])
-def test_a_damaged_file_or_one_that_would_fill_the_memory_is_an_error_that_names_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> None:
     def pack(text: bytes) -> None:
         if "sgfs" in name:
             path.write_bytes(packed(name, text))
@@ -417,11 +415,6 @@ def test_a_damaged_file_or_one_that_would_fill_the_memory_is_an_error_that_names
         with pytest.raises(RecordError, match=f"{name} is damaged or can't be read: ") as error:
             list(read_path(path))
         assert "\n" not in str(error.value)
-    if name != "x.tar":  # which shrinks nothing
-        monkeypatch.setattr(collection, "MAX_UNPACKED", 1 << 20)
-        pack(bytes(20 << 20))
-        with pytest.raises(RecordError, match=f"{name} unpacks to more than 100 times its size"):
-            list(read_path(path))
 
 
 def test_statistics_count_games_and_refusals() -> None:
@@ -433,16 +426,11 @@ def test_statistics_count_games_and_refusals() -> None:
         Refusal("a.sgf", 1, "size 25"),
         Refusal("b.sgf", 1, "size 25"),
     ]
-    counted = statistics(items)
-    assert counted == Statistics(
-        games=4,
-        positions=5,
-        sizes={9: 3, 13: 1},
-        rules={"chinese": 3, "japanese": 1},
-        komi={7.0: 3, 6.5: 1},
-        results={"score": 1, "forfeit": 1, "draw": 1, "unknown": 1},
-        lengths={0: 1, 1: 2, 3: 1},
-        refusals={"size 25": 2},
+    assert statistics(items) == Statistics(
+        sizes=Counter({9: 3, 13: 1}),
+        rules=Counter(chinese=3, japanese=1),
+        komi=Counter({7.0: 3, 6.5: 1}),
+        results=Counter(score=1, forfeit=1, draw=1, unknown=1),
+        lengths=Counter({1: 2, 0: 1, 3: 1}),
+        refusals=Counter({"size 25": 2}),
     )
-    assert (counted.refused, counted.median_length) == (2, 1)
-    assert statistics([]).median_length == 0

@@ -99,7 +99,6 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "boardYSize": [(7, "square")],
     "komi": [(0.3, "a whole or half number"), ("7", "expected `float")],
     "analyzeTurns": [([1], "from 0 to 0")],
-    "priorities": [([1, 2], "as many")],
     "maxVisits": [(0, ">= 1")],
     "initialStones": [([["B", "A1"], ["W", "A1"]], "two stones on a point")],
     "initialPlayer": [("X", "players are B and W")],
@@ -123,10 +122,9 @@ def test_what_is_wrong_with_a_query_is_said_with_its_field(field: str) -> None:
 
 
 def test_lines_that_are_no_queries_are_refused_and_the_rest_is_answered() -> None:
-    told = answers(Counting(), "", "nonsense", "[" * 100_000, "[1]", '{"moves": []}', query(foo=1, bar=False))
+    told = answers(Counting(), "", "nonsense", "[" * 100_000, "[1]", '{"moves": []}', query(foo=1))
     assert [each.get("error", "")[:10] for each in told[:2]] == ["not JSON: "] * 2
-    assert [each["field"] for each in told[2:5]] == ["id", "id", "foo"]
-    assert told[4]["warning"] == "not supported, and ignored" and told[5]["turnNumber"] == 0
+    assert [each["field"] for each in told[2:4]] == ["id", "id"] and told[4]["turnNumber"] == 0
     failed, fine = answers(Counting(fails=True), query(), {"id": "v", "action": "query_version"})[::-1]
     assert failed["error"] == "the bot failed: RuntimeError: no idea" and fine["version"]
 
@@ -136,9 +134,9 @@ def test_the_most_urgent_is_answered_first_and_the_rest_in_order() -> None:
         Counting(),
         query("a", maxVisits=5),
         query("b", maxVisits=5, priority=-1),
-        query("c", moves=[["B", "A1"]], analyzeTurns=[0, 1], priorities=[3, 7], maxVisits=5),
+        query("c", moves=[["B", "A1"]], analyzeTurns=[0, 1], priority=3, maxVisits=5),
     )
-    assert [(each["id"], each["turnNumber"]) for each in told] == [("c", 1), ("c", 0), ("a", 0), ("b", 0)]
+    assert [(each["id"], each["turnNumber"]) for each in told] == [("c", 0), ("c", 1), ("a", 0), ("b", 0)]
 
 
 def test_a_long_search_reports_gives_way_and_is_terminated() -> None:

@@ -59,7 +59,7 @@ def test_the_process_of_an_event_keeps_nothing_of_a_game_but_its_hashes() -> Non
         view.add(update)
         if number == 0:
             tracemalloc.start()
-        taken[view.standings.tally.games] = tracemalloc.get_traced_memory()[0]
+        taken[view.standings.games] = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert (view.stored, view.resumed, view.standings.tally.games, view.standings.tally.repeats) == (
         50_000,

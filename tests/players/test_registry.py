@@ -1,6 +1,5 @@
 """Names that can play: what ships, what is typed, what arena.toml and installed packages add, and how they clash."""
 
-import os
 import pickle
 import sys
 from contextlib import closing
@@ -663,13 +662,3 @@ def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.
         Registry().resolve("gone.py")
     with pytest.raises(ConfigError, match=r"corner\.py: unknown setting 'visits'"):
         Registry().resolve("corner.py:visits=5")
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
-@pytest.mark.parametrize("name", ["arena.toml", "corner.py"])
-def test_a_python_file_is_not_run_where_it_or_arena_toml_is_another_users(tmp_path: Path, name: str) -> None:
-    config = folder_with_a_bot(tmp_path)
-    os.chown(tmp_path / name, 4321, 4321)
-    with pytest.raises(ConfigError, match=f"{name} belongs to another user"):
-        Registry(config).resolve("corner")
-    assert not (tmp_path / "corner.ran").exists()

@@ -54,13 +54,9 @@ def weights_of(recipe: zero.Recipe) -> zero.Weights:
 def play(config: Config, rows: int, komi: float = 0.5) -> list[PlayedGame]:
     latest = zero.Latest(weights_of(zero.Recipe(config, SIZE, komi)))
     net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
-    searches, engines = zero.engines_of(config, net, latest, None, 100)
+    _, engines = zero.engines_of(config, net, latest, None, 100)
     with Players(engines) as players:
-        games = players.take(rows)
-        look = searches[0].look()
-    if look is not None:
-        assert look.shares.sum() == pytest.approx(1) and 0 <= look.win_rate <= 1
-    return games
+        return players.take(rows)
 
 
 def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:

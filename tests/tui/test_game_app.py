@@ -12,7 +12,7 @@ from screens import Hand, use
 from terminal import Terminal
 from textual.events import Paste
 
-from arena.go.coords import BLACK, WHITE, gtp_from_move, move_from_gtp
+from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Outcome
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf
@@ -154,13 +154,10 @@ def test_m_goes_from_mistake_to_mistake() -> None:
     use(GameApp(RECORD), ask)
 
 
-VARIED = "(;GM[1]SZ[5];B[cc];W[cb](;B[aa];W[bb])(;B[bb];W[db];B[ca];W[ee](;B[dd])(;B[de]))(;B[ab]))"
-
-
 def test_v_steps_through_the_variation_beside_a_move() -> None:
-    record = read_sgf(VARIED)
-    remarks = read_remarks(VARIED, record)
-    assert [gtp_from_move(move, 5) for move in remarks[3].instead] == ["B4", "D4", "C5", "E1", "D2"]
+    record = read_sgf("(;GM[1]SZ[5];B[cc];W[cb];B[aa];W[bb])")
+    instead = tuple(move_from_gtp(point, 5) for point in ("B4", "D4", "C5", "E1", "D2"))
+    remarks = [*[Remark()] * 3, Remark(instead=instead), Remark()]
     app = GameApp(record, remarks, at=3, colours=False)
 
     async def step(hand: Hand) -> None:
