@@ -290,7 +290,7 @@ def test_a_game_goes_on_from_a_move_of_a_file_and_is_unrated(tmp_path: Path, typ
 def test_a_handicap_puts_stones_on_the_board(typed: Callable[..., Done]) -> None:
     done = typed("board quit", "random", "--handicap", "4", "--plain", "--as", "ada")
     assert "komi 0.5, 4 handicap stones. It is unrated: handicap 4, komi 0.5." in done.stdout
-    assert "● · · · ●" in done.stdout
+    assert done.stdout.count("●") in (8, 12)  # the board is drawn two or three times
 
 
 def test_no_tournament_takes_the_name_of_peoples_games(tmp_path: Path) -> None:
