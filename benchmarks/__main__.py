@@ -1,6 +1,6 @@
 """Measure speed beside what the arena is built on, and print ratios of medians as a Markdown table.
 
-playouts   the compiled engine: uniform and heuristic playouts a second
+playouts   the compiled engine: uniform playouts a second
 uct        simulations a second of UCT and of mcts
 nets       evaluations a second beside ONNX Runtime
 puct       what a leaf costs outside the net

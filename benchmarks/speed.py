@@ -22,7 +22,6 @@ from arena.go.planes import find_encoder
 from bots import alphago, policy, uct
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator, Precision, sample_planes
-from bots.search.playouts import run_answering_playouts
 
 try:
     import openvino
@@ -78,7 +77,7 @@ def machine() -> str:
 
 
 def playouts(share: float) -> None:
-    """Uniform playouts, and heuristic ones beside them."""
+    """Uniform playouts a second."""
     for size in (9, 13, 19):
         boards = np.zeros(2, kernels.BOARD)
         kernels.new_board(boards, 0, size)
@@ -88,16 +87,11 @@ def playouts(share: float) -> None:
         def uniform(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
             return timed(lambda: (kernels.run_playouts(boards, 1, count, seed, margins), count)[1])
 
-        def heuristic(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
-            return timed(lambda: (run_answering_playouts(boards, 1, 0, count, seed, margins), count)[1])
-
-        alone, beside = interleaved(uniform, heuristic)
-        report(f"uniform playouts {size}x{size}", alone)
-        report(f"heuristic playouts {size}x{size}", beside, alone, "uniform ones")
+        report(f"uniform playouts {size}x{size}", *interleaved(uniform))
 
 
 def uct_simulations(share: float) -> None:
-    """Simulations a second without RAVE and priors, of mcts, and of mcts with two threads."""
+    """Simulations a second without RAVE and priors, and of mcts."""
     count = max(1, int(share * 40_000))
 
     def simulations(**settings: Any) -> Rate:
@@ -112,9 +106,7 @@ def uct_simulations(share: float) -> None:
     report(
         "UCT without RAVE and priors, empty 9x9", *interleaved(simulations(c_uct=0.7, rave=0.0, priors=0.0, policy=0.0))
     )
-    full, two = interleaved(simulations(), simulations(threads=2))
-    report("mcts simulations, empty 9x9", full)
-    report("mcts with two threads", two, full, "one thread")
+    report("mcts simulations, empty 9x9", *interleaved(simulations()))
 
 
 Ask = Callable[[np.ndarray], object]

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
-from bots.nets.checkpoint import AUTO, Checkpoint, find
+from bots.nets.checkpoint import AUTO, Checkpoint, check_net, find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,22 +38,15 @@ class Config:
     checkpoint: str = setting(AUTO, "name or folder of the net; auto: the one that ships for the size of the board")
     visits: int = setting(
         100,
-        "visits per move, including those reused from the previous search. A limit such as @seconds overrides it",
+        "visits per move, with those kept from before. A limit such as @seconds overrides it",
         low=2,
         high=2**31 - 1,
     )
     rollout_weight: float = setting(
-        0.5,
-        "weight of rollouts (lambda in the AlphaGo paper) once the board has filled up: 0 is the value head alone, "
-        "1 rollouts alone",
-        low=0,
-        high=1,
+        0.5, "weight of rollouts (lambda) on a full board: 0 is the value head alone, 1 rollouts alone", low=0, high=1
     )
     rollouts_full: float = setting(
-        0.65,
-        "share of occupied points from which rollouts have their full weight; 0: always. The weight rises over 0.1",
-        low=0,
-        high=1,
+        0.65, "share of occupied points from which rollouts have all of their weight; 0: always", low=0, high=1
     )
     search: str = setting(
         "puct",
@@ -62,20 +55,15 @@ class Config:
     )
     c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0)
     fpu_reduction: float = setting(
-        0.1,
-        "first-play-urgency reduction: an unvisited move starts this far below its parent's value",
-        low=0,
-        high=1,
+        0.1, "first-play-urgency reduction: an unvisited move starts this far below its parent's value", low=0, high=1
     )
-    policy_temperature: float = setting(1.0, "softmax temperature of the priors: above 1 flattens them", low=0.01)
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     virtual_loss_batch: int = setting(
         0,
-        "leaves of one tree per batch, kept apart by virtual loss; 0: 1, or a full batch under a limit in seconds",
+        "leaves of one tree per batch, by virtual loss; 0: 1, or a full batch under seconds",
         low=0,
         high=64,
     )
-    symmetries: bool = setting(True, "evaluate each position under a random symmetry")
     resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
     max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192)
     precision: str = setting(
@@ -220,19 +208,12 @@ class AlphaGo(Bot):
         return Decision(None if win_rate < self._config.resign else move, win_rate, visits, ownership)
 
 
-def check(config: Config, size: int) -> None:
-    """Raise CheckpointError when the net is missing, damaged, without policy or value, or can't play so here."""
-    checkpoint = Checkpoint.open(find(config.checkpoint, size=size))
-    checkpoint.require_size(size)
-    checkpoint.require_precision(config.precision)
-
-
 BOT = BotKind(
     summary="PUCT with a policy and value net and rollouts, after AlphaGo",
     config=Config,
     build=AlphaGo,
     boards=64,
-    check=check,
+    check=check_net,
     heads=("policy", "value"),
     tells_win_rate=True,
     analyses=True,

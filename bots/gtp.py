@@ -35,20 +35,23 @@ if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the
     from arena.go.game import Game, Rules
 
 GRACE = 1.0  # seconds that an engine gets to end by itself
-STARTS = 3  # of an engine that is ended from outside meanwhile
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
-
-FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might write by itself after a "="
 LONGEST_LOG = 1 << 26  # bytes
-SEARCHES = ("kata-genmove_analyze", "lz-genmove_analyze")  # as genmove, and they say what they think; the best first
+SEARCHES = ("kata-genmove_analyze", "lz-genmove_analyze")  # as genmove, with a report of the search; the best first
 INTERVAL = 100_000  # hundredths of a second between an engine's reports: one at the end of its search is enough
 
 # The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is not an answer.
-ANSWER = re.compile(r"([=?])(?![=?])(\d*)\s*(.*)")
+ANSWER = re.compile(r"([=?])(?![=?])\d*\s*(.*)")
 OWNERSHIP = re.compile(r"\bownership((?: +-?[0-9.]+(?:e-?[0-9]+)?)+)")
 CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
+
+STARTING = (
+    "run the command by hand and type 'name'; if it starts slowly, raise 'startup'; "
+    "if it can't find a file, set 'cwd' or 'env'"
+)
+"""What to do about an engine that fails at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +84,16 @@ class Report:
         import numpy as np
 
         ownership = None
-        if (found := OWNERSHIP.search(line)) and len(told := found[1].split()) == size * size:
-            ownership = np.clip(np.array(told, np.float32), -1, 1)
+        if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
+            ownership = np.clip(np.array(words, np.float32), -1, 1)
         ranked = []
         for place, text in enumerate(line.split("info move ")[1:]):
             about, _, play = f"move {text}".partition(" pv ")
             words = about.split()
-            facts = dict(zip(words[::2], words[1::2], strict=False))
+            values = dict(zip(words[::2], words[1::2], strict=False))
             with suppress(KeyError, ValueError):
-                candidate = _candidate(facts, play, size, scale)
-                ranked.append((int(facts.get("order", place)), candidate))
+                candidate = _candidate(values, play, size, scale)
+                ranked.append((int(values.get("order", place)), candidate))
         return cls(tuple(candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])), ownership)
 
     def decision(self, move: Move | None) -> Decision:
@@ -103,12 +106,12 @@ class Report:
         return Decision(move, chosen.win_rate, visits, self.ownership, chosen.score)
 
 
-def _candidate(facts: Mapping[str, str], play: str, size: int, scale: float) -> Candidate:
+def _candidate(values: Mapping[str, str], play: str, size: int, scale: float) -> Candidate:
     """Raises KeyError or ValueError where something is missing or isn't a number in its range."""
     from arena.go.coords import move_from_gtp
 
-    move, win_rate = move_from_gtp(facts["move"], size), float(facts["winrate"]) / scale
-    prior, score = float(facts["prior"]) / scale if "prior" in facts else None, facts.get("scoreLead")
+    move, win_rate = move_from_gtp(values["move"], size), float(values["winrate"]) / scale
+    prior, score = float(values["prior"]) / scale if "prior" in values else None, values.get("scoreLead")
     if not 0 <= win_rate <= 1:
         raise ValueError(win_rate)
     line = [move]
@@ -118,57 +121,11 @@ def _candidate(facts: Mapping[str, str], play: str, size: int, scale: float) -> 
         except ValueError:  # what follows the line of play
             break
     lead = None if score is None or not isfinite(float(score)) else float(score)
-    return Candidate(move, int(facts["visits"]), win_rate, tuple(line), prior, lead)
+    return Candidate(move, int(values["visits"]), win_rate, tuple(line), prior, lead)
 
 
 class Refusal(BotFault):
     """The engine answered a command with an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How an engine is started: by one of the command lines of its settings."""
-
-    setting: str  # command, or analysis
-    arguments: list[str]
-    cwd: str | None
-    env: Mapping[str, str]
-    log: Path | None
-
-    @classmethod
-    def of(cls, config: Config, setting: str = "command") -> Launch:
-        """Raises ConfigError for a command line or folder that can't be used."""
-        command = getattr(config, setting)
-        try:
-            arguments = shlex.split(command)
-        except ValueError as error:
-            raise ConfigError(f"{setting} {quoted(command)} can't be read: {error}") from None
-        if not arguments:
-            raise ConfigError(f"{setting} is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
-        cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
-        if cwd and not Path(cwd).is_dir():
-            raise ConfigError(f"cwd '{config.cwd}' is not a folder; the engine can't run there")
-        log = Path(expanduser(config.log)) if config.log else None
-        try:
-            if log is not None:
-                log.open("ab").close()
-        except OSError as error:
-            raise ConfigError(f"log '{config.log}' can't be written: {error.strerror}") from None
-        env = {**os.environ, **config.env}
-        program = _found(arguments[0], cwd, env)
-        if program is None:
-            raise ConfigError(
-                f"there is no program '{arguments[0]}' to run as an engine; install it, or give its full path"
-            )
-        return cls(setting, [program, *arguments[1:]], cwd, env, log)
-
-    def start(self) -> Engine:
-        """Raises BotFault."""
-        try:
-            return Engine(self)
-        except (OSError, ValueError) as error:  # such as an argument with a null byte
-            command = quoted(shlex.join(self.arguments))
-            raise BotFault(f"{self.setting} {command} can't be started: {error}") from None
 
 
 def quoted(text: str, most: int = 80) -> str:
@@ -177,117 +134,114 @@ def quoted(text: str, most: int = 80) -> str:
     return f"'{text[:most]}…'" if len(text) > most else f"'{text}'"
 
 
+def read_command(config: Config, setting: str = "command") -> list[str]:
+    """The program, by its full path, and the arguments of one of the command lines: ``command`` or ``analysis``. Raises
+    ConfigError for a command line, folder or log that can't be used."""
+    command = getattr(config, setting)
+    try:
+        arguments = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"{setting} {quoted(command)} can't be read: {error}") from None
+    if not arguments:
+        raise ConfigError(f"{setting} is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
+    if config.cwd and not Path(expanduser(config.cwd)).is_dir():
+        raise ConfigError(f"cwd '{config.cwd}' is not a folder; the engine can't run there")
+    try:
+        if config.log:
+            Path(expanduser(config.log)).open("ab").close()
+    except OSError as error:
+        raise ConfigError(f"log '{config.log}' can't be written: {error.strerror}") from None
+    program = _find(arguments[0], config)
+    if program is None:
+        raise ConfigError(
+            f"there is no program '{arguments[0]}' to run as an engine; install it, or give its full path"
+        )
+    return [program, *arguments[1:]]
+
+
 class Engine:
     """One engine process and the conversation with it, a command at a time. It knows nothing of Go.
 
     After any fault but a Refusal the conversation is out of step: ``stop`` is all that is left.
     """
 
-    def __init__(self, launch: Launch):
-        """Start the process, in a session of its own. Raises OSError or ValueError."""
-        self.title = describe("command", shlex.join(launch.arguments))[:80]
-        self._log = launch.log
-        self._heard = bytearray()
+    def __init__(self, config: Config, setting: str = "command"):
+        """Start the process, in a session of its own. Raises ConfigError as ``read_command`` does, and BotFault."""
+        arguments = read_command(config, setting)
+        self.title = describe("command", shlex.join(arguments))[:80]
+        self._log = Path(expanduser(config.log)) if config.log else None
+        self._unread = bytearray()
         self._stderr = bytearray()
-        self._number: int | None = FIRST_NUMBER
-        self._echoes = False  # whether it has answered a command with its number
         ours, watched = (end.detach() for end in socket.socketpair())
         mark = f"{os.getpid()}-{time.monotonic_ns()}-"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, str(watched), *launch.arguments],
+                [sys.executable, "-I", "-S", guard.__file__, str(watched), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                cwd=launch.cwd,
-                env={**launch.env, guard.MARK: mark},
+                cwd=expanduser(config.cwd) or None,
+                env={**os.environ, **config.env, guard.MARK: mark},
                 pass_fds=(watched,),
                 start_new_session=True,
             )
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:  # such as an argument with a null byte
             os.close(ours)
-            raise
+            raise BotFault(f"{setting} {quoted(shlex.join(arguments))} can't be started: {error}") from None
         finally:
             os.close(watched)
         self._end = weakref.finalize(self, end_engine, self._process, ours, mark)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
-        self._lifeline = ours  # it ends where the watcher does
-        self._open = {self._out, errors, ours}
+        self._open = {self._out, errors}
         os.set_blocking(self._in, False)
 
     def ask(self, command: str, deadline: float) -> str:
-        """The text of the answer, without its sign and number. ``deadline`` is a time of ``time.monotonic``.
+        """The text of the answer, without its sign. ``deadline`` is a time of ``time.monotonic``.
 
         Raises Refusal on an error answer; BotTimeout; BotFault when the engine ended or talks without answering.
         """
-        number = self._send(command)
+        self._listen(0)
+        self._unread.clear()  # what it wrote unasked
+        self.write(f"{command}\n", deadline)
         sign, answer = "", []
         for line in self.lines(command, deadline):
             if sign and not line:
                 break
             if sign:
                 answer.append(line)
-            elif (found := ANSWER.match(line)) and not self._is_stray(found[1], found[2], number):
-                sign, echoed, first = found.groups()
+            elif found := ANSWER.match(line):
+                sign, first = found.groups()
                 answer.append(first)
-                self._echoes |= echoed == str(number)
         text = "\n".join(answer)
-        if sign == "?" and number == FIRST_NUMBER and echoed != str(number):
-            self._number = None  # it may have taken the number for a command
-            return self.ask(command, deadline)
         if sign == "?":
             raise Refusal(self._describe(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
-    def _is_stray(self, sign: str, echoed: str, number: int | None) -> bool:
-        """Whether an answer isn't to the command of this number: it has that of an earlier one, or none though the
-        engine echoes numbers. An error may lack its number. Engines that don't echo numbers are believed."""
-        if number is None:
-            return False
-        if not echoed:
-            return self._echoes and sign == "="
-        return len(echoed) < 10 and FIRST_NUMBER <= int(echoed) < number
-
-    def _send(self, command: str) -> int | None:
-        """Returns the number that the command was given, if any."""
-        self._listen(0)
-        self._heard.clear()  # what it said unasked
-        number = self._number
-        if number is not None:
-            self._number = number + 1
-        try:
-            os.write(self._in, f"{'' if number is None else f'{number} '}{command}\n".encode())
-        except BlockingIOError:
-            raise BotFault(self._describe(f"doesn't read its commands, the last one {quoted(command)}")) from None
-        except BrokenPipeError:
-            raise self._ended(command) from None
-        return number
-
     def write(self, text: str, deadline: float) -> None:
-        """Give the engine lines, and take in meanwhile what it writes. Raises BotFault."""
+        """Write lines to the engine, and read meanwhile what it writes. Raises BotFault."""
         left = text.encode()
         while left:
             try:
                 left = left[os.write(self._in, left) :]
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise BotFault(self._describe("doesn't read what it is asked")) from None
+                    raise BotFault(self._describe(f"doesn't read {quoted(text)}")) from None
                 self._listen(0.01)
             except BrokenPipeError:
                 raise self._ended(text[:80]) from None
 
     def lines(self, command: str, deadline: float) -> Iterator[str]:
-        """What the engine writes from now on, without control signs, until there is no more to wait for."""
+        """What the engine writes from now on, line by line, without control signs. Raises BotTimeout or BotFault."""
         started, size, last = time.monotonic(), 0, ""
         while True:
-            while (end := self._heard.find(b"\n")) >= 0:
-                last = self._heard[:end].decode("utf-8", "replace").translate(CONTROL_SIGNS).strip()
-                del self._heard[: end + 1]
+            while (end := self._unread.find(b"\n")) >= 0:
+                last = self._unread[:end].decode("utf-8", "replace").translate(CONTROL_SIGNS).strip()
+                del self._unread[: end + 1]
                 size += end + 1
                 yield last
-            if size + len(self._heard) > LONGEST_ANSWER:
+            if size + len(self._unread) > LONGEST_ANSWER:
                 raise BotFault(self._describe(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
             if self._out not in self._open:
                 raise self._ended(command)
@@ -298,10 +252,7 @@ class Engine:
             self._listen(deadline - now)
 
     def _listen(self, seconds: float) -> None:
-        """Take in what has come on stdout and stderr, after waiting at most so long for the first of it.
-
-        ``seconds`` may be infinite; the wait can then end with nothing taken in.
-        """
+        """Read what has come on stdout and stderr, after waiting at most so long, which may be infinite, for it."""
         poll = select.poll()
         for descriptor in self._open:
             poll.register(descriptor, select.POLLIN)
@@ -309,10 +260,8 @@ class Engine:
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 self._open.discard(descriptor)
-                if descriptor == self._lifeline:  # nobody would end what the engine started: another one goes on
-                    self._process.kill()
             elif descriptor == self._out:
-                self._heard += chunk
+                self._unread += chunk
             else:
                 self._stderr += chunk
                 del self._stderr[:-KEPT_STDERR]
@@ -327,18 +276,9 @@ class Engine:
         stderr = f"; its stderr ends with {quoted(' / '.join(last), 300)}" if last else ""
         return f"{self.title}: {reason}{stderr}"
 
-    def remedy(self, fault: BotFault) -> str:
-        """What to do about a fault of an engine that has just been started."""
-        slow = "if it starts slowly, raise 'startup'; " if isinstance(fault, BotTimeout) else ""
-        if self._stderr:
-            return f"{slow}if it can't find a file, set 'cwd' or 'env' so that it finds it"
-        if slow:
-            return "is it a GTP engine? If it starts slowly, raise 'startup'"
-        return "run the command by hand and type 'name' to see what is wrong"
-
     def _ended(self, command: str) -> BotFault:
-        """What is to be raised when the engine ended, or closed its output, instead of answering."""
-        self._listen_out()
+        """The fault of an engine that ended, or closed its output, instead of answering."""
+        self._wait()
         code = self._process.returncode
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
@@ -347,12 +287,12 @@ class Engine:
         by_a_signal = code is not None and (code < 0 or code - 128 in signal.valid_signals())  # a shell adds 128
         return BotKilled(fault) if by_a_signal else BotFault(fault)
 
-    def _listen_out(self) -> None:
-        """Give the engine a moment to end, and take in its last words."""
+    def _wait(self) -> None:
+        """Let the engine end by itself within GRACE, and read its last words."""
         until = time.monotonic() + GRACE
         while self._process.poll() is None and time.monotonic() < until:
             self._listen(0.02)
-            self._heard.clear()
+            self._unread.clear()
         self._listen(0)  # one reading empties a pipe
 
     def quit(self) -> None:
@@ -360,7 +300,7 @@ class Engine:
         if self._end.alive:
             with suppress(OSError):
                 os.write(self._in, b"quit\n")
-                self._listen_out()
+                self._wait()
         self.stop()
 
     def stop(self) -> None:
@@ -386,14 +326,14 @@ class GtpBot(Bot):
 
     def __init__(self, config: Config):
         """Raises ConfigError when the command can't be started or doesn't answer as GTP asks."""
-        self._launch = Launch.of(config)
+        self._config = config
         self.startup = config.startup
         self.name = self.version = ""
         self._commands: frozenset[str] = frozenset()
         self._engine: Engine | None = None
-        self._game: weakref.ref[Game] | None = None
-        self._moves: list[Move] = []
-        self._times = self._visits = ""  # as the engine was told last
+        self._game: weakref.ref[Game] | None = None  # the one that the engine follows
+        self._moves: list[Move] = []  # that it has seen of it
+        self._limits: dict[str, str] = {}  # what it was told last, by command
         self._search = ""  # the one of SEARCHES that the engine has
         self._report = Report()  # on the position of the last decision
         try:
@@ -403,22 +343,16 @@ class GtpBot(Bot):
 
     def _start(self) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
-        for _ in range(STARTS - 1):
-            with suppress(BotKilled):
-                return self._start_once()
-        return self._start_once()
-
-    def _start_once(self) -> Engine:
         deadline = time.monotonic() + self.startup
-        engine = self._engine = self._launch.start()
+        engine = self._engine = Engine(self._config)
         answers = dict.fromkeys(("protocol_version", "name", "version", "list_commands"), "")
         try:
-            for command in answers:  # a banner may answer the first
+            for command in answers:
                 with suppress(Refusal):
                     answers[command] = engine.ask(command, deadline)
         except BotFault as fault:
             self._stop()
-            raise type(fault)(f"{fault}; {engine.remedy(fault)}") from None
+            raise type(fault)(f"{fault}; {STARTING}") from None
         if answers["protocol_version"] == "1":
             self._stop()
             raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
@@ -430,35 +364,49 @@ class GtpBot(Bot):
 
     def require_size(self, size: int) -> None:
         """Have the engine clear a board of this size and set a komi. Raises ConfigError when it refuses or fails."""
-        engine = self._engine or self._start()
-        deadline = time.monotonic() + self.startup
         for command, words in ((f"boardsize {size}", f"on {size}x{size}"), ("komi 7", "with komi 7")):
             try:
-                engine.ask(command, deadline)
+                self.ask(command, self.startup)
             except Refusal as refusal:
                 raise ConfigError(f"{refusal}; it can't play {words}") from None
             except BotFault as fault:
-                raise ConfigError(f"{fault}; {engine.remedy(fault)}") from None
+                raise ConfigError(f"{fault}; {STARTING}") from None
 
     def prepare(self, game: Game, limits: Limits) -> None:
         """Start an engine where none runs, and play a game to it that it doesn't follow yet. Raises BotTimeout or
         BotFault."""
-        self._ready(game, limits)
+        self._prepared(game, limits)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         """The engine's move, legal or not. Raises BotTimeout or BotFault; ``prepare`` then starts a new engine."""
-        engine = self._ready(game, limits)
-        deadline = time.monotonic() + limits.allowed
+        engine = self._prepared(game, limits)
         with self._stopped_by_a_fault():
-            return self._decide(engine, game, limits, deadline)
+            return self._decide(engine, game, limits, time.monotonic() + limits.allowed)
 
-    def _ready(self, game: Game, limits: Limits) -> Engine:
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        """What the engine reported of its candidates with its last decision, which was in this game."""
+        return list(self._report.candidates)
+
+    def ask(self, command: str, seconds: float) -> str:
+        """The engine's answer to a command of the caller's own, between decisions: the next one begins from a clear
+        board. Raises Refusal, BotTimeout or BotFault."""
+        engine = self._engine or self._start()
+        self._game = None
+        try:
+            return engine.ask(command, time.monotonic() + seconds)
+        except Refusal:
+            raise
+        except BotFault:
+            self._stop()
+            raise
+
+    def _prepared(self, game: Game, limits: Limits) -> Engine:
         """An engine that follows the game, if not up to its last moves."""
         deadline = time.monotonic() + self.startup
         engine = self._engine or self._start()
         if self._game is None or self._game() is not game or self._moves != game.moves[: len(self._moves)]:
             with self._stopped_by_a_fault():
-                self._begin(engine, game, deadline)
+                self._set_up(engine, game, deadline)
                 self._set_limits(engine, limits, deadline)
                 self._catch_up(engine, game, deadline)
         return engine
@@ -471,6 +419,51 @@ class GtpBot(Bot):
         except BaseException:
             self._stop()
             raise
+
+    def _tell(self, engine: Engine, command: str, deadline: float) -> None:
+        """Give a command that the engine may lack or refuse: the referee has the last word anyway."""
+        if command.partition(" ")[0] in self._commands:
+            with suppress(Refusal):
+                engine.ask(command, deadline)
+
+    def _set_up(self, engine: Engine, game: Game, deadline: float) -> None:
+        """Set the engine up for a game before its first move."""
+        from arena.go.coords import BLACK, WHITE, gtp_from_move
+
+        rules, (black, white) = game.rules, game.setup
+        try:
+            engine.ask(f"boardsize {rules.size}", deadline)
+        except Refusal as refusal:
+            raise BotFault(f"can't play size {rules.size}: {refusal}") from None
+        engine.ask("clear_board", deadline)
+        self._tell(engine, f"kata-set-rules {katago_rules(rules)}", deadline)
+        engine.ask(f"komi {rules.komi}", deadline)
+        self._tell(engine, f"set_random_seed {game.seed & 0x7FFFFFFF}", deadline)
+        if len(black) > 1 and not white and "set_free_handicap" in self._commands:
+            points = " ".join(gtp_from_move(move, rules.size) for move in black)
+            engine.ask(f"set_free_handicap {points}", deadline)
+        else:
+            for colour, moves in ((BLACK, black), (WHITE, white)):
+                for move in moves:
+                    engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, rules.size)}", deadline)
+        self._game, self._moves, self._limits = weakref.ref(game), [], {}
+
+    def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
+        """Tell the engine once what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian byo-yomi
+        from the first move. All of it is whole: 0.5 s for a stone are 1 s for two. KataGo takes a number of visits."""
+        wanted = {}
+        if limits.simulations is not None:
+            wanted["kata-set-param"] = f"maxVisits {limits.simulations}"
+        if limits.time is not None:
+            period, stones = _whole_period(limits.time.period), limits.time.stones
+            wanted["time_settings"] = f"{int(limits.time.main)} {period.numerator} {stones * period.denominator}"
+        elif limits.seconds is not None:
+            period = _whole_period(limits.seconds)
+            wanted["time_settings"] = f"0 {period.numerator} {period.denominator}"
+        for command, value in wanted.items():
+            if self._limits.get(command) != value:
+                self._tell(engine, f"{command} {value}", deadline)
+                self._limits[command] = value
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Play to the engine what it hasn't seen of the game."""
@@ -485,15 +478,13 @@ class GtpBot(Bot):
     def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
         from arena.go.coords import move_from_gtp
 
-        colour = game.to_play
         self._set_limits(engine, limits, deadline)
         self._catch_up(engine, game, deadline)
-        if limits.left is not None and limits.time is not None and "time_left" in self._commands:
+        if limits.left is not None and limits.time is not None:
             scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
-            with suppress(Refusal):
-                left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
-                engine.ask(f"time_left {colour.letter.lower()} {left}", deadline)
-        answer = self._generate(engine, colour, game.rules.size, deadline)
+            left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
+            self._tell(engine, f"time_left {game.to_play.letter.lower()} {left}", deadline)
+        answer = self._generate(engine, game.to_play, game.rules.size, deadline)
         if answer.lower() == "resign":
             self._game = None  # it has resigned in a game that may go on elsewhere
             return self._report.decision(None)
@@ -516,80 +507,10 @@ class GtpBot(Bot):
             except Refusal:
                 self._search = ""  # it may not refuse the plain command
             else:
-                if told := [line for line in lines if line.startswith("info ")]:
-                    self._report = Report.read(told[-1], size, 1.0 if kata else 1e4)
+                if reports := [line for line in lines if line.startswith("info ")]:
+                    self._report = Report.read(reports[-1], size, 1.0 if kata else 1e4)
                 return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
         return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
-
-    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """What the engine reported of its candidates with its last decision, which was in this game."""
-        return list(self._report.candidates)
-
-    def _begin(self, engine: Engine, game: Game, deadline: float) -> None:
-        """Set the engine up for a game before its first move."""
-        from arena.go.coords import BLACK, WHITE, gtp_from_move
-
-        rules = game.rules
-        try:
-            engine.ask(f"boardsize {rules.size}", deadline)
-        except Refusal as refusal:
-            raise BotFault(f"can't play size {rules.size}: {refusal}") from None
-        engine.ask("clear_board", deadline)
-        if "kata-set-rules" in self._commands:
-            with suppress(Refusal):  # an engine with rules of its own plays on: the referee has the last word
-                engine.ask(f"kata-set-rules {katago_rules(rules)}", deadline)
-        engine.ask(f"komi {rules.komi}", deadline)
-        if "set_random_seed" in self._commands:
-            with suppress(Refusal):
-                engine.ask(f"set_random_seed {game.seed & 0x7FFFFFFF}", deadline)
-        black, white = game.setup
-        if len(black) > 1 and not white and "set_free_handicap" in self._commands:
-            points = " ".join(gtp_from_move(move, rules.size) for move in black)
-            engine.ask(f"set_free_handicap {points}", deadline)
-        else:
-            for colour, moves in ((BLACK, black), (WHITE, white)):
-                for move in moves:
-                    engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, rules.size)}", deadline)
-        self._game, self._moves, self._times, self._visits = weakref.ref(game), [], "", ""
-
-    def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
-        """Tell the engine once what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian byo-yomi
-        from the first move. All of it is whole: 0.5 s for a stone are 1 s for two. KataGo takes a number of visits."""
-        visits = f"kata-set-param maxVisits {limits.simulations}"
-        if limits.simulations is not None and visits != self._visits and "kata-set-param" in self._commands:
-            with suppress(Refusal):
-                engine.ask(visits, deadline)
-        self._visits = visits
-        if limits.time is not None:
-            period, stones = _whole_period(limits.time.period), limits.time.stones
-            times = f"{int(limits.time.main)} {period.numerator} {stones * period.denominator}"
-        elif limits.seconds is not None:
-            period = _whole_period(limits.seconds)
-            times = f"0 {period.numerator} {period.denominator}"
-        else:
-            return
-        if times != self._times and "time_settings" in self._commands:
-            with suppress(Refusal):
-                engine.ask(f"time_settings {times}", deadline)
-        self._times = times
-
-    @property
-    def commands(self) -> frozenset[str]:
-        """What the engine says it understands; empty where it doesn't say."""
-        return self._commands
-
-    def ask(self, command: str, seconds: float) -> str:
-        """The engine's answer to a command of the caller's own, between decisions: the next one begins from a clear
-        board. Raises Refusal, BotTimeout or BotFault."""
-        engine = self._engine or self._start()
-        self._game = None
-        try:
-            return engine.ask(command, time.monotonic() + seconds)
-        except Refusal:
-            raise
-        except BotFault:
-            self._stop()
-            raise
 
     def _stop(self) -> None:
         if self._engine is not None:
@@ -608,12 +529,12 @@ def _whole_period(seconds: float) -> Fraction:
     return max(Fraction(seconds).limit_denominator(100), Fraction(1, 100)) if seconds else Fraction(0)
 
 
-def _found(program: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
-    """The full path of a program, if there is one."""
+def _find(program: str, config: Config) -> str | None:
+    """The full path of a program, if there is one, from the engine's folder and by its PATH."""
     place = expanduser(program)
     if os.sep in place:
-        place = os.path.join(cwd or os.curdir, place)
-    found = find_program(place, env.get("PATH"))
+        place = os.path.join(expanduser(config.cwd) or os.curdir, place)
+    found = find_program(place, {**os.environ, **config.env}.get("PATH"))
     return None if found is None else os.path.abspath(found)
 
 
@@ -623,9 +544,8 @@ def code(config: Config) -> str:
         program, *arguments = shlex.split(f"{config.command} {config.analysis}")
     except ValueError:
         return ""
-    cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
-    found = _found(program, cwd, {**os.environ, **config.env})
-    named = [Path(cwd or os.curdir, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
+    found, folder = _find(program, config), expanduser(config.cwd) or os.curdir
+    named = [Path(folder, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
     return digest_of([*([] if found is None else [Path(found)]), *(path for path in named if path.is_file())])
 
 

@@ -8,7 +8,7 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
-from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.checkpoint import Checkpoint, check_net, find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,8 +67,7 @@ class Policy(Bot):
     def overview(self, game: Game) -> Decision | None:
         [raw_nn] = self.raw_nn([game])
         win_rate = None if isnan(raw_nn.win_rate) else raw_nn.win_rate
-        move = pick(game, self._evaluate([game])[0][0], 0)
-        return Decision(move, win_rate, 1, raw_nn.ownership)
+        return Decision(pick(game, self._evaluate([game])[0][0], 0), win_rate, 1, raw_nn.ownership)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return self._net.raw_nn(games, symmetry)
@@ -100,9 +99,9 @@ class Policy(Bot):
         if not self._ensemble:
             return self._net.evaluate(encode_games(self._net.encoder, games))
         table = symmetry_table(games[0].rules.size)
-        asked = [self._net.evaluate(encode_games(self._net.encoder, games, turn)) for turn in range(SYMMETRIES)]
         shares, win_rates = np.zeros((len(games), len(table[0]))), np.zeros(len(games))
-        for turn, (logits, rates) in enumerate(asked):
+        for turn in range(SYMMETRIES):
+            logits, rates = self._net.evaluate(encode_games(self._net.encoder, games, turn))
             odds = np.exp(logits[:, table[turn]].astype(np.float64) - logits.max(1, keepdims=True))
             shares += odds / odds.sum(1, keepdims=True) / SYMMETRIES
             win_rates += rates / SYMMETRIES
@@ -122,19 +121,12 @@ def pick(game: Game, logits: np.ndarray, temperature: float) -> int:
     return int(moves[np.searchsorted(weights.cumsum(), random.random() * weights.sum())])
 
 
-def check(config: Config, size: int) -> None:
-    """Raise CheckpointError when the net is missing, damaged or without a policy, or can't play so on this size."""
-    checkpoint = Checkpoint.open(find(config.checkpoint))
-    checkpoint.require_size(size)
-    checkpoint.require_precision(config.precision)
-
-
 BOT = BotKind(
     summary="a policy net without search",
     config=Config,
     build=Policy,
     boards=64,
-    check=check,
+    check=check_net,
     heads=("policy",),
     tells_win_rate=True,
     analyses=True,

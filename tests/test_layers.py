@@ -216,7 +216,7 @@ def loaded(code: str, *arguments: str) -> set[str]:
             "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings",
             id="the list of bots",
         ),
-        pytest.param("from arena.results.store import Store", id="the store"),
+        pytest.param("import arena.results.store, arena.results.export, arena.report.tables", id="results"),
         pytest.param("from arena.ratings import rate", id="ratings"),
     ],
 )

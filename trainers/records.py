@@ -596,29 +596,6 @@ class Rows:
         return generator.permutation(self.per_epoch)
 
 
-class OneEach(Rows):
-    """Rows of one position a game and epoch, so that no game's result is learned by heart: a random one, or with
-    ``last`` that before its last move."""
-
-    def __init__(self, games: Games, encoder: Encoder, seed: int = 0, threads: int = 1, last: bool = False):
-        super().__init__(games, encoder, seed, threads)
-        self.last = last
-
-    @property
-    def per_epoch(self) -> int:
-        return len(self.games)
-
-    def _places(self, generator: np.random.Generator) -> np.ndarray:
-        return one_each(self.games, None if self.last else generator)[generator.permutation(self.per_epoch)]
-
-
-def one_each(games: Games, generator: np.random.Generator | None) -> np.ndarray:
-    """The flat index of one position of each game, (games,) int64: drawn, or that before the last move."""
-    if generator is None:
-        return games.starts[1:] - 1
-    return games.starts[:-1] + generator.integers(0, games.lengths)
-
-
 class Source(Protocol):
     """An endless order of rows."""
 

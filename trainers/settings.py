@@ -156,8 +156,8 @@ def is_paths(item: Field[Any]) -> bool:
 ADJUSTABLE = frozenset(
     "data max_rows max_minutes max_iterations max_games save_minutes snapshot_minutes "
     "eval_opponents eval_visits "
-    "save_games tensorboard wandb threads num_workers device compile "
-    "test_positions validate_every parallel_games game_threads playout_positions eval_every "
+    "tensorboard wandb threads num_workers device compile "
+    "test_positions validate_every parallel_games game_threads eval_every "
     "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
@@ -264,7 +264,6 @@ class RL(Loop):
     )
     eval_opponent_games: int = option(40, WATCHING, "Games of that match, half with each colour", 2)
     final_eval_games: int = option(400, WATCHING, "Games of the last match, whose score is in the manifest", 2)
-    save_games: bool = option(False, WATCHING, "Save the games of those matches as SGF in the run's folder")
     micro_batch_size: int = option(512, MACHINE, "Rows in memory at once; all rows of an iteration make one step", 1)
 
 
@@ -305,34 +304,16 @@ RL_PRESETS = {
 class Value(Supervised):
     """Settings of ``trainers.value``."""
 
-    SHOWN = ("data", "name", "source", "games", "policy", "max_minutes")
+    SHOWN = ("name", "games", "policy", "max_minutes")
 
-    source: str = option(
-        "self-play",
-        SOURCE,
-        "Source of positions: games played for it, game records (--data), or both",
-        choices=("self-play", "records", "both"),
-    )
-    policy: str = option("sl-9x9", SOURCE, "Self-play: checkpoint that plays a game's first moves")
-    finisher: str = option("", SOURCE, "Self-play: checkpoint that plays a game to its end; '' for the policy")
-    games: int = option(200_000, SOURCE, "Self-play: number of games; one position of each is learned from", 10)
-    policy_moves: int = option(
-        60, SOURCE, "Self-play: most moves by the policy, before one random move and then the position", 1
-    )
-    komi: float = option(7.0, SOURCE, "Self-play: komi", -1000, 1000)
-    positions: str = option(
-        "one", SOURCE, "Records: one random position a game and epoch, or all, which overfits", choices=("one", "all")
-    )
-    records_share: float = option(0.5, SOURCE, "Both: share of the rows that come from records", 0.01, 0.99)
+    policy: str = option("sl-9x9", SOURCE, "Checkpoint that plays a game's first moves")
+    finisher: str = option("", SOURCE, "Checkpoint that plays a game to its end; '' for the policy")
+    games: int = option(200_000, SOURCE, "Number of games; one position of each is learned from", 10)
+    policy_moves: int = option(60, SOURCE, "Most moves by the policy, before one random move and then the position", 1)
+    komi: float = option(7.0, SOURCE, "Komi", -1000, 1000)
     net: str = option("arena-6x56", NET, "Net: arena-BLOCKSxCHANNELS")
     start: str = option(
         "sl-9x9", NET, "Checkpoint to start from; its policy stays; its net may be smaller; '' for none"
-    )
-    loss: str = option(
-        "wdl",
-        LEARNING,
-        "Value loss: cross entropy of win, draw and loss, or squared error as in AlphaGo",
-        choices=("wdl", "mse"),
     )
     learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
     policy_weight: float = option(
@@ -340,9 +321,7 @@ class Value(Supervised):
     )
     ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss, in scored games", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss, in scored games", 0)
-    playouts: int = option(100, WATCHING, "Playouts of the rollout policy to compare with; 0 for none", 0)
-    playout_positions: int = option(1_000, WATCHING, "Test positions from which they start", 1)
-    parallel_games: int = option(1_024, MACHINE, "Self-play: games under way at once", 1)
+    parallel_games: int = option(1_024, MACHINE, "Games under way at once", 1)
 
 
 VALUE_PRESETS = {
@@ -356,7 +335,6 @@ VALUE_PRESETS = {
         ema_decay=0.99,
         validate_every=1_000,
         test_positions=1_000,
-        playout_positions=50,
     ),
     "cpu": Value("value", batch_size=128, max_minutes=60, ema_decay=0.9995, validate_every=100_000),
     "gpu": Value(

@@ -42,6 +42,7 @@ from trainers.progress import Progress
 from trainers.records import Batch, Source, SplitRule, prefetched
 from trainers.settings import (
     METRICS_FILE,
+    RL,
     STATE_FILE,
     Loop,
     Supervised,
@@ -177,6 +178,14 @@ def check_run(config: Loop) -> None:
     if not config.limits():
         raise ConfigError(f"a training run needs an end: give {' or '.join(config.ends())}")
     pick_device(config.device)
+
+
+def start_of(config: RL | Zero, results: Path) -> Checkpoint:
+    """The checkpoint that a run begins with. Raises CheckpointError for none, ConfigError for the run's own."""
+    start = Checkpoint.open(find(config.start, results))
+    if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
+        raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+    return start
 
 
 def encoder_of(config: Supervised | Zero) -> Encoder:
@@ -384,11 +393,15 @@ class Run:
         self._open.__enter__()
         if is_first():
             self._loggers += self._open.enter_context(loggers(self.config, self.folder))
-        self._open.enter_context(self._stopping_on_signals())
+        self._open.enter_context(stop_signals(self.ask_to_stop))
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._open.__exit__(*error)
+
+    def ask_to_stop(self) -> None:
+        """Have the run end after its present step."""
+        self.stop_asked = True
 
     @property
     def seconds(self) -> float:
@@ -472,6 +485,11 @@ class Run:
         read = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
         self._recent.append(Step(read, rows, time.monotonic(), self._waited))
         return self.progress()
+
+    def count_minutes(self) -> None:
+        """Count the minutes so far, of a run that plays before it learns: else they count from its first step on."""
+        self._is_first_step = False
+        self._agree()
 
     def _agree(self) -> None:
         """Have all processes see the same clock, and whether one was asked to stop."""
@@ -675,26 +693,23 @@ class Run:
             forget_snapshots(self.saved)
         return self.save_checkpoint(origin, figures)
 
-    @contextmanager
-    def _stopping_on_signals(self) -> Iterator[None]:
-        """While inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step; under nohup the last one
-        doesn't. Only in the main thread."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
-        def ask(_number: int, _frame: object) -> None:
-            self.stop_asked = True
-
-        stops = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            stops.append(signal.SIGHUP)
-        before = {number: signal.signal(number, ask) for number in stops}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+@contextmanager
+def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
+    """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
+    in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stops = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        stops.append(signal.SIGHUP)
+    before = {number: signal.signal(number, lambda *_: ask()) for number in stops}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def claim(config: Supervised, results: Path) -> None:

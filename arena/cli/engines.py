@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -19,8 +19,6 @@ from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of
 if TYPE_CHECKING:
     from arena.contract.bot import Bot
     from arena.contract.finding import Finding
-    from arena.go.game import Rules
-    from arena.match.cluster import Cluster
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.style import Console
@@ -89,10 +87,6 @@ def check(
     komi: Komi = None,
     rules: RuleSet = "cgos",
     run: Annotated[bool, typer.Option("--run", help="Without names: also start the engines of arena.toml.")] = False,
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Check on each node of this Ray cluster: HOST:PORT, auto or local."),
-    ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -100,17 +94,14 @@ def check(
 
     A bot starts in a process of its own and plays 12 moves, as in an event: its kind, net or engine, seconds per move,
     what it reports, and its faults. Without names, the bots of arena.toml are checked; its engines and Python
-    files are only listed unless --run is given. With --cluster, one line for each node shows whether the bot plays
-    there. The exit code is 1 if a bot fails, on a cluster on any node.
+    files are only listed unless --run is given. The exit code is 1 if a bot fails.
 
     Examples: [bold]arena check[/bold] · [bold]arena check gnugo alphago --size 19[/bold] ·
-    [bold]arena check gnugo --cluster auto[/bold] ·
     [bold]arena check "gtp:command=gnugo --mode gtp"[/bold]
     """
     from arena.contract.finding import Finding, Verdict
     from arena.go.game import Rules
     from arena.match.check import probe
-    from arena.players.player import Player
     from arena.report.progress import show_check
     from arena.report.style import Console
 
@@ -129,16 +120,15 @@ def check(
                 raise
             players[name] = error
     failed = []
-    with _nodes({name: one for name, one in players.items() if isinstance(one, Player)}, preset, cluster) as nodes:
-        for number, (name, one) in enumerate(players.items()):
-            if number:
-                console.print()
-            if isinstance(one, UserError):
-                found: Iterable[Finding] = [Finding("start", Verdict.FAILED, str(one))]
-            else:
-                found = probe(one, preset) if nodes is None else nodes.check(one)
-            if show_check(name, found, console) is Verdict.FAILED:
-                failed.append(name)
+    for number, (name, one) in enumerate(players.items()):
+        if number:
+            console.print()
+        if isinstance(one, UserError):
+            found: Iterable[Finding] = [Finding("start", Verdict.FAILED, str(one))]
+        else:
+            found = probe(one, preset)
+        if show_check(name, found, console) is Verdict.FAILED:
+            failed.append(name)
     if len(names) > 1:
         ready = f"{len(names) - len(failed)} of {len(names)} bots are ready"
         words = f"{ready}; not {', '.join(failed)}" if failed else ready
@@ -161,15 +151,6 @@ def _declared(registry: Registry, run: bool, console: Console) -> list[str]:
         words = f"{one.name} is not started without --run: {one.settings.get('command', one.kind)}"
         console.print(words, markup=False, highlight=False)
     return [one.name for one in found if one not in listed]
-
-
-def _nodes(players: Mapping[str, Player], rules: Rules, address: str | None) -> AbstractContextManager[Cluster | None]:
-    """The cluster where these bots are to be checked."""
-    if address is None:
-        return nullcontext()
-    from arena.match.cluster import Cluster
-
-    return Cluster(address, 0, players, rules, checks_only=True)
 
 
 def gtp(

@@ -1,9 +1,8 @@
-"""The commands about games, stored or in files: listed, shown, played again, looked through by a bot."""
+"""The commands about games, stored or in files: listed, shown, looked through by a bot."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import replace
 from os.path import expanduser
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 
 from arena import ConfigError, RecordError, UserError, plural
 from arena.cli import complete
-from arena.cli.events import printer, size_doubts
+from arena.cli.events import size_doubts
 from arena.cli.options import (
     RESULTS,
     ConfigFile,
@@ -153,11 +152,7 @@ def show(
         bool,
         typer.Option("--details", help="Print instead who played and how it ended, with the traceback of a fault."),
     ] = False,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Let the bots replay the game and show where it differs.")
-    ] = False,
     results: Results = Path(RESULTS),
-    config: ConfigFile = None,
 ) -> None:
     """Step through a stored game or an SGF file.
 
@@ -167,11 +162,10 @@ def show(
     In a pipe it prints the position, at the end or after --move, and the moves that led there.
 
     --details prints settings, nets and times, the last position, the SGF and the details of a fault. For a game that a
-    fault ended, this is the default. --replay plays a stored game again from its seed, with the original settings
-    and nets; the exit code is 1 if it differs.
+    fault ended, this is the default.
 
     Examples: [bold]arena show[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
-    [bold]arena show 12 --details[/bold] · [bold]arena show 12 --replay[/bold]
+    [bold]arena show 12 --details[/bold]
     """
     from arena.go.sgf import are_by_players, read_remarks
     from arena.report.game import print_game, remarks_of_players
@@ -179,18 +173,13 @@ def show(
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored = not path.is_file()
-    if not is_stored and (fault_details or replay):
-        raise UserError(
-            f"{path}: --details and --replay take a stored game; give its number, as 'arena games' lists it"
-        )
+    if not is_stored and fault_details:
+        raise UserError(f"{path}: --details takes a stored game; give its number, as 'arena games' lists it")
     if move is not None and move > len(record.moves):
         raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
     console = Console()
     at_terminal = has_screen(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
-    if replay:
-        _replay(record, results, config, console)
-        return
     if fault_details or (lost and not at_terminal):
         _print_details(record, results, console)
         return
@@ -216,31 +205,7 @@ def _print_details(record: GameRecord, results: Path, console: Console) -> None:
 
     with Store.of(results) as store:
         players = store.players()
-    again = ["arena", "show", record.id, "--replay"]
-    again += ["--results", str(results)] if results != Path(RESULTS) else []
-    show_details(record, players, shlex.join(again), console)
-
-
-def _replay(record: GameRecord, results: Path, config: Path | None, console: Console) -> None:
-    """Play a stored game again and print where it differs, with the position there. Exits with 1 if it does."""
-    from arena.report.game import print_position
-    from arena.results.replay import doubts, play_again, players_of
-    from arena.results.store import Store
-
-    say = printer(console)
-    with Store.of(results) as store:
-        players, adjudication = players_of(record, store, registry_of(config, results))
-    if found := "; ".join(doubts(record, players)):
-        say(f"May differ: {found}.")
-    try:
-        with console.status("Playing the game again"):
-            comparison = play_again(record, players, adjudication)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    say(f"{record.id}  {comparison}")
-    print_position(comparison.again, comparison.common, console)
-    if not comparison.is_identical:
-        raise typer.Exit(1)
+    show_details(record, players, console)
 
 
 LARGE = 13

@@ -111,9 +111,8 @@ def report(
         written += write_event_csv(found, csv)
     if html is not None:
         from arena.report.page import write_page
-        from arena.results.standings import trained_players
 
-        written.append(write_page(found, trained_players(found, results), shown, html))
+        written.append(write_page(found, shown, html))
     if quiet:
         return
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -93,17 +92,3 @@ def _judge(player: Player, record: GameRecord) -> Finding:
     if outcome.ending is Ending.MOVE_LIMIT:
         return Finding("game", Verdict.OK, words)
     return Finding("game", Verdict.NOTE, f"{words}; it ended early: {outcome.ending}")
-
-
-def family(process: int) -> list[int]:
-    """The process and all that descend from it, where the system tells (Linux)."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if fields[0] != "Z":
-                children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    family = [process]
-    for member in family:
-        family += children.get(member, [])
-    return family

@@ -12,16 +12,12 @@ import math
 import os
 import platform
 import re
-import signal
-import sys
-import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager, suppress
+from contextlib import chdir, suppress
 from dataclasses import dataclass, field, replace
-from math import exp
-from pathlib import Path
+from functools import cached_property
 from socket import create_connection
 from time import monotonic
 from types import ModuleType
@@ -30,12 +26,10 @@ from typing import Any, Self
 from arena import ConfigError, UserError, __version__, files
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.code import SENT, code_of
-from arena.contract.finding import Finding, Verdict
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import GameRecord
-from arena.match.check import family, probe
-from arena.match.crew import Crew, Progress
+from arena.match.crew import Crew, Progress, signals_later
 from arena.match.schedule import Pairing
 from arena.match.worker import CARDS, Snapshot
 from arena.players.player import Player
@@ -46,11 +40,8 @@ LOCAL, AUTO = "local", "auto"
 REPORT = 0.25
 """Seconds between two reports of a node while no game ends there."""
 
-LOOK = 2.0
-"""Seconds between two looks for nodes that came."""
-
-AGAIN = 5.0
-"""Seconds before a node is used again that was lost and is back."""
+LOOK = 5.0
+"""Seconds between two looks for nodes that came, and before a node is used again that was lost and is back."""
 
 TRIES = 2
 """How often a node may fail to get ready."""
@@ -61,29 +52,13 @@ MAX_LOSSES = 5
 PATIENCE = 30.0
 """Seconds for the cluster to answer, and for a node to get ready."""
 
-SILENCE = 60.0
-"""Seconds without a report after which a node is lost. Those in which this process was stopped don't count."""
-
 CONNECT = 10.0
 """Seconds for an address to answer."""
 
 AHEAD = 0.5
 """Seconds of games that a node is sent ahead."""
 
-LATELY = 60.0
-"""Seconds after which a game counts a third in a node's games per second."""
-
 UNLOADED = "arena can't be loaded there"
-
-TOKEN = "copy ~/.ray/auth_token from its first machine, and set RAY_AUTH_MODE=token"
-"""What to do where a cluster asks for a token."""
-
-PORT = 6379
-"""The port that Ray listens on by default."""
-
-GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""The beginning of HTTP/2, on which Ray is built: a line, and a frame of settings (RFC 9113, section 3.4). A server
-that speaks it answers by such a frame; the fourth byte of a frame is its kind."""
 
 # --- On a node ---
 
@@ -112,15 +87,6 @@ class Node:
                         (aside / file).write_bytes(content)
         reasons = (_why_not(player.moved(SENT), size) for player in ray.get(players[0]))
         return "; ".join(why for why in reasons if why)
-
-    def check(self, player: Player, rules: Rules) -> list[Finding]:
-        """What a check of a player finds here."""
-        there = player.moved(SENT)
-        own = replace(there, code=code_of(there.factory, there.config))  # that of this machine, to see whether it plays
-        found = list(probe(own, rules))
-        if found[-1].verdict is not Verdict.FAILED and (why := _code_difference(there)):
-            found.append(Finding("code", Verdict.NOTE, why))
-        return found
 
     def play(
         self, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication, workers: int
@@ -154,18 +120,19 @@ class Node:
 
 
 def _why_not(player: Player, size: int) -> str:
-    """Why a player can't play on this machine; empty where it can, as far as can be told before it is built."""
+    """Why a player can't play on this machine, or is another bot here; empty where it can, as far as can be told
+    before it is built."""
     try:
-        return _code_difference(player.checked(size))
+        code = code_of(player.factory, player.config)
+        player.checked(size)
     except UserError as error:
         return str(error)
+    is_same = not player.code or player.code.startswith(code)
+    return "" if is_same else f"{player.name} isn't the same there (code {code}, not {player.code})"
 
 
-def _code_difference(player: Player) -> str:
-    """A line where this machine has another bot under the name; otherwise empty."""
-    code = code_of(player.factory, player.config)
-    same = not player.code or player.code.startswith(code)
-    return "" if same else f"{player.name} isn't the same there (code {code}, not {player.code})"
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
 
 
 # --- At the driver ---
@@ -182,19 +149,14 @@ class NodeHandle:
     answer: Any
     is_ready: bool = False
     is_gone: bool = False
-    gone_at: float = 0.0
-    silent: float = 0.0  # seconds without an answer
     workers: int = 0
-    rate: float = 0.0  # recent games per second
-    counted: float = field(default_factory=monotonic)
+    games: int = 0
+    started: float = field(default_factory=monotonic)
 
-    def count(self, games: int, is_paused: bool) -> None:
-        """Note that games ended."""
-        now = monotonic()
-        if not is_paused:
-            fading = exp((self.counted - now) / LATELY)
-            self.rate = self.rate * fading + games / max(now - self.counted, 1e-3) * (1 - fading)
-        self.counted = now
+    @property
+    def rate(self) -> float:
+        """Games per second."""
+        return self.games / max(monotonic() - self.started, 1.0)
 
     def call(self, method: str, *arguments: Any) -> None:
         """Call a method of the actor, whose answer doesn't matter."""
@@ -216,52 +178,43 @@ class Nodes:
 
     actor: type[Node] = Node
 
-    def __init__(
-        self, address: str, workers: int, players: Mapping[str, Player], rules: Rules, checks_only: bool = False
-    ):
+    def __init__(self, address: str, workers: int, players: Mapping[str, Player], rules: Rules):
         """``address`` is HOST:PORT, ``auto`` for the cluster of this machine, or ``local`` for one that starts here.
         ``workers`` is the maximum number of workers; 0 for one on each core. A node that can't build one of the
-        ``players`` isn't used; with ``checks_only`` nodes aren't prepared, and no cores are taken. Raises ConfigError
-        where Ray isn't installed."""
+        ``players`` isn't used. Raises ConfigError where Ray isn't installed."""
         self.ray = _import_ray()
         self.tasks: dict[Any, Task] = {}  # by Ray's generator of its results
         self.losses: Counter[Any] = Counter()  # of items in a row, and of nodes to get ready
-        self._address, self._workers, self._rules, self._checks_only = address, workers, rules, checks_only
+        self._address, self._workers, self._rules = address, workers, rules
         self._players = {name: player.packed() for name, player in players.items()}
         self._gpus = min(1.0, sum(player.gpus for player in players.values()))  # of a worker
         self._to_ship = {name: paths for player in players.values() for name, paths in player.files_to_ship().items()}
-        self._references: tuple[list[Any], dict[str, Any]] | None = None  # to the players and files, in Ray's store
         self._handles: dict[str, NodeHandle] = {}  # by the ids of the nodes
         self._refused: dict[str, str] = {}  # node -> why
-        self._there: set[str] = set()  # the nodes at the last look
         self._news: list[str] = []
-        self._last_news = ""
-        self._looked = self._waited = self._answered = 0.0
-        self._earlier: set[int] = set()  # this process and its children before Ray's
-        self._control = ""  # the address of Ray's control service
+        self._there: set[str] = set()  # the nodes at the last look
+        self._looked = self._answered = -math.inf
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
-        is_own = self._address == LOCAL
-        if not is_own and self._address != AUTO:
-            _require_answer(self._address)  # Ray would try for minutes
         where: dict[str, Any] = {"address": self._address}
-        if is_own:
+        if self._address == LOCAL:
             where |= {"num_cpus": self._workers or None, "include_dashboard": False}
-        self._earlier = set(family(os.getpid()))
-        started = monotonic()
-        with chdir(scratch()), _handlers_kept(), _muted() as log:  # nothing of the current folder runs on the nodes
-            try:
+        try:
+            if self._address not in (LOCAL, AUTO):
+                create_connection(_endpoint(self._address), CONNECT).close()  # Ray would try for minutes
+            with chdir(scratch()), signals_later():  # nothing of the current folder runs on the nodes
                 self.ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **where)
-            except Exception as error:
-                if b"AuthToken" in Path(log.name).read_bytes():
-                    refusal = ConnectionError("it asks for a token")
-                    raise UserError(_no_answer(self._address, refusal, started, TOKEN)) from error
-                raise UserError(_no_answer(self._address, error, started)) from error
-        self._control = str(self.ray.get_runtime_context().gcs_address)
+        except ConfigError:
+            raise
+        except Exception as error:  # Ray's errors share no base class
+            why = reason(error).partition(". ")[0]
+            raise UserError(
+                f"--cluster {self._address}: no Ray cluster answers ({why}); start one with: ray start --head"
+            ) from error
         try:
             until = monotonic() + PATIENCE
-            while not (self._handles and all(node.is_ready for node in self.present)) and monotonic() < until:
+            while not (self.present and all(node.is_ready for node in self.present)) and monotonic() < until:
                 self.look()
                 self.wait(REPORT)
             self.look()  # whether any of them can be used
@@ -273,12 +226,8 @@ class Nodes:
     def __exit__(self, *_: object) -> None:
         for node in self.present:
             self._leave(node)
-        own = set(family(os.getpid())) - self._earlier if self._address == LOCAL else set()
-        with _handlers_kept():
+        with signals_later():  # Ray sets handlers of its own
             self.ray.shutdown()
-        for process in own:  # Ray leaves some where one of its own was killed
-            with suppress(OSError):
-                os.kill(process, signal.SIGKILL)
         self._handles.clear()
 
     @property
@@ -304,7 +253,6 @@ class Nodes:
     def wait(self, seconds: float) -> list[tuple[Task, Any]]:
         """The results that come within this time, as soon as there are some. Raises UserError where nodes are lost over
         the same items again and again."""
-        waited, self._waited = min(1.0, monotonic() - self._waited), monotonic()  # a stop isn't the nodes' fault
         answers = {node.answer: node for node in self.present if not node.is_ready}
         pending = [*answers, *self.tasks]
         if not pending:
@@ -315,63 +263,42 @@ class Nodes:
             done, _ = self.ray.wait(pending, num_returns=len(pending), timeout=0)
         found = []
         for one in done:
-            if one in answers:
-                self._take_answer(answers[one])
-            elif (task := self.tasks.get(one)) is not None:  # else its node was lost just now
-                try:
+            task = self.tasks.get(one)
+            if task is None and one not in answers:
+                continue  # its node was lost just now
+            node = answers[one] if task is None else task.node
+            try:
+                if task is not None:
                     found.append((task, self.ray.get(next(one), timeout=PATIENCE)))
-                    task.node.silent = 0.0
-                except StopIteration:
-                    self._give_back(one)
-                except Exception as error:  # Ray's errors share no base class
-                    self._fail(task.node, error)
-        for node in self.present:
-            node.silent += waited * any(task.node is node for task in self.tasks.values())
-            if node.silent > SILENCE:
-                self._lose(node, f"no answer for {SILENCE:.0f} s")
+                    continue
+                why = self.ray.get(one, timeout=PATIENCE)
+                node.is_ready = True
+                if why:
+                    self._drop(node, why, is_refused=True)
+            except StopIteration:
+                self._give_back(one)
+            except Exception as error:  # Ray's errors share no base class
+                self._fail(node, error)
         return found
 
-    def _take_answer(self, node: NodeHandle) -> None:
-        """Use a node that is ready."""
-        try:
-            why = self.ray.get(node.answer, timeout=PATIENCE)
-        except Exception as error:
-            self._fail(node, error)
-        else:
-            node.is_ready = True
-            if all(other.is_ready for other in self.present):
-                self._references = None  # what is in the store would be lost with a node, and Ray would say so
-            if why:
-                self._refuse(node, why)
-
     def _fail(self, node: NodeHandle, error: Exception) -> None:
+        """Do without a node, for good where another try would fail as well."""
         cause = getattr(error, "cause", None)
-        why = str(cause) if isinstance(cause, UserError) else _why(error)
-        if not node.is_ready:
-            self.losses[node.id] += 1
-        if isinstance(cause, UserError) or why.startswith(UNLOADED) or self.losses[node.id] >= TRIES:
-            self._refuse(node, why)
+        if missing := re.search(r"(?:ModuleNotFoundError|ImportError): (.*)", str(error)):
+            why = f"{UNLOADED}: {missing[1]}"
         else:
-            self._lose(node, why)
+            why = reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
+        self.losses[node.id] += not node.is_ready
+        is_hopeless = isinstance(cause, UserError) or bool(missing) or self.losses[node.id] >= TRIES
+        self._drop(node, why, is_refused=is_hopeless)
 
-    def _say(self, line: str) -> None:
-        if line != self._last_news:
-            self._news.append(line)
-            self._last_news = line
-
-    def _refuse(self, node: NodeHandle, why: str) -> None:
-        """Don't use the node in this event."""
-        self._refuse_id(node.id, node.name, why)
-        self._leave(node)
-
-    def _refuse_id(self, id: str, name: str, why: str) -> None:
-        self._refused[id] = f"{name}: {why}"
-        self._say(f"{name} isn't used: {why}")
-
-    def _lose(self, node: NodeHandle, why: str) -> None:
-        """Do without the node's actor; if the node is there, another one may come. Raises UserError where nodes are
-        lost over the same items again and again."""
-        self._say(f"{node.name} was lost: {why}")
+    def _drop(self, node: NodeHandle, why: str, *, is_refused: bool) -> None:
+        """Do without the node's actor: in this whole event, or until another one comes. Raises UserError where nodes
+        are lost over the same items again and again."""
+        if is_refused:
+            self._refuse(node.id, node.name, why)
+        else:
+            self._news.append(f"{node.name} was lost: {why}")
         lost = [item for task in self.tasks.values() if task.node is node for item in task.items]
         self._leave(node)
         self.losses.update(lost)
@@ -380,11 +307,16 @@ class Nodes:
                 f"{MAX_LOSSES} nodes in a row were lost over the same games ({why}); check their memory and logs"
             )
 
+    def _refuse(self, id: str, name: str, why: str) -> None:
+        self._refused[id] = f"{name}: {why}"
+        self._news.append(f"{name} isn't used: {why}")
+
     def _leave(self, node: NodeHandle) -> None:
         for stream, task in list(self.tasks.items()):
             if task.node is node:
                 self._give_back(stream)
-        node.is_gone, node.gone_at = True, monotonic()
+        node.is_gone = True
+        self._looked = monotonic()
         with suppress(Exception):
             self.ray.kill(node.actor)
 
@@ -393,34 +325,33 @@ class Nodes:
         task.queue.extendleft(reversed(task.items.values()))
 
     def look(self) -> None:
-        """Use the nodes that have come. Raises UserError where none that is there can be used."""
-        if monotonic() - self._looked >= LOOK:
+        """Use the nodes that have come. Raises UserError where none that is there can be used, or the cluster is
+        gone."""
+        if monotonic() - self._looked > LOOK:
             self._looked = monotonic()
             if not self._has_control():
                 return
             nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-            self._there = {node["NodeID"] for node in nodes}
+            self._there = {str(node["NodeID"]) for node in nodes}
             if not nodes and self._address == LOCAL:
                 self._give_up("the Ray node that was started here has ended")
             for node in nodes:
                 known = self._handles.get(node["NodeID"])
-                is_back = known is not None and known.is_gone and monotonic() - known.gone_at > AGAIN
-                if node["NodeID"] not in self._refused and (known is None or is_back):
+                if node["NodeID"] not in self._refused and (known is None or known.is_gone):
                     self._start_actor(node)
-        if self._there and self._there <= self._refused.keys() and not self._checks_only:
-            first, *more = sorted({self._refused[node] for node in self._there})
-            others = f"; and {len(more)} more like that" if len(more) > 1 else "".join(f"; {why}" for why in more)
-            raise UserError(f"no node of the cluster can be used: {first}{others}")
+        if self._there and self._there <= self._refused.keys():
+            reasons = dict.fromkeys(self._refused[id] for id in sorted(self._there))
+            raise UserError(f"no node of the cluster can be used: {'; '.join(reasons)}")
 
     def _has_control(self) -> bool:
         """Whether Ray's control service answers now. Raises UserError where it is gone: Ray would wait for a minute and
         then end this process."""
-        host, _, port = self._control.rpartition(":")
+        address = str(self.ray.get_runtime_context().gcs_address)
         try:
-            create_connection((host.strip("[]"), int(port)), CONNECT).close()
+            create_connection(_endpoint(address), CONNECT).close()
         except OSError as error:
             if self._address == LOCAL or monotonic() - self._answered > PATIENCE:
-                self._give_up(f"Ray's control service at {self._control} is gone ({reason(error)})")
+                self._give_up(f"Ray's control service at {address} is gone ({reason(error)})")
             return False
         self._answered = monotonic()
         return True
@@ -432,49 +363,34 @@ class Nodes:
         self.tasks.clear()
         raise UserError(f"{why}; the same command plays the rest")
 
+    @cached_property
+    def _references(self) -> tuple[list[Any], dict[str, Any]]:
+        """The players and the files that travel, in Ray's store."""
+        shipped = {}
+        for folder, (first, *more) in self._to_ship.items():
+            contents = {str(path.relative_to(first.parent)): path.read_bytes() for path in (first, *more)}
+            shipped[folder] = self.ray.put(contents)
+        return [self.ray.put(list(self._players.values()))], shipped
+
     def _start_actor(self, there: Mapping[str, Any]) -> None:
         """Start an actor on a node, with a worker for each core, and parts of GPUs where a worker takes one."""
         id, name = str(there["NodeID"]), str(there["NodeManagerHostname"])
         if any(node.name == name for node in self.present):
             name = f"{name} {id[:6]}"
-        slots, cards = 0 if self._checks_only else int(there["Resources"]["CPU"]), 0
-        if slots and self._gpus:
+        slots, cards = int(there["Resources"]["CPU"]), 0
+        if self._gpus:
             slots = min(slots, int(there["Resources"].get("GPU", 0) // self._gpus))
             cards = math.ceil(slots * self._gpus)
             if not slots:
                 player = next(player for player in self._players.values() if player.gpus)
-                self._refuse_id(id, name, f"it has no GPU, and {player.name} takes {player.gpus:g} of one")
+                self._refuse(id, name, f"it has no GPU, and {player.name} takes {player.gpus:g} of one")
                 return
-        if self._references is None:
-            shipped = {}
-            for folder, (first, *more) in self._to_ship.items():
-                contents = {str(path.relative_to(first.parent)): path.read_bytes() for path in (first, *more)}
-                shipped[folder] = self.ray.put(contents)
-            players = [] if self._checks_only else list(self._players.values())
-            self._references = [self.ray.put(players)], shipped
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(id, soft=False)
-        actor = self.ray.remote(concurrency_groups={"work": max(1, slots)})(self.actor)
+        actor = self.ray.remote(concurrency_groups={"work": slots})(self.actor)
         actor = actor.options(num_cpus=slots, num_gpus=cards, scheduling_strategy=affinity).remote()
         versions = __version__, platform.python_version()
         answer = actor.prepare.remote(*versions, self._rules.size, *self._references)
         self._handles[id] = NodeHandle(id, name, slots, actor, answer)
-
-    def check(self, player: Player) -> Iterator[Finding]:
-        """What each node finds about one of the players, a line each as they come."""
-        for why in self._refused.values():
-            name, _, words = why.partition(": ")
-            yield Finding(name, Verdict.FAILED, words)
-        asked = {node.actor.check.remote(player.packed(), self._rules): node for node in self.present if node.is_ready}
-        for node in self.present:
-            if not node.is_ready:
-                yield Finding(node.name, Verdict.FAILED, f"no answer within {PATIENCE:.0f} s")
-        while asked:
-            (done, *_), _ = self.ray.wait(list(asked), num_returns=1)
-            node = asked.pop(done)
-            try:
-                yield _summary(node.name, self.ray.get(done))
-            except Exception as error:
-                yield Finding(node.name, Verdict.FAILED, _why(error))
 
 
 class Cluster(Nodes):
@@ -487,12 +403,11 @@ class Cluster(Nodes):
         players: Mapping[str, Player],
         rules: Rules,
         adjudication: Adjudication = OFF,
-        checks_only: bool = False,
     ):
         """See ``Nodes``."""
-        super().__init__(address, workers, players, rules, checks_only)
+        super().__init__(address, workers, players, rules)
         self._adjudication = adjudication
-        self._boards = min((player.bot_kind.boards for player in players.values()), default=1)
+        self._boards = min(player.bot_kind.boards for player in players.values())
         self._queue: deque[Pairing] = deque()
         self._is_paused = self._is_finishing = False
 
@@ -508,10 +423,9 @@ class Cluster(Nodes):
         return bool(not self._is_finishing and self._queue) or any(task.items for task in self.tasks.values())
 
     def pause(self, is_paused: bool) -> None:
-        if is_paused != self._is_paused:
-            self._is_paused = is_paused
-            for node in self.present:
-                node.call("pause", is_paused)
+        self._is_paused = is_paused
+        for node in self.present:
+            node.call("pause", is_paused)
 
     def finish(self) -> None:
         self._is_finishing = True
@@ -530,7 +444,7 @@ class Cluster(Nodes):
         for node in self.present:
             node.call("close")
         records: list[GameRecord] = []
-        until = monotonic() + 2 * REPORT + 5.0
+        until = monotonic() + 5.0
         while self.tasks and monotonic() < until:
             with suppress(UserError):  # nodes are lost again and again
                 records += [record for progress in self._wait_for_games(REPORT) for record in progress.records]
@@ -544,7 +458,7 @@ class Cluster(Nodes):
             for record in progress.records:
                 task.items.pop(record.id, None)
                 self.losses.pop(record.id, None)
-            task.node.count(len(progress.records), self._is_paused)
+            task.node.games += len(progress.records)
             task.node.workers = progress.workers
         return [progress for _, progress in results]
 
@@ -575,27 +489,6 @@ class Cluster(Nodes):
                 task.node.call("add", pairings)
 
 
-def _summary(node: str, found: Sequence[Finding]) -> Finding:
-    """What was found on a node, in a line: what has failed, or who has started and what else is to be known."""
-    worst = found[-1]
-    if worst.verdict is Verdict.FAILED:
-        return Finding(node, worst.verdict, worst.text if worst.step == "start" else f"{worst.step}: {worst.text}")
-    notes = [f"{step.step}: {step.text}" for step in found if step.verdict is Verdict.NOTE]
-    return Finding(node, Verdict.NOTE if notes else Verdict.OK, "; ".join([found[0].text, *notes]))
-
-
-def _why(error: Exception) -> str:
-    """What an error says that came from a node, in a sentence."""
-    cause = getattr(error, "cause", None)
-    if missing := re.search(r"(?:ModuleNotFoundError|ImportError): (.*)", str(error)):
-        return f"{UNLOADED}: {missing[1]}"
-    return reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
-
-
-def _minor(version: str) -> str:
-    return version.rpartition(".")[0]
-
-
 def _import_ray() -> ModuleType:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns
     try:
@@ -608,49 +501,9 @@ def _import_ray() -> ModuleType:
     return ray
 
 
-def _require_answer(address: str) -> None:
-    """Raise UserError where nothing listens at HOST:PORT, or something else than Ray."""
+def _endpoint(address: str) -> tuple[str, int]:
+    """The parts of HOST:PORT. Raises ConfigError."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigError(f"--cluster {address}: give HOST:PORT, {AUTO} or {LOCAL}")
-    started = monotonic()
-    try:
-        with create_connection((host, int(port)), CONNECT) as connection:
-            connection.settimeout(CONNECT)
-            connection.sendall(GREETING)
-            if not os.environ.get("RAY_USE_TLS") and connection.recv(4)[3:] != GREETING[-6:-5]:
-                raise ConnectionError(f"the server there isn't Ray; its port is usually {PORT}")
-    except OSError as error:
-        raise UserError(_no_answer(address, error, started)) from error
-
-
-def _no_answer(address: str, error: Exception, started: float, hint: str = "start one with: ray start --head") -> str:
-    """What is to be said of a cluster that doesn't answer."""
-    why = reason(error).partition(". ")[0]
-    return f"--cluster {address}: no Ray cluster answers ({why}, after {monotonic() - started:.0f} s); {hint}"
-
-
-@contextmanager
-def _muted() -> Iterator[Any]:
-    """While inside, what is written to stderr goes into a file, which is given: Ray's own library writes there."""
-    sys.stderr.flush()
-    with tempfile.NamedTemporaryFile(dir=scratch()) as file:
-        kept = os.dup(2)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield file
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-
-
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Ray sets handlers of its own for signals that are ours."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+    return host.strip("[]"), int(port)

@@ -10,9 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from multiprocessing import forkserver
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol, Self
@@ -33,9 +31,8 @@ from arena.match.worker import (
     SharedState,
     Snapshot,
     WorkerSpec,
-    safe_path,
-    spared_by_the_terminal,
     start_method,
+    starting_processes,
     work,
 )
 from arena.players.player import Player
@@ -134,47 +131,28 @@ class WorkerProcess:
         context = start_method()
         self.connection, there = context.Pipe()
         shared = context.RawArray("d", SharedState.size(spec))
+        self.state = SharedState(shared, spec)
         descriptor, path = tempfile.mkstemp(prefix="stderr-", dir=folder)
+        os.close(descriptor)
         self._stderr = Path(path)
-        self._state = SharedState(shared, spec)
-        self._process = context.Process(target=work, args=(there, shared, spec, path, number))
+        self.process = context.Process(target=work, args=(there, shared, spec, path, number))
         try:
-            with safe_path(), spared_by_the_terminal():
-                if isinstance(context, ForkServerContext):
-                    forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
-                else:
-                    self._process.start()
-            if self._process.pid is None:
-                self._process.start()
+            with starting_processes():
+                self.process.start()
         except (EOFError, ConnectionError):
             self.connection.close()
             raise
         finally:
             there.close()
-            os.close(descriptor)
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.is_alive()
-
-    @property
-    def exit_code(self) -> int | None:
-        """Of a process that has ended; minus the signal that ended it."""
-        return self._process.exitcode
 
     @property
     def called(self) -> str:
         """The player that was built or called last."""
-        return self._names[self._state.player]
-
-    @property
-    def allowed(self) -> float:
-        """Seconds that the last call of a bot may take."""
-        return self._state.allowed
+        return self._names[self.state.player]
 
     @property
     def is_hanging(self) -> bool:
-        return self._state.seconds > self._state.allowed + PATIENCE
+        return self.state.seconds > self.state.allowed + PATIENCE
 
     def send(self, message: Message) -> None:
         """Does nothing if the process is gone."""
@@ -193,27 +171,29 @@ class WorkerProcess:
                     del self.games[next(number for number, game in self.games.items() if game.id == message.id)]
                 yield message
 
-    def terminate(self) -> None:
-        """Ask the process to end now."""
-        self._process.terminate()
+    def release(self) -> None:
+        """Let the process end, which has nothing more to play."""
+        if not self.is_leaving:
+            self.is_leaving = True
+            self.send(None)
 
     def end(self, seconds: float) -> None:
         """Wait up to ``seconds`` for the process to end, then kill it."""
-        self.seconds_in_call = self._state.seconds
-        self._process.join(seconds)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-        kill_marked(f"{self._process.pid}-")  # what it didn't come to close, and whose watchers may be gone, too
+        self.seconds_in_call = self.state.seconds
+        self.process.join(seconds)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        kill_marked(f"{self.process.pid}-")  # what it didn't come to close, and whose watchers may be gone, too
 
     def unfinished(self) -> dict[str, Assignment]:
         """The games that it had begun when it ended, as they stood."""
         found = {}
-        for board, number, played, spent in self._state.games():
+        for board, number, played, spent in self.state.games():
             if number in self.games:  # else it ended with its game
                 sent = self.games[number]
-                was_called = self.seconds_in_call > 0 and self._state.board in (board, -1)
-                seconds = spent + (self.seconds_in_call if self._state.board == board else 0.0)
+                was_called = self.seconds_in_call > 0 and self.state.board in (board, -1)
+                seconds = spent + (self.seconds_in_call if self.state.board == board else 0.0)
                 deaths = sent.deaths if len(played) == len(sent.played) else 0
                 found[sent.id] = Assignment(sent.pairing, played, seconds, was_called, deaths)
         return found
@@ -248,7 +228,7 @@ class Crew:
         self._started = 0
         self._finished: list[GameRecord] = []
         self._has_started = False  # any worker
-        self._failed_starts = self._failed_launches = 0
+        self._failed_starts = 0  # in a row
         self._records, self._since = 0, monotonic()
         self._is_paused = self._is_finishing = False
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -309,9 +289,9 @@ class Crew:
         with signals_later():
             for worker in self._workers:
                 if worker.is_ready and not worker.games:
-                    _release(worker)
+                    worker.release()
                 elif not worker.is_leaving:  # one that is leaving closes its bots
-                    worker.terminate()
+                    worker.process.terminate()
             end = monotonic() + PATIENCE
             for worker in self._workers:
                 worker.end(max(0.0, end - monotonic()))
@@ -348,12 +328,11 @@ class Crew:
             with signals_later():  # else a process could be started, and not known
                 self._workers.append(WorkerProcess(spec, self._started, Path(self._folder.name), is_solo))
         except (EOFError, ConnectionError) as error:
-            self._failed_launches += 1
-            if self._failed_launches >= MAX_KILLED_STARTS:
+            self._failed_starts += 1
+            if self._failed_starts >= MAX_KILLED_STARTS:
                 raise UserError("workers can't be started: what starts them is killed again and again") from error
             return False
         self._started += 1
-        self._failed_launches = 0
         if self._is_paused:
             self._workers[-1].send(PAUSE)
         return True
@@ -381,7 +360,7 @@ class Crew:
                 while queue and len(worker.games) < (1 if worker.is_solo else share):
                     worker.send(queue.popleft())
                 if worker.is_solo and not worker.games:
-                    _release(worker)
+                    worker.release()
 
     # --- Deaths ---
 
@@ -390,7 +369,7 @@ class Crew:
             is_hanging = worker.is_hanging
             if not worker.is_ready and not is_hanging and monotonic() - worker.started > STARTUP:
                 raise UserError(f"{worker.called} did not start within {STARTUP:g} s")
-            if worker.is_alive and not is_hanging:
+            if worker.process.is_alive() and not is_hanging:
                 continue
             worker.end(0.0)
             for _ in self._receive(worker):
@@ -412,7 +391,7 @@ class Crew:
             self._spec = replace(self._spec, cold=self._spec.cold | {worker.called})
             return
         self._failed_starts += 1
-        code = worker.exit_code or 0
+        code = worker.process.exitcode or 0
         is_error = 0 < code < UNKNOWN  # else a signal may have come from outside
         limit = MAX_KILLED_STARTS if self._has_started and not is_error else MAX_FAILED_STARTS
         if (is_error and not self._has_started) or self._failed_starts >= limit:
@@ -425,26 +404,19 @@ class Crew:
         call was for this game only and took too long; otherwise the game goes on alone."""
         deaths = game.deaths + (worker.is_solo or (game.was_called and game.on_move == worker.called))
         if is_hanging:
-            is_to_blame = worker.is_solo or game.seconds > worker.allowed
+            is_to_blame = worker.is_solo or game.seconds > worker.state.allowed
         else:
             is_to_blame = worker.is_solo and deaths >= DEATHS
         if not is_to_blame:
             self._suspects.append(replace(game, deaths=deaths))
             return
         if is_hanging:
-            ending, reason = Ending.TIME, f"no answer within {round(worker.allowed, 2):g} s"
+            ending, reason = Ending.TIME, f"no answer within {round(worker.state.allowed, 2):g} s"
         else:
-            ending, reason = Ending.CRASH, f"its process ended with {exit_words(worker.exit_code)}"
+            ending, reason = Ending.CRASH, f"its process ended with {exit_words(worker.process.exitcode)}"
         words = worker.last_words()
         record = lost_record(game.pairing, self._spec.rules, worker.called, ending, reason, words, game.played)
         self._finished.append(record)
-
-
-def _release(worker: WorkerProcess) -> None:
-    """Let a worker end that has nothing more to play."""
-    if not worker.is_leaving:
-        worker.is_leaving = True
-        worker.send(None)
 
 
 def exit_words(code: int | None) -> str:

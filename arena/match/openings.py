@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from random import Random
+from threading import Lock
 from typing import overload
 
 from arena import ConfigError, IllegalMove
@@ -20,6 +22,9 @@ Opening = tuple[Move, ...]
 
 DRAWN = 100_000
 """The most openings that are drawn, in some ten seconds; on 9x9 there are hardly more."""
+
+REMEMBERED = 1_000_000
+"""Free points that are kept, by which points are taken, while openings are drawn."""
 
 
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
@@ -70,62 +75,73 @@ def _drawing(rules: Rules, plies: int, seed: int) -> _Drawing:
 
 
 class _Drawing:
-    """Openings that were drawn, and how to draw more."""
+    """Openings that were drawn, and how to draw more. Points are counted from 0 among those that may be drawn, so that
+    sets of them are small numbers: a bit for each."""
 
     def __init__(self, rules: Rules, plies: int, seed: int):
         self._rules, self._plies, self._length = rules, plies, plies
-        self._random = Random(f"openings of {rules.size} by {seed}")
+        self._random, self._lock = Random(f"openings of {rules.size} by {seed}"), Lock()
         edge = min(2, (rules.size - 5) // 2)
         inside = range(edge, rules.size - edge)
-        places = [(row, column) for row in inside for column in inside]
-        self._free = [row * rules.size + column for row, column in places]
-        self._near = {
-            row * rules.size + column: {
-                other * rules.size + place for other, place in places if abs(other - row) + abs(place - column) <= 1
-            }
+        self._points = [row * rules.size + column for row in inside for column in inside]
+        numbers = {point: number for number, point in enumerate(self._points)}
+        count, width = len(self._points), len(inside)
+        places = list(product(range(width), repeat=2))
+        self._near = [  # what a stone takes from later ones: its own point and its neighbours
+            sum(1 << at for at, (y, x) in enumerate(places) if abs(y - row) + abs(x - column) <= 1)
             for row, column in places
-        }
-        points, tables = rules.size**2, symmetry_table(rules.size).tolist()
-        # of each colour and move: its bit in a position under each of the 8 symmetries
-        self._bits = [
-            [tuple(1 << table[move] + first for table in tables) for move in range(points)] for first in (0, points)
         ]
-        self._seen: set[int] = set()  # positions, each by the least number that it has under the 8 symmetries
+        self._free: dict[int, list[int]] = {}  # what is left where these points are taken
+        # of each colour and point: its bit in a position under each of the 8 symmetries
+        tables = [[numbers[table[point]] for point in self._points] for table in symmetry_table(rules.size).tolist()]
+        self._bits = [
+            [tuple(1 << table[point] + first for table in tables) for point in range(count)] for first in (0, count)
+        ]
+        self._known: set[int] = set()  # positions that were drawn
+        self._seen: set[int] = set()  # those of openings, each by the least number that it has under the 8 symmetries
         self._drawn: list[Opening] = []
         self._shorter = 0  # openings of fewer moves
         self._failures = 0
 
     def __getitem__(self, number: int) -> Opening:
         """Raises ConfigError when there are not that many."""
-        while len(self._drawn) <= number:
-            self._draw()
+        with self._lock:  # several threads may ask, and chance is one sequence
+            while len(self._drawn) <= number:
+                self._draw()
         return self._drawn[number]
 
     def _draw(self) -> None:
+        """Draw an opening. It has fewer moves when there is no room left, and then is none. Stones without neighbours
+        are legal by any rules."""
         if self._failures > 1000:
             self._lengthen()
-        opening = self._draw_moves()
-        stones = [self._bits[number % 2][move] for number, move in enumerate(opening)]
-        position = min(map(sum, zip(*stones, strict=True)))
-        if len(opening) == self._length and position not in self._seen:
-            self._seen.add(position)
-            self._drawn.append(opening)
-            self._failures = 0
-        else:
-            self._failures += 1
+        taken = position = 0
+        moves: list[int] = []
+        bits, random = self._bits, self._random.getrandbits
+        while len(moves) < self._length and (free := self._free.get(taken) or self._points_outside(taken)):
+            most = place = len(free)
+            width = most.bit_length()
+            while place >= most:
+                place = random(width)
+            move = free[place]
+            position += bits[len(moves) % 2][move][0]
+            moves.append(move)
+            taken |= self._near[move]
+        self._failures += 1
+        if len(moves) == self._length and position not in self._known:
+            self._known.add(position)
+            form = min(map(sum, zip(*(bits[number % 2][move] for number, move in enumerate(moves)), strict=True)))
+            if form not in self._seen:
+                self._seen.add(form)
+                self._drawn.append(tuple(self._points[move] for move in moves))
+                self._failures = 0
 
-    def _draw_moves(self) -> Opening:
-        """Fewer moves when there is no room left. Stones without neighbours are legal by any rules."""
-        free, moves, bits = self._free, list[Move](), self._random.getrandbits
-        while free and len(moves) < self._length:
-            place, width = len(free), len(free).bit_length()
-            while place >= len(free):
-                place = bits(width)
-            moves.append(free[place])
-            if len(moves) < self._length:
-                near = self._near[moves[-1]]
-                free = [point for point in free if point not in near]
-        return tuple(moves)
+    def _points_outside(self, taken: int) -> list[int]:
+        """The points but for those ``taken``."""
+        free = [point for point in range(len(self._points)) if not taken >> point & 1]
+        if len(self._free) < REMEMBERED // len(self._points):
+            self._free[taken] = free
+        return free
 
     def _lengthen(self) -> None:
         if len(self._drawn) == self._shorter or self._length + 2 >= self._rules.move_limit:

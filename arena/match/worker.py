@@ -121,19 +121,24 @@ class SharedState:
     def __init__(self, memory: Any, spec: WorkerSpec):
         """``memory`` is a ctypes array of ``size(spec)`` doubles."""
         self._memory = memoryview(memory).cast("B").cast("d")
-        self._boards, self._length = spec.boards, (spec.rules.move_limit + 1) * 5
+        self._starts = range(self._CALL, self.size(spec), self._length(spec))
+
+    @staticmethod
+    def _length(spec: WorkerSpec) -> int:
+        return (spec.rules.move_limit + 1) * 5
 
     @classmethod
     def size(cls, spec: WorkerSpec) -> int:
-        return cls._CALL + spec.boards * (spec.rules.move_limit + 1) * 5
+        return cls._CALL + spec.boards * cls._length(spec)
 
     def name_player(self, player: int) -> None:
         """Note who is to blame when the process ends now, without starting the clock."""
         self._memory[2] = player
 
     def start_call(self, player: int, allowed: float, board: int = -1) -> None:
-        self._memory[1], self._memory[2], self._memory[3] = allowed, player, board
-        self._memory[0] = monotonic()
+        memory = self._memory
+        memory[1], memory[2], memory[3] = allowed, player, board
+        memory[0] = monotonic()
 
     def end_call(self) -> None:
         self._memory[0] = 0.0
@@ -167,37 +172,33 @@ class SharedState:
         """The board whose time the last call was; -1 for no single one's."""
         return int(self._memory[3])
 
-    def _start(self, board: int) -> int:
-        return self._CALL + board * self._length
-
     def write_game(self, board: int, number: int) -> None:
         """Begin the journal of a game; 0 for none."""
-        start = self._start(board)
+        start = self._starts[board]
         self._memory[start], self._memory[start + 1], self._memory[start + 2] = number, 0.0, 0.0
 
-    def add_move(self, board: int, move: Move, stats: MoveStats) -> None:
-        start = self._start(board)
-        moves = self._memory[start + 1] + 1
+    def write_move(self, board: int, number: int, move: Move, stats: MoveStats) -> None:
+        """Add the move of this number, from 1."""
+        start, memory = self._starts[board], self._memory
         rate, score, visits, seconds = stats
         self._ROW.pack_into(
-            self._memory,
-            8 * (start + 5 * int(moves)),
+            memory,
+            8 * (start + 5 * number),
             move,
             nan if rate is None else rate,
             nan if score is None else score,
             nan if visits is None else visits,
             nan if seconds is None else seconds,
         )
-        self._memory[start + 1], self._memory[start + 2] = moves, 0.0
+        memory[start + 1], memory[start + 2] = number, 0.0
 
     def spend(self, board: int, seconds: float) -> None:
         """Note the seconds that were spent on the next move."""
-        self._memory[self._start(board) + 2] = seconds
+        self._memory[self._starts[board] + 2] = seconds
 
     def games(self) -> Iterator[tuple[int, int, tuple[tuple[Move, MoveStats], ...], float]]:
         """The board, number, moves and spent seconds of each game."""
-        for board in range(self._boards):
-            start = self._start(board)
+        for board, start in enumerate(self._starts):
             number, moves, spent = self._memory[start : start + 3]
             if number:
                 places = range(start + 5, start + 5 + 5 * int(moves), 5)
@@ -224,30 +225,17 @@ def start_method() -> ForkServerContext | SpawnContext:
 SAFE_PATH = "PYTHONSAFEPATH", "arena"
 """Has a Python that starts leave the current folder out of where it looks for modules."""
 
-
-@contextmanager
-def safe_path() -> Iterator[None]:
-    """Processes of ours that start in this block don't run a ``random.py`` of the current folder, which Python would
-    put first."""
-    name, value = SAFE_PATH
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
-
-
 TERMINAL = (signal.SIGINT, signal.SIGHUP)
 """What a terminal sends to all of a job."""
 
 
 @contextmanager
-def spared_by_the_terminal() -> Iterator[None]:
-    """What a terminal sends is held back from processes that start in this block, until they call
-    ``leave_to_the_parent``. Nothing of it is lost here."""
+def starting_processes() -> Iterator[None]:
+    """Processes of ours that start in this block don't import a ``random.py`` of the current folder, which Python would
+    put first. What a terminal sends is held back from them until they call ``leave_to_the_parent``; nothing of it is
+    lost here."""
+    name, value = SAFE_PATH
+    is_ours = os.environ.setdefault(name, value) == value
     before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
     try:
         resource_tracker.ensure_running()  # starts with the first process, and would unblock some of it
@@ -255,6 +243,8 @@ def spared_by_the_terminal() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if is_ours:
+            del os.environ[name]
 
 
 def leave_to_the_parent() -> None:
@@ -345,20 +335,16 @@ Message = Assignment | str | None
 """What a worker is sent: a game to play, ``PAUSE`` or ``RESUME``, None to leave."""
 
 
-class ParentGone:
-    """In place of a message: no more come."""
-
-
-def _listen(connection: Connection, inbox: SimpleQueue[Message | ParentGone]) -> None:
-    """Take in what the parent sends as it comes, in a thread of its own. A parent whose message isn't read waits, and
-    doesn't read what this process sends meanwhile: both could wait for each other."""
+def _listen(connection: Connection, inbox: SimpleQueue[Message | EOFError]) -> None:
+    """Take in what the parent sends as it comes, in a thread of its own; an EOFError when it is gone. A parent whose
+    message isn't read waits, and doesn't read what this process sends meanwhile: both could wait for each other."""
     with suppress(EOFError, OSError):
         while True:
             message = connection.recv()
             inbox.put(message)
             if message is None:
                 return
-    inbox.put(ParentGone())
+    inbox.put(EOFError())
 
 
 def _play(connection: Connection, state: SharedState, players: Mapping[str, Bot], spec: WorkerSpec) -> None:
@@ -371,20 +357,22 @@ def _play(connection: Connection, state: SharedState, players: Mapping[str, Bot]
         if turn is None:
             state.end_call()
             return
-        first, *more = turn.live_games
-        board = boards[first.pairing.id]
+        live = turn.live_games[0]
+        board = boards[live.pairing.id]
         if spec.boards == 1:
-            connection.send(Snapshot.at(first))
-        if first.spent:
-            state.spend(board, first.spent)
-        state.start_call(indexes[turn.player], turn.allowed, -1 if more or not turn.is_charged else board)
+            connection.send(Snapshot.at(live))
+        if live.spent:
+            state.spend(board, live.spent)
+        is_shared = len(turn.live_games) > 1 or not turn.is_charged
+        state.start_call(indexes[turn.player], turn.allowed, -1 if is_shared else board)
 
     def note_move(live: LiveGame) -> None:
-        state.add_move(boards[live.pairing.id], live.game.moves[-1], live.facts[-1])
+        pairing, moves = live.pairing, live.game.moves
+        state.write_move(boards[pairing.id], len(moves) - len(pairing.opening), moves[-1], live.facts[-1])
 
     limits = {name: player.limits for name, player in spec.players.items()}
     loop = GameLoop(players, spec.rules, limits, spec.adjudication, on_turn=note_turn, on_move=note_move)
-    inbox: SimpleQueue[Message | ParentGone] = SimpleQueue()
+    inbox: SimpleQueue[Message | EOFError] = SimpleQueue()
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     waiting: deque[Assignment] = deque()
     reported = monotonic()
@@ -394,8 +382,8 @@ def _play(connection: Connection, state: SharedState, players: Mapping[str, Bot]
             message = inbox.get()
             if message is None:
                 more = False
-            elif isinstance(message, ParentGone):
-                raise EOFError
+            elif isinstance(message, EOFError):
+                raise message
             elif isinstance(message, str):
                 is_paused = message == PAUSE
             else:

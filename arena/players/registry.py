@@ -136,16 +136,9 @@ class Registry:
     # --- Players that a file names ---
 
     def resolve_stored(self, spec: str) -> Player:
-        """The player that a saved game, a database or an SGF file names. Raises as ``resolve`` and ``trusted`` do."""
+        """The player that a saved game or an SGF file names. Raises as ``resolve`` does, and ConfigError for an engine
+        that isn't one of the user's own: such a file may come from anywhere, so it names nothing that is run."""
         return self._with_net(self._require_own(self._read(spec)))
-
-    def trusted(self, stored: Player) -> Player:
-        """A player of a database, to be built. Such a file may come from anywhere, so it names nothing that is run: the
-        kind is looked up here, and an engine must be one of the user's own arena.toml. Raises ConfigError."""
-        own = self._of_kind(stored.kind)
-        if not own:
-            raise ConfigError(f"there is no kind of bot called {stored.kind} any more")
-        return self._require_own(replace(stored, factory=own[0].factory))
 
     def _of_kind(self, kind: str) -> list[Player]:
         """The players of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""

@@ -21,15 +21,14 @@ from arena.report.tables import Sheet, print_facts
 from arena.results.analysis import MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
 
 
-def show_details(record: GameRecord, players: Mapping[str, Player], command: str, console: Console) -> None:
-    """Who played what, how it ended, the last position, what was written down of a fault, the SGF; ``command`` plays
-    the game again. ``players`` are by identity."""
+def show_details(record: GameRecord, players: Mapping[str, Player], console: Console) -> None:
+    """Who played what, how it ended, the last position, what was written down of a fault, the SGF. ``players`` are by
+    identity."""
     outcome, rules = record.outcome, record.rules
     facts = [
         ("Game", f"{record.id}; {rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}; {record.date}"),
         *((colour.name.title(), _player(record, colour, players)) for colour in Colour),
         ("Ending", record.reason or (str(outcome.ending) if outcome is not None else "unknown")),
-        ("Again", command),
     ]
     print_facts(headline(record), facts, console)
     console.print()

@@ -147,7 +147,7 @@ class EventState:
             return
         self._rated = games, self.clock()
         self._places, anchor = self.standings.places, self.standings.anchor
-        self._doubts = "; ".join(f"{label}: {words}" for label, words in warnings(self.standings) if label != "Order")
+        self._doubts = "; ".join(words for label, words in warnings(self.standings) if label == "Warning")
         drawn = self.course[-1].games if self.course else 0
         elo = {one.name: one.elo for one in self._places if one.elo is not None and one.name != anchor}
         if games >= drawn + max(2, drawn // APART) and elo:

@@ -23,19 +23,19 @@ from arena.report import style
 from arena.report.plot import draw_plots
 from arena.report.tables import Sheet
 from arena.report.text import Section, sections, terms, title
-from arena.results.standings import Report, Trained
+from arena.results.standings import Report
 
 WEB = Path(__file__).with_name("web")
 """The template, scripts and styles of a page. ``LICENSE`` there names what was bundled."""
 
 
-def write_page(report: Report, trained: Sequence[Trained], games: Sequence[GameRecord], path: Path) -> Path:
+def write_page(report: Report, games: Sequence[GameRecord], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
-    files.write(path, render_page(report, trained, games).encode("utf-8", "replace"))
+    files.write(path, render_page(report, games).encode("utf-8", "replace"))
     return path
 
 
-def render_page(report: Report, trained: Sequence[Trained], games: Sequence[GameRecord]) -> str:
+def render_page(report: Report, games: Sequence[GameRecord]) -> str:
     """All that is known of an event: the report, its plots, the players' settings, and ``games`` to step through, the
     last ones of it, the newest first."""
     pages = Environment(
@@ -45,7 +45,7 @@ def render_page(report: Report, trained: Sequence[Trained], games: Sequence[Game
         title=title(report),
         terms=terms(report),
         sections=sections(report),
-        drawings=draw_plots(report, trained),
+        drawings=draw_plots(report),
         players=Section("Players", _players(report.participants.values())),
         games=games_data(games, report.stored, report.event) if games else "",
         styles=[_read(name) for name in ("board.min.css", "page.css")],

@@ -6,9 +6,8 @@ tell apart. Names and words are escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 from markupsafe import Markup
 
@@ -16,7 +15,7 @@ from arena.ratings import Estimate
 from arena.report import style
 from arena.report.chart import Scale, points_of, range_of
 from arena.report.style import shorten
-from arena.results.standings import Report, Trained
+from arena.results.standings import Report
 
 COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
 GREY = "#808080"
@@ -41,18 +40,12 @@ class Drawing:
     svg: Markup
 
 
-def draw_plots(report: Report, trained: Sequence[Trained]) -> list[Drawing]:
-    """The plots of an event; none for one without games. Training is drawn where one trainer's net was measured at
-    several points of it."""
+def draw_plots(report: Report) -> list[Drawing]:
+    """The plots of an event; none for one without games."""
     if not report.anchor:
         return []
     title = f"Elo above {shorten(report.anchor, NAME)}, with 95 % intervals"
-    drawings = [_intervals(title, report), _course("Elo over the games played", report)]
-    by_family = groupby(sorted(trained, key=lambda one: (one.family, one.rows)), key=lambda one: one.family)
-    families = [list(found) for _, found in by_family]
-    if families := [found for found in families if len(found) > 1]:
-        drawings.append(_training("Elo over training", families, _styles(report)))
-    return drawings
+    return [_intervals(title, report), _course("Elo over the games played", report)]
 
 
 def _svg(title: str, height: float, parts: Iterator[Markup]) -> Drawing:
@@ -188,39 +181,3 @@ def _course(title: str, report: Report) -> Drawing:
             yield _text(column + 12, row, shorten(name, NAME))
 
     return _svg(title, height, parts())
-
-
-def _training(title: str, families: Sequence[Sequence[Trained]], styles: dict[str, tuple[str, str]]) -> Drawing:
-    """Nets of one family are joined; players look as in their course."""
-    ends = [end for family in families for one in family for end in _ends(one.elo)]
-    room = max(5.0, 0.1 * (max(ends) - min(ends)))
-    low, high, most = min(ends) - room, max(ends) + room, max(one.rows for family in families for one in family)
-    bottom = TOP + COURSE
-
-    def x(rows: float) -> float:
-        return LEFT + rows / most * (WIDTH - LEFT - RIGHT - 80)
-
-    def y(value: float) -> float:
-        return TOP + (high - value) / (high - low) * (bottom - TOP)
-
-    def parts() -> Iterator[Markup]:
-        yield from _axes(low, high, bottom, "training rows")
-        for family in families:
-            curve = " ".join(f"{x(one.rows):.1f},{y(one.elo.value):.1f}" for one in family)
-            yield Markup(f'<polyline points="{curve}" fill="none" stroke="{GREY}"/>')
-            for one in family:
-                colour, shape = styles.get(one.name, (GREY, "circle"))
-                at, (first, last) = x(one.rows), _ends(one.elo)
-                yield _line(at, y(first), at, y(last), colour, 2)
-                for end, edge, arrow in ((one.elo.interval.low, first, "down"), (one.elo.interval.high, last, "up")):
-                    if end is None:
-                        yield _mark(at, y(edge), colour, arrow, "not bounded by the games")
-                yield _mark(at, y(one.elo.value), colour, shape, f"{one.name}: {one.elo}, {_thousands(one.rows)} rows")
-                yield _text(at + 8, y(one.elo.value) + 16, shorten(one.name, NAME))
-                yield _text(at, bottom + 18, _thousands(one.rows), "middle")
-
-    return _svg(title, bottom + BOTTOM, parts())
-
-
-def _thousands(rows: float) -> str:
-    return f"{rows / 1e6:.3g} M" if rows >= 1e6 else f"{rows / 1e3:.3g} k" if rows else "0"

@@ -35,7 +35,6 @@ ROUGH = 50
 """With fewer games, their spread is hardly known."""
 
 LABELS = 11
-WARNINGS = ("Warning", "Alarm")
 
 LEAST = 8
 """Columns that a flexible column needs at least."""
@@ -110,7 +109,7 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
     grid.add_column(width=LABELS)
     grid.add_column(overflow="fold")
     for label, text in facts:
-        grid.add_row(_text(label, style.WARNING if label in WARNINGS else style.LABEL), _text(text))
+        grid.add_row(_text(label, style.WARNING if label == "Warning" else style.LABEL), _text(text))
     return grid
 
 

@@ -28,9 +28,6 @@ from arena.results.standings import Kind, Overview, Report
 BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
-ALARM = 0.01
-"""A result less likely than this at the ratings, among all pairs that met, is pointed out."""
-
 LEAST_CHECKED = 10
 """Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
 
@@ -287,19 +284,10 @@ def _histogram(values: Sequence[int]) -> str:
 
 
 def warnings(report: Standings) -> Facts:
-    """Players without a measured distance, results that the ratings don't explain, games that repeat."""
+    """Players without a measured distance, and games that repeat."""
     league = report.league
-    if report.tally is None and league is not None:
-        if len(league.ratings.components) > 1:
-            yield "Order", f"{_order(report, league)}; the distance between these groups is not measured"
-        for found in report.surprises(league, ALARM):
-            score = f"{found.points:g}-{found.games - found.points:g}"
-            expected = f"{found.expected:.1f}-{found.games - found.expected:.1f}"
-            yield (
-                "Alarm",
-                f"{found.first} against {found.second}: {score}, where the ratings expect {expected} "
-                f"(p = {found.chance:.1g} over all pairs); one scale of strength doesn't explain it",
-            )
+    if report.tally is None and league is not None and len(league.ratings.components) > 1:
+        yield "Order", f"{_order(report, league)}; the distance between these groups is not measured"
     repeats = [tally for tally in report.tallies if tally.repeats]
     if repeats:
         words = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
@@ -390,7 +378,7 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
     elif evidence.ruling is Ruling.REJECTED:
         yield f"Rejected: {entry} keeps {against}. No file was changed."
     else:
-        games = plural(evidence.games.games, "game")
+        games = plural(evidence.tally.games, "game")
         yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
     event = evidence.match.event

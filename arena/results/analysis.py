@@ -1,13 +1,7 @@
-"""What a bot thinks of each position of a game, and what each move cost. Nothing is drawn, no file is written.
+"""What a bot thinks of each position of a game, and what each move cost; as SGF and CSV, too.
 
-    evaluations = []
-    for evaluation in analyse(record, bot, Limits(simulations=400)):  # one a position, as soon as it is known
-        evaluations.append(evaluation)                                # evaluation_count(record) tells how many come
-    moves = judge(record, evaluations)                                # one a move: what it cost, what was better
-    worst = mistakes(moves, most=3, colour=WHITE)                     # the largest first
-
-``bot`` is best built by ``patient(entry).build()``. ``GameRecord.from_game(game)`` is the record of a game under way.
-Evaluations may end early; what is there can be judged. ``notes`` and ``as_csv`` make SGF and CSV of them.
+``analyse`` yields an evaluation of each position, as soon as it is known, and ``judge`` makes moves of them, also where
+evaluations ended early. A bot for it is best built by ``patient(entry).build()``.
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Limits
@@ -178,15 +172,19 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
     following = [_after_best(game, decision) for game, decision in zip(games, decisions, strict=True)]
     has_ownership = all(decision.ownership is not None for decision in decisions)
     raw_nns: Sequence[RawNN | None] = bot.raw_nn(following) if has_ownership else []
-    for game, decision, weighed, after, raw_nn in zip(
-        games, decisions, candidates, following, raw_nns or [None] * len(games), strict=True
-    ):
-        evaluation = _evaluation(game, decision, weighed)
-        if raw_nn is not None and raw_nn.ownership is not None and decision.score is None:
-            # a net predicts a little less for the side to move, which would swing with every move
-            margin = after.expected_margin(raw_nn.ownership if after.to_play is BLACK else -raw_nn.ownership)
-            evaluation = replace(evaluation, margin=((evaluation.margin or 0.0) + margin) / 2)
-        yield evaluation
+    raw_nns = raw_nns or [None] * len(games)
+    for game, decision, weighed, after, raw_nn in zip(games, decisions, candidates, following, raw_nns, strict=True):
+        ownership = _blacks(game, decision.ownership)
+        if decision.score is not None:
+            margin = _blacks(game, decision.score)
+        elif ownership is None:
+            margin = None
+        else:
+            margin = game.expected_margin(ownership)
+            if raw_nn is not None and raw_nn.ownership is not None:
+                # a net predicts a little less for the side to move, which would swing with every move
+                margin = (margin + after.expected_margin(_blacks(after, raw_nn.ownership))) / 2
+        yield _evaluation(game, decision, weighed, margin, ownership)
 
 
 def _after_best(game: Game, decision: Decision) -> Game:
@@ -197,35 +195,35 @@ def _after_best(game: Game, decision: Decision) -> Game:
     return after
 
 
-def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) -> Evaluation:
+def _blacks(game: Game, value: Any) -> Any:
+    """A score or an ownership of the side to move, as Black's."""
+    return value if value is None or game.to_play is BLACK else -value
+
+
+def _evaluation(
+    game: Game,
+    decision: Decision,
+    weighed: Sequence[Candidate],
+    margin: float | None,
+    ownership: np.ndarray | None,
+) -> Evaluation:
     if decision.win_rate is None:
         raise AnalysisError("it reports no win rates")
     best = decision.move
     if best is None:  # it resigns, but something is the best there is
         best = weighed[0].move if weighed else pass_move(game.rules.size)
     ordered = sorted(weighed, key=lambda candidate: candidate.move != best)
-    black = game.to_play is BLACK
-    ownership = None
-    if decision.ownership is not None:
-        ownership = decision.ownership if black else -decision.ownership
     return Evaluation(
         number=len(game.moves),
         to_play=game.to_play,
-        win_rate=decision.win_rate if black else 1 - decision.win_rate,
+        win_rate=decision.win_rate if game.to_play is BLACK else 1 - decision.win_rate,
         best=best,
         line=ordered[0].line if ordered and ordered[0].move == best else (best,),
         candidates=tuple(ordered),
         visits=decision.visits,
-        margin=_margin(game, decision, ownership),
+        margin=margin,
         ownership=ownership,
     )
-
-
-def _margin(game: Game, decision: Decision, ownership: np.ndarray | None) -> float | None:
-    """Black's expected margin: the score that the bot reports, else that of the ownership."""
-    if decision.score is not None:
-        return decision.score if game.to_play is BLACK else -decision.score
-    return None if ownership is None else game.expected_margin(ownership)
 
 
 # --- As files have it ---
@@ -293,35 +291,21 @@ def as_csv(record: GameRecord, evaluations: Sequence[Evaluation]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for move in judge(record, evaluations):
-        margins = [move.before.margin, move.after.margin, move.points_lost]
+        before, after = move.before, move.after
+        rates = (before.win_rate, after.win_rate, move.loss)
+        points = (before.margin, after.margin, move.points_lost)
         writer.writerow(
-            [
-                move.number,
-                move.colour.letter,
-                gtp_from_move(move.move, size),
-                f"{move.before.win_rate:.4f}",
-                f"{move.after.win_rate:.4f}",
-                f"{move.loss:.4f}",
-                *("" if value is None else f"{value:.2f}" for value in margins),
-                gtp_from_move(move.before.best, size),
-                spelled(move.before.line, size),
-                "" if move.before.visits is None else move.before.visits,
-            ]
+            (
+                *(move.number, move.colour.letter, gtp_from_move(move.move, size)),
+                *(f"{value:.4f}" for value in rates),
+                *("" if value is None else f"{value:.2f}" for value in points),
+                *(gtp_from_move(before.best, size), spelled(before.line, size), before.visits),
+            )
         )
     return text.getvalue()
 
 
 CSV_COLUMNS = (
-    "move",
-    "colour",
-    "played",
-    "win_rate_before",
-    "win_rate_after",
-    "loss",
-    "score_before",
-    "score_after",
-    "points_lost",
-    "best",
-    "line",
-    "visits",
+    *("move", "colour", "played", "win_rate_before", "win_rate_after", "loss"),
+    *("score_before", "score_after", "points_lost", "best", "line", "visits"),
 )

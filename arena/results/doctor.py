@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -13,17 +12,16 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from arena import UserError, __version__
+from arena import CheckpointError, UserError, __version__
 from arena.contract.bot import fault_words
 from arena.contract.code import find_program
 from arena.contract.finding import Finding, Verdict
-from arena.players.config import EXAMPLE
 
 NEEDED = ("numpy", "numba", "onnxruntime", "pandas", "scipy", "rich", "safetensors", "sgfmill", "tomlkit", "msgspec")
 FOR_TRAINING = ("torch", "onnx")
 
-ENGINES = {"gnugo": "gnugo", "pachi": "pachi", "katago": "katago", "leela-zero": "leelaz", "fuego": "fuego"}
-"""Engines by their names in the example of arena.toml, and their programs."""
+ENGINES = ("gnugo", "pachi", "katago", "leelaz", "fuego")
+"""Programs that speak GTP; the example of arena.toml has a table for each."""
 
 MIN_FREE = 1 << 30
 """Bytes that should be free on the disk of the results."""
@@ -37,39 +35,40 @@ anywhere."""
 
 def examine(results: Path, config: Path | None, only: Sequence[str] = ()) -> Iterator[Finding]:
     """Yield what each step finds, or each of the steps in ``only``. A step that fails doesn't stop the next."""
-    for step, look in STEPS.items():
+    steps = {
+        "versions": _versions,
+        "kernels": _kernels,
+        "nets": _nets,
+        "GPU": _gpu,
+        "results": lambda: _results(results),
+        "config": lambda: _config(results, config),
+        "engines": _engines,
+    }
+    for step, look in steps.items():
         if not only or step in only:
             try:
-                for verdict, *words in look(results, config):
+                for verdict, *words in look():
                     yield Finding(step, verdict, *words)
             except (UserError, ImportError, OSError) as error:
                 yield Finding(step, FAILED, fault_words(error))
 
 
-def _versions(results: Path, config: Path | None) -> Found:
+def _versions() -> Found:
     found = {}
     for package in (*NEEDED, *FOR_TRAINING):
         with suppress(PackageNotFoundError):
             found[package] = version(package)
     text = f"arena {__version__} in {Path(__file__).parents[1]}, Python {platform.python_version()}, "
+    text += f"{platform.machine()} with {os.cpu_count()} cores, "
     text += ", ".join(f"{name} {installed}" for name, installed in found.items())
     if missing := [name for name in NEEDED if name not in found]:
         yield FAILED, f"missing: {', '.join(missing)}; {text}", f"{sys.executable} -m pip install {' '.join(missing)}"
-    elif not found.keys() >= {*FOR_TRAINING}:
-        yield OK, f"{text}; training needs more: pip install 'arena[train]'"
     else:
-        compiler = "" if shutil.which(os.environ.get("CXX", "g++")) else "; no C++ compiler, so nets aren't compiled"
-        yield OK, f"{text}{compiler}"
+        trains = found.keys() >= {*FOR_TRAINING}
+        yield OK, text if trains else f"{text}; training needs more: pip install 'arena[train]'"
 
 
-def _processor(results: Path, config: Path | None) -> Found:
-    from bots.nets.checkpoint import has_fast_int8
-
-    fast = "nets play in int8" if has_fast_int8() else "no instructions that make int8 fast, so nets play in fp32"
-    yield OK, f"{platform.machine()}, {os.cpu_count()} cores; {fast}"
-
-
-def _kernels(results: Path, config: Path | None) -> Found:
+def _kernels() -> Found:
     from arena.go.game import Game, Rules
     from arena.go.jit import CACHE, WANTED
 
@@ -84,26 +83,23 @@ def _kernels(results: Path, config: Path | None) -> Found:
         yield OK, f"compiled in {CACHE}"
 
 
-def _nets(results: Path, config: Path | None) -> Found:
+def _nets() -> Found:
     import numpy as np
 
-    from bots.nets.checkpoint import SHIPPED, Checkpoint
+    from bots.nets.checkpoint import SHIPPED, Checkpoint, has_fast_int8
     from bots.nets.inference import Evaluator, sample_planes
 
+    sound = []
     for folder in sorted(path.parent for path in SHIPPED.glob("*/model.onnx")):
-        try:
-            net = Evaluator(Checkpoint.open(folder))
-        except UserError as error:
-            yield FAILED, f"{folder.name}: {error}", "Install arena again."
-            continue
-        if np.isfinite(net.evaluate(sample_planes(net.encoder, net.checkpoint.manifest.size))[1]).all():
-            yield OK, folder.name
-        else:
-            fix = "Install ONNX Runtime again: pip install --force-reinstall onnxruntime"
-            yield FAILED, f"{folder.name}: win rates are not numbers", fix
+        net = Evaluator(Checkpoint.open(folder))
+        if not np.isfinite(net.evaluate(sample_planes(net.encoder, net.checkpoint.manifest.size))[1]).all():
+            raise CheckpointError(f"{folder.name}: win rates are not numbers; install onnxruntime again")
+        sound.append(folder.name)
+    form = "int8" if has_fast_int8() else "fp32, as this processor has no instructions that make int8 fast"
+    yield OK, f"{', '.join(sound)}; they play in {form}"
 
 
-def _gpu(results: Path, config: Path | None) -> Found:
+def _gpu() -> Found:
     ask = "import torch; print(torch.cuda.get_device_name() if torch.cuda.is_available() else '')"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, errors="replace")
     if name := done.stdout.strip():
@@ -115,7 +111,7 @@ def _gpu(results: Path, config: Path | None) -> Found:
         yield NOTE, "torch can't use the GPU of this machine, so training runs on the processor", fix
 
 
-def _results(results: Path, config: Path | None) -> Found:
+def _results(results: Path) -> Found:
     from arena.results.store import Store, database
 
     path = database(results)
@@ -132,10 +128,8 @@ def _results(results: Path, config: Path | None) -> Found:
                 return
             text = f"{path}: {store.count():,} games of {len(store.events())} events, sound"
     text += f"; {free / 2**30:.1f} GB free"
-    if free < MIN_FREE:
-        yield NOTE, text, "The disk is nearly full; games that don't fit are not played."
-    else:
-        yield OK, text
+    full = "The disk is nearly full; games that don't fit are not played."
+    yield (OK, text) if free >= MIN_FREE else (NOTE, text, full)
 
 
 def _config(results: Path, config: Path | None) -> Found:
@@ -145,45 +139,21 @@ def _config(results: Path, config: Path | None) -> Found:
     if config is None:
         yield OK, "no arena.toml here; 'arena doctor --init' writes a commented one"
         return
+    files = {player.name for player in registry.files}  # which would run, so they are only counted
     bots = [player.name for player in registry.entries if player.source == str(config)]
-    counted = f"{len(bots) + len(registry.files)} bots, {len(registry.tournaments)} tournaments"
+    counted = f"{len(bots) + len(files)} bots, {len(registry.tournaments)} tournaments"
     yield OK, f"{config}: {counted}; 'arena check' plays the bots"
     named = [(bot, f"[bots.{bot}]") for bot in bots]
     named += [(bot, f"[tournaments.{name}]") for name, table in registry.tournaments.items() for bot in table.bots]
     for bot, table in named:
         try:
-            if bot not in {player.name for player in registry.files}:  # which would run
+            if bot not in files:
                 registry.resolve(bot)
         except UserError as error:
             yield FAILED, f"{table}: {error}", f"Correct {table} in {config}, or put # before its lines."
 
 
-def _engines(results: Path, config: Path | None) -> Found:
-    text = config.read_text(errors="replace") if config is not None and config.is_file() else ""
-    found = {name: path for name, program in ENGINES.items() if (path := find_program(program)) is not None}
-    for name, path in found.items():
-        if re.search(rf"(?m)^command *= *[\"'][^ \"']*{re.escape(ENGINES[name])}\b", text):
-            yield OK, f"{name}: {path}, in {config}"
-        else:
-            lines = f"For arena.toml, with your own paths; 'arena check {name}' then tries it:\n{engine_table(name)}"
-            yield OK, f"{name}: {path}, not in arena.toml yet", lines
-    if absent := [name for name in ENGINES if name not in found]:
-        yield OK, f"not found: {', '.join(absent)}; any engine that speaks GTP can play"
-
-
-def engine_table(name: str) -> str:
-    """The lines of the example of arena.toml that make this engine a bot, without the signs that comment them out."""
-    blocks = EXAMPLE.read_text().split("\n\n")
-    return next(re.sub("(?m)^# ", "", block.strip()) for block in blocks if block.startswith(f"# [bots.{name}]"))
-
-
-STEPS = {
-    "versions": _versions,
-    "processor": _processor,
-    "kernels": _kernels,
-    "nets": _nets,
-    "GPU": _gpu,
-    "results": _results,
-    "config": _config,
-    "engines": _engines,
-}
+def _engines() -> Found:
+    found = [f"{name} ({path})" for name in ENGINES if (path := find_program(name)) is not None]
+    known = f"{', '.join(found)}; 'arena doctor --init' writes the lines that make an engine a bot"
+    yield OK, known if found else f"none of {', '.join(ENGINES)}; any engine that speaks GTP can play"

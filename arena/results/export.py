@@ -7,7 +7,7 @@ written aside and renamed, so that a reader sees the old one or the new one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # these pull in the compiler
 
     from arena.go.game import Rules
     from arena.go.record import GameRecord, Played
-    from arena.match.standings import League
+    from arena.match.standings import League, Standing
     from arena.players.player import Player
     from arena.results.standings import Overview, Report
     from arena.results.store import Pool, Store
@@ -54,24 +54,16 @@ def _elo(elo: Estimate | None) -> Row:
 
 
 def rating_rows(found: League | None, pool: Pool) -> list[Row]:
-    """A row for each player of a pool, the strongest first."""
+    """A row for each player of a pool, the strongest first; none where there is no league."""
     terms = {"size": pool.size, "rules": pool.name, "komi": pool.komi, "handicap": pool.handicap}
-    return (
-        [
-            {
-                **terms,
-                "rank": rank,
-                "player": one.name,
-                **_elo(one.elo),
-                "games": one.games,
-                "score": None if one.score is None else round(one.score, 4),
-                "anchor": found.anchor,
-            }
-            for rank, one in enumerate(found.standings, 1)
-        ]
-        if found is not None
-        else []
-    )
+    if found is None:
+        return []
+    return [{**terms, **_place_row(rank, one), "anchor": found.anchor} for rank, one in enumerate(found.standings, 1)]
+
+
+def _place_row(rank: int, one: Standing) -> Row:
+    score = None if one.score is None else round(one.score, 4)
+    return {"rank": rank, "player": one.name, **_elo(one.elo), "games": one.games, "score": score}
 
 
 RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
@@ -108,17 +100,12 @@ def as_cell(value: Any) -> Any:
 def game_line(record: GameRecord, number: int) -> str:
     """A stored game as JSON: its number in the database, its moves and what was reported of them."""
     outcome, size = record.outcome, record.rules.size
+    names = ("id", "event", "date", "black", "white", "black_player", "white_player", "reason", "unrated", "opening")
     return json_line(
         "game",
         {
-            "id": record.id,
+            **{name: getattr(record, name) for name in (*names, "black_seconds", "white_seconds")},
             "number": number,
-            "event": record.event,
-            "date": record.date,
-            "black": record.black,
-            "white": record.white,
-            "black_player": record.black_player,
-            "white_player": record.white_player,
             "size": size,
             "komi": record.rules.komi,
             "rules": record.rules.name,
@@ -127,13 +114,8 @@ def game_line(record: GameRecord, number: int) -> str:
             "winner": None if outcome is None or outcome.winner is None else outcome.winner.name.lower(),
             "ending": None if outcome is None else str(outcome.ending),
             "margin": None if outcome is None else outcome.margin,
-            "reason": record.reason,
             "adjudged": None if record.adjudged is None else record.adjudged.name.lower(),
-            "unrated": record.unrated,
-            "black_seconds": record.black_seconds,
-            "white_seconds": record.white_seconds,
             "seed": str(record.seed),
-            "opening": record.opening,
             "moves": [gtp_from_move(move, size) for move in record.moves],
             "facts": [fact._asdict() for fact in record.facts],
         },
@@ -195,21 +177,10 @@ def event_line(event: Overview) -> str:
     return json_line("event", {**shown, "planned": event.planned, "created": event.created})
 
 
-def _standing_rows(found: Report) -> list[Row]:
-    rows = []
+def _standing_rows(found: Report) -> Iterator[Row]:
     for rank, one in enumerate(found.places, 1):
-        score, seconds = one.score, found.seconds_a_move(one.name)
-        rows.append(
-            {
-                "rank": rank,
-                "player": one.name,
-                **_elo(one.elo),
-                "games": one.games,
-                "score": None if score is None else round(score, 4),
-                "seconds_a_move": None if seconds is None else round(seconds, 6),
-            }
-        )
-    return rows
+        seconds = found.seconds_a_move(one.name)
+        yield {**_place_row(rank, one), "seconds_a_move": None if seconds is None else round(seconds, 6)}
 
 
 def report_line(report: Report) -> str:
@@ -227,7 +198,7 @@ def report_line(report: Report) -> str:
         "counted": report.games,
         "planned": report.planned,
         "anchor": report.anchor,
-        "standings": _standing_rows(report),
+        "standings": list(_standing_rows(report)),
         "won_drawn_lost": None if counts is None else [counts.wins, counts.draws, counts.losses],
         "pairs": None if tally is None else tally.counts.counts,
         "sprt": None,
@@ -252,31 +223,30 @@ def event_frames(report: Report) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     names = [place.name for place in report.places]
-    met = {(one, other): report.meetings(one, other) for one in names for other in names}
-    meetings = [(*pair, each.games, each.wins, each.draws, each.losses, each.points) for pair, each in met.items()]
+    met = [(one, other, report.meetings(one, other)) for one in names for other in names]
+    meetings = [(*pair, one.games, one.wins, one.draws, one.losses, one.points) for *pair, one in met if one.games]
     los = pd.DataFrame([[report.los(one, other) for other in names] for one in names], columns=names, dtype="float64")
     los.insert(0, "player", names, allow_duplicates=True)
     endings = [(str(one.ending), name, one.won[name], one.lost[name]) for one in report.endings for name in names]
-    games = [_game_row(game, report.event, report.rules) for game in report.counted]
-    columns = "rank player elo low high games score estimate seconds_a_move".split()
-    return {
-        "standings": pd.DataFrame(_standing_rows(report), columns=columns),
-        "crosstable": pd.DataFrame(
-            [row for row in meetings if row[2]], columns="player opponent games won drawn lost points".split()
-        ),
-        "los": los.round(4),
-        "endings": pd.DataFrame(endings, columns=["ending", "player", "won", "lost"]),
-        "games": pd.DataFrame(games, columns=GAME_COLUMNS),
-    }
+    games = (_game_row(game, report.event, report.rules) for game in report.counted)
+    rows = {"standings": _standing_rows(report), "crosstable": meetings, "endings": endings, "games": games}
+    return {name: pd.DataFrame(rows[name], columns=COLUMNS[name]) for name in rows} | {"los": los.round(4)}
+
+
+COLUMNS = {
+    "standings": "rank player elo low high games score estimate seconds_a_move".split(),
+    "crosstable": "player opponent games won drawn lost points".split(),
+    "endings": "ending player won lost".split(),
+    "games": GAME_COLUMNS,
+}
 
 
 def write_event_csv(report: Report, folder: Path) -> list[Path]:
     """Write each of ``event_frames`` to a file of its name; returns the paths. Raises StoreError."""
-    paths = []
-    for name, frame in event_frames(report).items():
-        paths.append(folder / f"{name}.csv")
-        write_csv(frame, paths[-1])
-    return paths
+    frames = {folder / f"{name}.csv": frame for name, frame in event_frames(report).items()}
+    for path, frame in frames.items():
+        write_csv(frame, path)
+    return list(frames)
 
 
 # --- Bots ---

@@ -14,7 +14,7 @@ from arena.match.schedule import Gate, Match, event_from_json
 from arena.match.standings import MatchTally, SequentialTest, Standings
 from arena.players.player import Player
 from arena.players.registry import LIMITS, Registry
-from arena.ratings import Estimate, Verdict, WinDrawLoss
+from arena.ratings import Verdict
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint, precision_here
 
@@ -28,6 +28,9 @@ class Ruling(StrEnum):
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     UNDECIDED = "undecided"
+
+
+RULINGS = {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED, Verdict.RUNNING: Ruling.UNDECIDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +50,24 @@ class Evidence:
 
     @property
     def gate(self) -> Gate:
-        if self.match.gate is None:
-            raise ValueError(f"{self.match.event} is not a gate")
+        assert self.match.gate is not None
         return self.match.gate
 
     @property
     def ruling(self) -> Ruling:
-        verdict = None if self.test.state is None else self.test.state.verdict
-        return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)  # type: ignore[arg-type]
+        state = self.test.state
+        return Ruling.UNDECIDED if state is None else RULINGS[state.verdict]
 
     @property
     def against(self) -> str:
         """The checkpoint of the entry as it was."""
         return checkpoint_of(self.match.second).name
 
-    @property
-    def games(self) -> WinDrawLoss:
-        return self.tally.results()
-
-    @property
-    def elo(self) -> Estimate:
-        return self.tally.comparison().elo
-
     def as_json(self) -> dict[str, Any]:
         """What a manifest tells of it."""
-        present, test, state = self.match.second, self.match.test, self.test.state
-        games, elo = self.games, self.elo
-        lower, upper = (None, None) if test is None else test.bounds
+        present, state, games = self.match.second, self.test.state, self.tally.results()
+        elo, (lower, upper) = self.tally.comparison().elo, self.test.test.bounds
+        figures = {"elo": elo.value, "low": elo.interval.low, "high": elo.interval.high}
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),
@@ -87,14 +81,12 @@ class Evidence:
             "drawn": games.draws,
             "lost": games.losses,
             "pairs": list(self.tally.counts.counts),
-            "elo": _rounded(elo.value),
-            "low": _rounded(elo.interval.low),
-            "high": _rounded(elo.interval.high),
+            **{key: None if value is None else round(value, 1) for key, value in figures.items()},
             "llr": None if state is None else round(state.llr, 3),
-            "lower": None if lower is None else round(lower, 3),
-            "upper": None if upper is None else round(upper, 3),
+            "lower": round(lower, 3),
+            "upper": round(upper, 3),
             "entry": self.gate.entry,
-            **({} if test is None else asdict(test)),
+            **asdict(self.test.test),
         }
 
 
@@ -151,7 +143,3 @@ def continued(store: Store, match: Match) -> tuple[Match, int]:
                 changed = replace(plan, first=first, second=second, games=match.games, test=match.test)
                 return changed, store.count(event=event.id)
     return match, 0
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

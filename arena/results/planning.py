@@ -53,23 +53,17 @@ def games_for_interval(outlook: Outlook, half_width: float) -> int:
 
 
 def games_to_show(outlook: Outlook, difference: float) -> int:
-    """Games after which a true difference other than 0 is shown with the chance ``SURE``: the 95 % interval excludes
-    0."""
+    """Games after which the 95 % interval excludes 0 with the chance ``SURE``, where this difference is true."""
     score = expected_score(difference)
-    quantile = Z95 + NormalDist().inv_cdf(SURE)
-    return _games(quantile**2 * outlook.variance(score) / (score - 0.5) ** 2)
+    return _games((Z95 + NormalDist().inv_cdf(SURE)) ** 2 * outlook.variance(score) / (score - 0.5) ** 2)
 
 
 def sprt_games(outlook: Outlook, sprt: Sprt, difference: float) -> int:
-    """The games that a sequential test takes on average where this difference is true (A. Wald, 1945, section 3.5).
-
-    The log-likelihood ratio is taken as a normal walk, its drift and variance those of the logistic model, and what
-    it oversteps a bound by as nothing.
-    """
+    """The games that a sequential test takes on average where this difference is true (A. Wald, 1945, section 3.5): the
+    log-likelihood ratio is a normal walk by the logistic model, and what it oversteps a bound by is nothing."""
     score, low, high = (expected_score(value) for value in (difference, sprt.elo0, sprt.elo1))
     variance = outlook.variance(score)
-    drift = (high - low) * (2 * score - low - high) / (2 * variance)
-    step = (high - low) ** 2 / variance
+    drift, step = (high - low) * (2 * score - low - high) / (2 * variance), (high - low) ** 2 / variance
     lower, upper = sprt.bounds
     power = 2 * drift / step
     if abs(power) * max(upper, -lower) < 1e-6:
@@ -81,7 +75,7 @@ def sprt_games(outlook: Outlook, sprt: Sprt, difference: float) -> int:
 
 def usual_games(sprt: Sprt) -> tuple[int, int]:
     """The games that a test takes on average where one of its hypotheses is true, and halfway between them. Games are
-    taken to be independent and never drawn; draws make a test shorter, pairs that end alike make it longer."""
+    independent and never drawn; draws make a test shorter, pairs that end alike longer."""
     usual = Outlook(0.5, 0.5)
     at_ends = max(sprt_games(usual, sprt, difference) for difference in (sprt.elo0, sprt.elo1))
     return at_ends, sprt_games(usual, sprt, (sprt.elo0 + sprt.elo1) / 2)

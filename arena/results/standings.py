@@ -10,15 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arena import CheckpointError, ConfigError, StoreError
+from arena import ConfigError, StoreError
 from arena.files import FOREIGN
 from arena.match.standings import League, Standings, rate_all
 from arena.players.player import Player
 from arena.ratings import Estimate, PairCounts, Result, Sprt, compare
-from bots.nets.checkpoint import WEIGHTS, Checkpoint, find
 
 if TYPE_CHECKING:  # these pull in the compiler, and a list of bots is rated without it
     from arena.go.record import GameRecord, Played
@@ -220,35 +218,3 @@ def overviews(store: Store) -> list[Overview]:
             games = store.count(event=event.id)
             found.append(Overview(event.id, Kind.of(event.settings), names, games, planned, event.created))
     return found
-
-
-# --- What nets have learned from ---
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """A player whose net's manifest tells its training rows. Players of one ``family`` differ in their nets alone, and
-    one trainer made these."""
-
-    name: str
-    family: str
-    rows: int
-    elo: Estimate
-
-
-def trained_players(report: Report, results: Path) -> list[Trained]:
-    """The players of an event with nets that are still there, the least trained first; nobody unless the rows of two
-    differ. ``results`` is where checkpoints are looked for first."""
-    elo = {place.name: place.elo for place in report.places}
-    found = []
-    for one in report.participants.values():
-        estimate = elo[one.name]
-        if not one.net or estimate is None:
-            continue
-        with suppress(CheckpointError):  # the folder is gone
-            manifest = Checkpoint.open(find(one.settings["checkpoint"], results)).manifest
-            if manifest.rows and manifest.files[WEIGHTS] == one.net:
-                others = [f"{key}={value}" for key, value in one.settings.items() if key != "checkpoint"]
-                family = " ".join([one.kind, *others, str(one.limits), manifest.trainer])
-                found.append(Trained(one.name, family, manifest.rows, estimate))
-    return sorted(found, key=lambda one: one.rows) if len({one.rows for one in found}) > 1 else []

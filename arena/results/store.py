@@ -11,7 +11,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -37,7 +37,6 @@ T = TypeVar("T")
 
 SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
-_OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
 _RETRY = 0.2  # seconds between two tries to become the writer
 
@@ -123,14 +122,6 @@ class Event:
     plan: str = ""
 
 
-class _Terms(msgspec.Struct):
-    """Those of the rules by which games are rated together, as they are stored."""
-
-    size: int
-    komi: float
-    name: str
-
-
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Games that may be rated together: of one size, rules, komi and handicap; ``rules`` and ``setup`` as stored.
@@ -177,9 +168,6 @@ class Store:
         until closed; with ``say``, which is told so, it waits until another one has ended. Raises StoreError when they
         aren't there to be read, another arena writes them, they are damaged, or another version of arena wrote them."""
         path = Path(path)
-        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-            wanted = ".".join(map(str, _OLDEST_SQLITE))
-            raise StoreError(f"Python's SQLite is {sqlite3.sqlite_version}; arena needs {wanted} or newer")
         if path.is_dir():
             raise StoreError(f"{path} is a folder; results are kept in a file")
         if not write and not os.path.exists(path):
@@ -250,71 +238,54 @@ class Store:
         self.check_place()
         with self._transaction(patience):
             for row in rows:
-                values = ", ".join(f":{name}" for name in row)
-                added = self._connection.execute(
-                    f"INSERT INTO games ({', '.join(row)}) VALUES ({values}) ON CONFLICT (id) DO NOTHING", row
-                )
-                if not added.rowcount:
+                columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
+                insert = f"INSERT INTO games ({columns}) VALUES ({values}) ON CONFLICT (id) DO NOTHING"
+                if not self._connection.execute(insert, row).rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
             self._last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
 
     def ids(self, event: str) -> set[str]:
         """The ids of an event's games."""
-        with _in_one_line(self.path):
-            return {row["id"] for row in self._connection.execute("SELECT id FROM games WHERE event = ?", (event,))}
+        return {row["id"] for row in self._all("SELECT id FROM games WHERE event = ?", event)}
 
     def game(self, id: str) -> GameRecord:
         """The game of this id. Raises StoreError when there is none."""
-        with _in_one_line(self.path):
-            row = self._connection.execute("SELECT * FROM games WHERE id = ?", (id,)).fetchone()
-        if row is None:
-            raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
-        return self._record(row)
+        for row in self._all("SELECT * FROM games WHERE id = ?", id):
+            return self._record(row)
+        raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
 
     def find_game(self, text: str) -> GameRecord:
-        """The game whose row has the number ``text``, as ``numbered_games`` gives it; else the game whose id is
-        ``text``, or the only one whose id begins or ends so: ``league/7`` ends with the game's number in its event.
-        Raises StoreError when there is none, or more than one."""
+        """The game whose row has the number ``text``, as ``numbered_games`` gives it, or whose id is ``text``; in
+        ``EVENT/NUMBER`` the beginning of the event's name and a number without zeros are enough. Raises StoreError when
+        there is none, or more than one."""
         if text.isdecimal():
             for _, record in self._numbered("seq = :seq", {"seq": min(int(text), 2**63 - 1)}):
                 return record
+        event, slash, number = text.rpartition("/")
+        if not slash:
             return self.game(text)
-        event, _, number = text.rpartition("/")
-        event, end = (event, f"/{number:0>5}") if number.isdecimal() else ("", text)
-        query = """
-            SELECT id FROM games WHERE substr(id, 1, length(:text)) = :text
-            OR (substr(id, -length(:end)) = :end
-                AND (substr(id, 1, length(:event)) = :event OR substr(id, -length(:event || :end)) = :event || :end))
-            ORDER BY id <> :text, seq DESC
-        """
-        with _in_one_line(self.path):
-            rows = self._connection.execute(query, {"text": text, "event": event, "end": end})
-            found = [row["id"] for row in rows]
-        if len(found) > 1 and found[0] != text:
+        end = f"/{number:0>5}"
+        query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 AND substr(id, -length(?2)) = ?2"
+        found = [row["id"] for row in self._all(query, event, end)]
+        if len(found) > 1 and event + end not in found:
             raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {_some(found)}; give more of the id")
-        return self.game(found[0] if found else text)
+        return self.game(found[0] if len(found) == 1 else event + end)
 
     def number(self, id: str) -> int:
         """The number of the row of this game."""
-        with _in_one_line(self.path):
-            return int(self._connection.execute("SELECT seq FROM games WHERE id = ?", (id,)).fetchone()["seq"])
+        return int(self._all("SELECT seq FROM games WHERE id = ?", id)[0]["seq"])
 
     def latest_ids(self, beginning: str, most: int) -> list[str]:
         """At most ``most`` ids with this beginning, the latest game first."""
         query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT ?2"
-        with _in_one_line(self.path):
-            return [row["id"] for row in self._connection.execute(query, (beginning, most))]
+        return [row["id"] for row in self._all(query, beginning, most)]
 
     def games(self, **wanted: Any) -> Iterator[GameRecord]:
         """The games of ``numbered_games``."""
         return (record for _, record in self.numbered_games(**wanted))
 
     def numbered_games(
-        self,
-        *,
-        limit: int | None = None,
-        newest_first: bool = False,
-        **wanted: Any,
+        self, *, limit: int | None = None, newest_first: bool = False, **wanted: Any
     ) -> Iterator[tuple[int, GameRecord]]:
         """Games in the order of their arrival, or the other way round, read as they are asked for, each with the number
         of its row, which no other game of the file has; at most ``limit``. ``wanted`` are the filters of ``count``."""
@@ -349,45 +320,32 @@ class Store:
         """Who has played in an event: names by identity, the latest name of each."""
         query = """
             SELECT identity, name FROM (
-                SELECT black_player AS identity, black AS name, seq FROM games WHERE event = :event
-                UNION ALL SELECT white_player, white, seq FROM games WHERE event = :event
+                SELECT black_player AS identity, black AS name, seq FROM games WHERE event = ?1
+                UNION ALL SELECT white_player, white, seq FROM games WHERE event = ?1
             ) GROUP BY identity, name ORDER BY max(seq)
         """
-        with _in_one_line(self.path):
-            return {row["identity"]: row["name"] for row in self._connection.execute(query, {"event": event})}
+        return dict(map(tuple, self._all(query, event)))
 
     def count(self, **wanted: Any) -> int:
         """How many games there are of this ``event`` (by its id), with this ``player`` and this ``opponent``, won by
         this ``winner`` (names or identities), of this ``size``, that ended like this (``endings``)."""
-        return self._number(*_condition(**wanted))
-
-    def _number(self, condition: str, values: dict[str, Any]) -> int:
+        condition, values = _condition(**wanted)
         with _in_one_line(self.path):
             return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
 
     def pools(self) -> list[Pool]:
         """What rated games there are, by what may be rated together, the most games first."""
         query = f"""
-            SELECT rules, setup, count(*) AS games FROM games WHERE black_score IS NOT NULL AND {_RATED}
+            SELECT count(*) AS games, rules, setup, size, komi, json_extract(rules, '$.name'),
+                coalesce(json_array_length(setup, '$[0]'), 0)
+            FROM games WHERE black_score IS NOT NULL AND {_RATED}
             GROUP BY rules, setup ORDER BY games DESC, rules, setup
         """
-        with _in_one_line(self.path):
-            rows = list(self._connection.execute(query))
-        pools = []
-        try:
-            for rules, setup, games in rows:
-                terms = msgspec.json.decode(rules, type=_Terms)
-                handicap = len(msgspec.json.decode(setup)[0]) if setup else 0
-                pools.append(Pool(games, rules, setup, terms.size, terms.komi, terms.name, handicap))
-        except (msgspec.MsgspecError, *FOREIGN) as error:
-            damage = f"a game's rules or handicap in {self.path} are damaged; restore it from a copy"
-            raise StoreError(damage) from error
-        return pools
+        return [Pool(*row) for row in self._all(query)]
 
     def damage(self) -> str:
         """What SQLite's check finds wrong with the file, in a line; empty when it is sound."""
-        with _in_one_line(self.path):
-            found = [str(row[0]) for row in self._connection.execute("PRAGMA quick_check(3)")]
+        found = [str(row[0]) for row in self._all("PRAGMA quick_check(3)")]
         return "" if found == ["ok"] else _one_line("; ".join(found))
 
     # --- Events and players ---
@@ -421,17 +379,15 @@ class Store:
 
     def latest_event(self) -> str:
         """The event of the game that arrived last; empty without games."""
-        with _in_one_line(self.path):
-            row = self._connection.execute("SELECT event FROM games ORDER BY seq DESC LIMIT 1").fetchone()
-        return row["event"] if row else ""
+        return next((row["event"] for row in self._all("SELECT event FROM games ORDER BY seq DESC LIMIT 1")), "")
 
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
-        with _in_one_line(self.path):
-            rows = self._connection.execute("SELECT id, created, settings, plan FROM events ORDER BY rowid").fetchall()
         return [
             Event(id, created, self._decode(f"event '{id}'", settings, dict[str, Any]), plan)
-            for id, created, settings, plan in rows
+            for id, created, settings, plan in self._all(
+                "SELECT id, created, settings, plan FROM events ORDER BY rowid"
+            )
         ]
 
     def add_players(self, players: Mapping[str, Player]) -> None:
@@ -443,8 +399,7 @@ class Store:
 
     def players(self) -> dict[str, Player]:
         """All players by identity, in the order they were first added."""
-        with _in_one_line(self.path):
-            rows = self._connection.execute("SELECT identity, player FROM players ORDER BY rowid").fetchall()
+        rows = self._all("SELECT identity, player FROM players ORDER BY rowid")
         players = {identity: self._decode(f"player '{identity}'", text, Player) for identity, text in rows}
         return {identity: player.stored for identity, player in players.items()}  # the text names no code
 
@@ -457,6 +412,10 @@ class Store:
             raise StoreError(_one_line(damage)) from error
 
     # --- Inside ---
+
+    def _all(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        with _in_one_line(self.path):
+            return self._connection.execute(query, values).fetchall()
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -554,19 +513,18 @@ def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by another version of arena (schema {version}, this one has {SCHEMA}); "
             "use that version, or move the file away"
         )
-    with closing(sqlite3.connect(":memory:")) as new:
-        for statement in _CREATE:
-            new.execute(statement)
-        if changed := ", ".join(sorted(_columns(new) ^ _columns(connection))):
-            raise StoreError(
-                f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
-                "use that version, or move the file away"
-            )
 
 
-def _columns(connection: sqlite3.Connection) -> set[str]:
-    query = "SELECT t.name || '.' || c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c"
-    return {name for (name,) in connection.execute(query)}
+_FAULTS = {
+    sqlite3.SQLITE_FULL: "no room on the disk for {path}; free some, then run the same command again",
+    sqlite3.SQLITE_NOTADB: "{path} is not a database; move it away, then run the same command again",
+    sqlite3.SQLITE_CORRUPT: "{path} is damaged ({error}); move it away or restore it from a copy",
+    sqlite3.SQLITE_BUSY: "another program holds {path}; close it, then run the same command again",
+    sqlite3.SQLITE_CANTOPEN: "{path} can't be used ({error}); its folder has to be there and writable, for reading too",
+    sqlite3.SQLITE_IOERR: "the disk failed with {path} ({error}); check the disk and its free space",
+}
+_FAULT = "{path} can't be used ({error}); if it is damaged, move it away or restore it from a copy"
+_SAME = {sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY: sqlite3.SQLITE_CANTOPEN}
 
 
 @contextmanager
@@ -575,24 +533,10 @@ def _in_one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        kind = StoreError
-        match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the low byte of an extended code is its class
-            case sqlite3.SQLITE_FULL:
-                text = f"no room on the disk for {path}; free some, then run the same command again"
-            case sqlite3.SQLITE_NOTADB:
-                text = f"{path} is not a database; move it away, then run the same command again"
-            case sqlite3.SQLITE_CORRUPT:
-                text = f"{path} is damaged ({error}); move it away or restore it from a copy"
-            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                kind = StoreBusy
-                text = f"another program holds {path}; close it, then run the same command again"
-            case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-                text = f"{path} can't be used ({error}); its folder has to be there and writable, for reading too"
-            case sqlite3.SQLITE_IOERR:
-                text = f"the disk failed with {path} ({error}); check the disk and its free space"
-            case _:
-                text = f"{path} can't be used ({error}); if it is damaged, move it away or restore it from a copy"
-        raise kind(_one_line(text)) from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is its class
+        code = _SAME.get(code, code)
+        kind = StoreBusy if code == sqlite3.SQLITE_BUSY else StoreError
+        raise kind(_one_line(_FAULTS.get(code, _FAULT).format(path=path, error=error))) from error
 
 
 def _one_line(text: str) -> str:

@@ -21,7 +21,7 @@ from textual.widgets import ContentSwitcher, Footer, Static
 from arena.go.coords import Colour, Move
 from arena.go.game import Game, Rules
 from arena.match.runner import Control, Update
-from arena.match.worker import spared_by_the_terminal
+from arena.match.worker import starting_processes
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
 from arena.report.log import EventState, Seat
@@ -299,7 +299,7 @@ def draw_game(
 def show_event(state: EventState, updates: Iterator[Update], control: Control, colours: bool = True) -> None:
     """Show an event on the full screen until its updates end, which are closed in any case. Raises what ended it
     early."""
-    with spared_by_the_terminal():  # what starts with the first process asks for the real standard error
+    with starting_processes():  # what starts with the first process asks for the real standard error
         pass
     app = EventApp(state, updates, control, colours)
     try:

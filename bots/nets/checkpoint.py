@@ -1,4 +1,4 @@
-"""A checkpoint: a folder with a net or a rollout policy, how to feed it and where it comes from. Evaluates nothing."""
+"""A checkpoint: a folder with a net or a rollout policy, how to feed it and where it comes from."""
 
 from __future__ import annotations
 
@@ -44,47 +44,33 @@ SHIPPED = Path(__file__).parent.parent / "checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint is; plain data, stored as JSON beside the files it describes."""
+    """What a checkpoint is; plain data, stored as JSON beside the files it describes.
+
+    ``network`` has the fields of ``NetworkConfig``; or a ``family`` and the fields of ``ClassicConfig``, or the name of
+    a rollout policy's ``features``. ``splits`` are by what the games were split that it, and those it was trained on
+    from, learned from: the fields of ``trainers.records.SplitRule``.
+    """
 
     name: str
     network: Mapping[str, Any]
-    """The fields of ``NetworkConfig``; or a ``family`` and the fields of ``ClassicConfig``, or of a rollout policy the
-    name of its ``features``."""
-    encoder: str
-    """How a position becomes planes; empty for a rollout policy."""
-    planes: int
-    """How many planes that gives."""
-    smallest: int
-    """The smallest board it can play."""
+    encoder: str  # how a position becomes planes; empty for a rollout policy
+    planes: int  # how many those are
+    smallest: int  # the smallest board that it can play
     largest: int
-    size: int
-    """The size of the boards it learned from."""
-    rules: str
-    """The rules of the games it learned from; mixed when there were several."""
-    komi: float
-    """Their usual komi."""
+    size: int  # of the boards that it learned from
+    rules: str  # of the games that it learned from; mixed when there were several
+    komi: float  # their usual one
     trainer: str = ""
-    data: str = ""
-    """A digest of the records or checkpoints it learned from."""
-    rows: int = 0
-    """Training rows it has seen."""
-    minutes: float = 0.0
-    """Time it was trained for."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The trainer's settings."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """What was measured when it was saved."""
-    parent: str = ""
-    """The identity of the checkpoint it was trained on from."""
+    data: str = ""  # a digest of the records or checkpoints that it learned from
+    rows: int = 0  # training rows that it has seen
+    minutes: float = 0.0  # that it was trained for
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the trainer's
+    metrics: Mapping[str, float] = field(default_factory=dict)  # measured when it was saved
+    parent: str = ""  # the identity of the checkpoint that it was trained on from
     splits: tuple[Mapping[str, Any], ...] = ()
-    """By what the games were split that it, and those it was trained on from, learned from: the fields of
-    ``trainers.records.SplitRule``."""
-    created: str = ""
-    """UTC, ISO 8601."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """File name to sha256; filled in by ``save``."""
-    gates: tuple[Mapping[str, Any], ...] = ()
-    """What matches said of it, the latest last; see ``add_gate``."""
+    created: str = ""  # UTC, ISO 8601
+    files: Mapping[str, str] = field(default_factory=dict)  # file name to sha256; filled in by ``save``
+    gates: tuple[Mapping[str, Any], ...] = ()  # results of matches, the latest last; see ``add_gate``
     format: int = FORMAT
 
     @property
@@ -92,6 +78,9 @@ class Manifest:
         """Empty for the arena's own nets."""
         return str(self.network.get("family", ""))
 
+
+COPY = "copy the whole checkpoint folder again"
+"""What to do about a damaged checkpoint."""
 
 MOST_BYTES = 2 << 30
 """Bytes of the longest file of a checkpoint that is read; the nets that ship have one megabyte."""
@@ -114,10 +103,7 @@ class Checkpoint:
         for name, expected in manifest.files.items():
             found = _sha256(folder / name)
             if found != expected:
-                raise CheckpointError(
-                    f"{folder / name}: isn't the file that {MANIFEST} describes "
-                    f"(sha256 {found[:12]}, not {expected[:12]}); copy the whole folder again"
-                )
+                raise CheckpointError(f"{folder / name}: isn't the file that {MANIFEST} describes; {COPY}")
         return cls(folder, manifest)
 
     @property
@@ -138,20 +124,16 @@ class Checkpoint:
             )
 
     def require(self, *heads: str) -> None:
-        """Raise CheckpointError when the checkpoint lacks what a player uses: policy, value or rollout."""
+        """Raise CheckpointError when the checkpoint lacks what a player uses: policy, value or rollout; without heads,
+        when it is a rollout policy."""
         family = self.manifest.family
-        for head in heads:
-            if head in HEADS.get(family, HEADS[""]):
-                continue
-            if head == ROLLOUT:
-                raise CheckpointError(f"{self.folder}: is not a rollout policy; train one with: arena train rollout")
-            self.require_net()
-            raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head} head, which this player uses")
-
-    def require_net(self) -> None:
-        """Raise CheckpointError for a rollout policy."""
-        if self.manifest.family == ROLLOUT:
+        if family == ROLLOUT and ROLLOUT not in heads:
             raise CheckpointError(f"{self.folder}: is a rollout policy, not a net; it can't play by itself")
+        for head in heads:
+            if head not in HEADS.get(family, HEADS[""]):
+                if head == ROLLOUT:
+                    raise CheckpointError(f"{self.folder}: is not a rollout policy; make one: arena train rollout")
+                raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head}, which this player uses")
 
     def require_precision(self, precision: str) -> None:
         """Raise CheckpointError when this net can't be run with such numbers here."""
@@ -168,11 +150,19 @@ class Checkpoint:
 
     def model(self, int8: bool = False) -> Path:
         """The ONNX file. Raises CheckpointError when this checkpoint has none in int8."""
-        self.require_net()
+        self.require()
         name = MODEL_INT8 if int8 else MODEL
         if name not in self.manifest.files:
             raise CheckpointError(f"{self.folder}: has no {name}; choose precision fp32")
         return self.folder / name
+
+
+def check_net(config: Any, size: int) -> None:
+    """The check of bots whose config has a ``checkpoint`` and a ``precision``: raise CheckpointError when the net is
+    missing, damaged or can't play so on boards of this size."""
+    checkpoint = Checkpoint.open(find(config.checkpoint, size=size))
+    checkpoint.require_size(size)
+    checkpoint.require_precision(config.precision)
 
 
 AUTO = "auto"
@@ -183,26 +173,19 @@ LARGE = 16
 
 
 def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Path:
-    """The folder that ``name`` means: a path, ``results``/checkpoints/NAME, or a net that comes with the package;
-    ``AUTO`` is the one of the latter for boards of ``size``.
-
-    A bare name is looked for in ``results`` first. Raises CheckpointError when there is none.
-    """
+    """The folder that ``name`` means: ``results``/checkpoints/NAME, a net that comes with the package, or a path, in
+    this order; ``AUTO`` is the one of the package for boards of ``size``. Raises CheckpointError when there is none."""
     if name == AUTO:
         return SHIPPED / ("distilled-9x9" if size < LARGE else "distilled-19x19")
     text = str(name)
     bare = Path(text).name == text and text not in ("", ".", "..")
-    places = [Path(results) / "checkpoints" / text, SHIPPED / text] if bare else []
-    places.append(Path(expanduser(text)))
-    for place in places:
+    named = [Path(results) / "checkpoints" / text, SHIPPED / text] if bare else []
+    for place in (*named, Path(expanduser(text))):
         if isfile(place / MANIFEST):  # also where the name is too long for the system
             return place
     if not bare:
         raise CheckpointError(f"{text}: no checkpoint there; give a folder that holds {MANIFEST}")
-    raise CheckpointError(
-        f"no checkpoint '{text}' in {places[0].parent}, and none comes with the package; "
-        f"there are {', '.join(known(results)) or 'none'}"
-    )
+    raise CheckpointError(f"no checkpoint '{text}' in {named[0].parent}; there are {', '.join(known(results))}")
 
 
 def known(results: str | Path = "results") -> list[str]:
@@ -219,10 +202,7 @@ as fast in batches of 32."""
 
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     """The words of the processor's own description, its flags among them; none where there is no such file."""
-    try:
-        return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
-    except OSError:
-        return frozenset()
+    return frozenset(cpuinfo.read_text(errors="replace").split()) if cpuinfo.is_file() else frozenset()
 
 
 def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -236,21 +216,15 @@ def precision_here(folder: Path) -> str:
 
 
 def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping[str, float]]) -> Checkpoint:
-    """Make a checkpoint at ``folder``, in place of one that may be there.
-
-    ``write`` puts the files into the folder that it is given and returns what it measured. That and the files' hashes
-    go into the manifest, and only then the complete folder gets the name.
-
-    Stopped at any moment this leaves the old checkpoint or the new one.
-    """
+    """Make a checkpoint at ``folder``, in place of one that may be there: stopped at any moment, this leaves the old
+    one or the new one. ``write`` puts the files into the folder that it is given and returns what it measured."""
     folder = Path(folder)
     with replacing(folder, error=CheckpointError) as new:
         new.mkdir()
         metrics = {**manifest.metrics, **write(new)}
         if not (new / WEIGHTS).is_file():
             raise CheckpointError(f"{folder}: can't be saved without {WEIGHTS}; write every file")
-        present = [name for name in FILES if (new / name).is_file()]
-        files = {name: _sha256(new / name) for name in present}
+        files = {name: _sha256(new / name) for name in FILES if (new / name).is_file()}
         manifest = replace(manifest, metrics=metrics, files=files, gates=())  # no match has tested these weights
         (new / MANIFEST).write_text(_to_json(asdict(manifest)), encoding="utf-8")
         for path in new.iterdir():
@@ -262,7 +236,7 @@ def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
     """Add what a match showed of a checkpoint to its manifest, in place of an earlier result of that event. The weights
     and their hashes stay. Raises CheckpointError when it can't be written."""
     path = folder / MANIFEST
-    content = read_object(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
+    content = read_object(path, error=CheckpointError, hint=COPY)
     content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
     replace_file(path, _to_json(content), error=CheckpointError)
 
@@ -285,21 +259,16 @@ def _sha256(path: Path) -> str:
             digest.update(piece)
         return digest.hexdigest()
     except OSError as error:
-        raise CheckpointError(
-            f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again"
-        ) from error
+        raise CheckpointError(f"{path}: can't be read ({error.strerror}); {COPY}") from error
 
 
 def _read_manifest(path: Path) -> Manifest:
-    content = read_object(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
+    content = read_object(path, error=CheckpointError, hint=COPY)
     if content.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; train it again"
         )
     manifest = convert(content, Manifest, path, error=CheckpointError, hint="train it again")
-    if WEIGHTS not in manifest.files:
-        raise CheckpointError(f"{path}: doesn't list {WEIGHTS}; train it again")
-    for name in manifest.files:
-        if name not in FILES:
-            raise CheckpointError(f"{path}: lists a file '{name}' that no checkpoint has; train it again")
+    if not {WEIGHTS} <= manifest.files.keys() <= set(FILES):
+        raise CheckpointError(f"{path}: lists the files {', '.join(manifest.files)}, not {WEIGHTS} and at most {FILES}")
     return manifest

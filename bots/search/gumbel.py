@@ -46,18 +46,18 @@ def _mixed_value(nodes, slot, node):
     for child in range(first, first + np.int64(nodes.children[slot, node])):
         count = nodes.visits[slot, child]
         if count > 0:
-            value, prior = nodes.value[slot, child], nodes.prior[slot, child]
+            result, prior = nodes.value[slot, child], nodes.prior[slot, child]
             visits += count
-            results += np.float32(count) * value
+            results += np.float32(count) * result
             share += prior
-            weighed += prior * value
+            weighed += prior * result
     # The node's own value is the mean of what the net said of it and of its children's results, seen by the other side.
     total = np.float32(nodes.visits[slot, node])
     own = max(np.float32(1), total - np.float32(visits))
-    told = min(np.float32(1), max(np.float32(0), ((np.float32(1) - nodes.value[slot, node]) * total - results) / own))
+    value = min(np.float32(1), max(np.float32(0), ((np.float32(1) - nodes.value[slot, node]) * total - results) / own))
     if share <= 0:
-        return told
-    return (told + np.float32(visits) * weighed / share) / np.float32(1 + visits)
+        return value
+    return (value + np.float32(visits) * weighed / share) / np.float32(1 + visits)
 
 
 @inlined
@@ -98,6 +98,13 @@ def _weight(nodes, slot, child, mixed, scale, highest):
 
 
 @inlined
+def _score(nodes, root, slot, child, mixed, scale):
+    """Noise + logit + scaled result of a child of the root."""
+    noise = root.noise[child - np.int64(nodes.first[slot, 0])]
+    return noise + np.log(nodes.prior[slot, child]) + scale * _completed(nodes, slot, child, mixed)
+
+
+@inlined
 def choose_root(nodes, root, slot, params):
     """The root's child to visit next; -1 when superko forbids them all. Its number of visits is that of sequential
     halving, and of those it has the highest noise + logit + scaled result. Visits under way count."""
@@ -118,8 +125,7 @@ def choose_root(nodes, root, slot, params):
     for child in range(first, last):
         if nodes.visits[slot, child] == FORBIDDEN:
             continue
-        score = root.noise[child - first] + np.log(nodes.prior[slot, child])
-        score += scale * _completed(nodes, slot, child, mixed)
+        score = _score(nodes, root, slot, child, mixed, scale)
         fit = nodes.visits[slot, child] + nodes.pending[slot, child] == wanted
         if best < 0 or fit > fits or (fit == fits and score > best_score):
             best, best_score, fits = child, score, fit
@@ -179,8 +185,7 @@ def best_move(nodes, roots, slot, params):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
-        score = root.noise[child - first] + np.log(nodes.prior[slot, child])
-        score += scale * _completed(nodes, slot, child, mixed)
+        score = _score(nodes, root, slot, child, mixed, scale)
         if best < 0 or visits > nodes.visits[slot, best] or (visits == nodes.visits[slot, best] and score > best_score):
             best, best_score = child, score
     return best

@@ -19,7 +19,6 @@ from arena.go.kernels import (
     longest_playout,
     next_random,
     place,
-    seeded,
 )
 from bots.search.tactics import is_self_atari, is_shape
 
@@ -163,18 +162,3 @@ def answering_playout(board, colour, last, state, when, time):
         if taken and abs(board.stones[1] - board.stones[2]) > lead:
             break
     return area_score(board), moves, state
-
-
-@kernel
-def run_answering_playouts(boards, colour, last, count, seed, margins):
-    """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
-    state = seeded(seed)
-    total = 0
-    when = np.zeros(boards[0].colour.shape[0], np.uint16)
-    for i in range(count):
-        boards[1] = boards[0]
-        when[:] = 0
-        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1)
-        margins[i] = margin
-        total += moves
-    return total

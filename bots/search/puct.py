@@ -52,12 +52,11 @@ class PuctParams(NamedTuple):
 
     c_puct: float
     fpu_reduction: float  # at full prior explored; in proportion to its root before
-    policy_temperature: float
     rollout_weight: float
     rollouts_full: float
-    symmetries: bool
     stop_early: bool
     gumbel: bool  # whether ``gumbel`` chooses the children
+    symmetries: bool = True  # whether each position is evaluated under a random one
     gumbel_sample_size: int = 16  # moves considered at the root
     gumbel_c_visit: float = 50.0  # of the scale of Q (equation 8), as in the paper
     gumbel_c_scale: float = 1.0
@@ -280,7 +279,7 @@ def _is_pointless(board, root, p, colour, own):
 
 
 @inlined
-def _expand(board, root, nodes, slot, node, colour, passes, logits, table, temperature):
+def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
     """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors.
 
     A second pass that wins the game is the only child; one that loses it has no prior, where there are other moves.
@@ -312,7 +311,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, tempe
     used += 1
     total = np.float32(0)
     for child in range(first, used):
-        weight = np.exp((nodes.prior[slot, child] - top) / np.float32(temperature))
+        weight = np.exp(nodes.prior[slot, child] - top)
         nodes.prior[slot, child] = weight
         total += weight
     for child in range(first, used):
@@ -354,7 +353,7 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
         if np.int64(root.used) + board.empty_count + 1 <= capacity:
             passes = nodes.point[slot, node] == 0 if depth > 1 else root.passes > 0
             table = tables[leaves.positions.symmetries[i]]
-            _expand(board, root, nodes, slot, node, colour, passes, logits[i], table, params.policy_temperature)
+            _expand(board, root, nodes, slot, node, colour, passes, logits[i], table)
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]

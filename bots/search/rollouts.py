@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, longest_playout, move_of, next_random, place, seeded
+from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, longest_playout, next_random, place, seeded
 
 FEATURES = "rollout-1"
 """The name of this set of features; what a code means never changes under it."""
@@ -614,19 +614,6 @@ def policy_priors(board, colour, last, previous, weights, out):
     out[:] = 0
     weigh_moves(board, groups, colour, last, previous, np.int64(0), weights, kept, points, codes, out)
     out /= out.sum()
-
-
-@kernel
-def probabilities(boards, colour, last, previous, weights, out):
-    """``policy_priors`` of ``boards[0]`` by move, the pass last: ``out`` (size² + 1,) float32."""
-    board = boards[0]
-    priors = np.zeros(CELLS, np.float32)
-    policy_priors(board, colour, last, previous, weights, priors)
-    out[:] = 0
-    for i in range(board.empty_count):
-        p = np.int64(board.empties[U(i)])
-        out[move_of(board, p)] = priors[U(p)]
-    out[board.side * board.side] = priors[0]
 
 
 # For learning: what the features of a position are, as codes.

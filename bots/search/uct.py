@@ -1,7 +1,6 @@
-"""UCT with what makes it strong: RAVE, priors from shapes and atari, playouts that answer, several threads. No net.
+"""UCT with what makes it strong: RAVE, priors from shapes and atari, playouts that answer. No net.
 
-Kocsis and Szepesvari 2006 (UCT); Gelly and Silver 2011 (RAVE, heuristic priors); Enzenberger and Müller 2009 (threads
-that share a tree without locks).
+Kocsis and Szepesvari 2006 (UCT); Gelly and Silver 2011 (RAVE, heuristic priors).
 """
 
 from __future__ import annotations
@@ -9,9 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.core import cgutils, types
-from numba.core.imputils import impl_ret_untracked
-from numba.extending import intrinsic
 
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
@@ -28,17 +24,15 @@ from arena.go.kernels import (
     play,
     point_of,
     repeats,
-    seeded,
 )
 from bots.search.playouts import answering_playout
 from bots.search.rollouts import policy_priors
 from bots.search.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.tree import (
-    AWAITED,
     FORBIDDEN,
     MAX_DEPTH,
-    UNEXPANDED,
     add_child,
+    add_result,
     count_ownership,
     is_won,
     margin_of,
@@ -68,52 +62,6 @@ class UctParams(NamedTuple):
     rave: float
     priors: float
     policy: float
-
-
-# The three atomic steps that let threads share a tree without locks. All else in a tree may be a little stale.
-
-
-def _pointer(context, builder, signature, values):
-    """The address of ``array[row, column]``, the first three arguments."""
-    array_type = signature.args[0]
-    array = context.make_array(array_type)(context, builder, values[0])
-    indices = [
-        context.cast(builder, value, given, types.intp)
-        for value, given in zip(values[1:3], signature.args[1:3], strict=True)
-    ]
-    return cgutils.get_item_pointer(context, builder, array_type, array, indices)
-
-
-def _read_modify_write(operation, order):
-    def make(typing_context, array, row, column, value):
-        def code(context, builder, signature, values):
-            given = context.cast(builder, values[3], signature.args[3], signature.args[0].dtype)
-            old = builder.atomic_rmw(operation, _pointer(context, builder, signature, values), given, order)
-            return impl_ret_untracked(context, builder, signature.return_type, old)
-
-        return array.dtype(array, row, column, value), code
-
-    return make
-
-
-fetch_add = intrinsic(_read_modify_write("add", "monotonic"))
-"""``fetch_add(array, row, column, value)``: add to an element; what was there before."""
-
-publish = intrinsic(_read_modify_write("xchg", "release"))
-"""``publish(array, row, column, value)``: set an element after all that was written before; what was there before."""
-
-
-@intrinsic
-def claim(typing_context, array, row, column, expected, value):
-    """``claim(array, row, column, expected, value)``: set an element if it is ``expected``; whether it was."""
-
-    def code(context, builder, signature, values):
-        dtype = signature.args[0].dtype
-        before, after = (context.cast(builder, values[i], signature.args[i], dtype) for i in (3, 4))
-        pair = builder.cmpxchg(_pointer(context, builder, signature, values), before, after, "monotonic", "monotonic")
-        return builder.extract_value(pair, 1)
-
-    return types.boolean(array, row, column, expected, value), code
 
 
 @inlined
@@ -188,16 +136,9 @@ def _mix_prior(nodes, slot, child, win_rate, weight):
 
 
 @inlined
-def _expand(board, colour, last, previous, nodes, slot, node, used, state, params, weights, chances):
+def _expand(board, root, colour, last, previous, nodes, slot, node, state, params, weights, chances):
     """Give ``node`` its children in random order: legal points that are no own eyes, and the pass; the random state."""
-    count = 1
-    for i in range(board.empty_count):
-        p = np.int64(board.empties[U(i)])
-        count += not is_eye(board, p, colour) and is_legal(board, p, colour)
-    first = np.int64(fetch_add(used, 0, 0, count))
-    if first + count > nodes.visits.shape[1]:  # the tree is full
-        publish(nodes.first, slot, node, UNEXPANDED)
-        return state
+    first = np.int64(root.used)
     child = first
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
@@ -208,6 +149,7 @@ def _expand(board, colour, last, previous, nodes, slot, node, used, state, param
             nodes.point[slot, other] = p
             child += 1
     nodes.point[slot, child] = 0
+    count = child + 1 - first
     for child in range(first, first + count):
         add_child(nodes, slot, child, nodes.point[slot, child], np.float32(0))
         nodes.weight[slot, child] = 0
@@ -225,8 +167,9 @@ def _expand(board, colour, last, previous, nodes, slot, node, used, state, param
         for child in range(first, first + count - 1):  # the pass is left to what else is known of it
             win_rate = np.sqrt(chances[U(nodes.point[slot, child])] / highest)
             _mix_prior(nodes, slot, child, np.float32(win_rate), np.float32(params.policy))
+    nodes.first[slot, node] = first
     nodes.children[slot, node] = count
-    publish(nodes.first, slot, node, first)
+    root.used = first + count
     return state
 
 
@@ -248,7 +191,7 @@ def _select(nodes, slot, node, params):
             continue
         own = np.float32(visits)
         weight = nodes.weight[slot, child]
-        total = own + weight + np.float32(nodes.pending[slot, child])  # what is under way counts as lost
+        total = own + weight
         later = np.float32(nodes.later_visits[slot, child])
         if total + later == 0:
             bound = np.float32(FPU_VALUE)
@@ -267,30 +210,19 @@ def _select(nodes, slot, node, params):
 
 
 @inlined
-def _add_result(visits, value, slot, node, result, shared):
-    """One more result in [0, 1]. Of two threads at once, one result may be lost to the mean, but not to the count."""
-    if shared:
-        count = fetch_add(visits, slot, node, 1) + 1
-    else:
-        count = visits[slot, node] + 1
-        visits[slot, node] = count
-    value[slot, node] += (result - value[slot, node]) / np.float32(count)
-
-
-@inlined
-def _add_rave_result(nodes, slot, node, colour, time, when, result, shared):
+def _add_rave_result(nodes, slot, node, colour, time, when, result):
     """Credit all the children of ``node`` that ``colour`` was the first to play, at ``time`` or later."""
     first = np.int64(nodes.first[slot, node])
     for child in range(first, first + np.int64(nodes.children[slot, node])):
         stamp = np.int64(when[U(nodes.point[slot, child])])
         if stamp >= 2 * time and (stamp & 1) == colour - 1:
-            _add_result(nodes.later_visits, nodes.later_value, slot, child, result, shared)
+            count = nodes.later_visits[slot, child] + 1
+            nodes.later_visits[slot, child] = count
+            nodes.later_value[slot, child] += (result - nodes.later_value[slot, child]) / np.float32(count)
 
 
 @inlined
-def _simulate(
-    board, root, hashes, nodes, owned, slot, params, used, shared, path, below_root, when, state, weights, chances
-):
+def _simulate(board, root, hashes, nodes, owners, slot, params, path, below_root, when, state, weights, chances):
     """One simulation from the root's position, which is on ``board``; (whether it counts, the random state).
 
     ``when`` (CELLS,) is scratch: 2 * time + colour - 1 of the first stone on each point that was empty, where time
@@ -309,13 +241,9 @@ def _simulate(
         if nodes.first[slot, node] < 0:
             if node != 0 and nodes.visits[slot, node] < EXPAND_AFTER:
                 break
-            if used[0, 0] + board.empty_count + 1 > nodes.visits.shape[1]:
+            if root.used + board.empty_count + 1 > nodes.visits.shape[1]:
                 break
-            if not claim(nodes.first, slot, node, UNEXPANDED, AWAITED):
-                break  # another thread is at it
-            state = _expand(board, colour, last, previous, nodes, slot, node, used, state, params, weights, chances)
-            if nodes.first[slot, node] < 0:
-                break
+            state = _expand(board, root, colour, last, previous, nodes, slot, node, state, params, weights, chances)
         child = _select(nodes, slot, node, params)
         if child < 0:
             break
@@ -327,9 +255,6 @@ def _simulate(
                     repeats(below_root, depth - 1, board.hash) >= 0
                 ):
                     nodes.visits[slot, child] = FORBIDDEN
-                    if shared:
-                        for i in range(1, depth):
-                            fetch_add(nodes.pending, slot, path[i], -1)
                     return False, state
             if when[U(p)] == 0:
                 when[U(p)] = 2 * depth + colour - 1
@@ -338,8 +263,6 @@ def _simulate(
             board.ko = 0
             passes += 1
         below_root[depth - 1] = board.hash
-        if shared:
-            fetch_add(nodes.pending, slot, child, 1)
         path[depth] = child
         depth += 1
         colour = 3 - colour
@@ -352,61 +275,34 @@ def _simulate(
         points = np.int64(area_score(board))
     else:
         points, _, state = answering_playout(board, colour, last, state, when, depth)
-    count_ownership(board, owned, 0)
+    count_ownership(board, owners, slot)
     result = result_of(margin_of(board, root, points))  # for Black
     mover = 3 - np.int64(root.colour)
     for i in range(depth):
         own = result if mover == 1 else np.float32(1) - result
-        if nodes.visits[slot, path[i]] != FORBIDDEN:
-            _add_result(nodes.visits, nodes.value, slot, path[i], own, shared)
-        if shared and i:
-            fetch_add(nodes.pending, slot, path[i], -1)
+        add_result(nodes, slot, path[i], own)
         mover = 3 - mover
         if params.rave > 0 and nodes.first[slot, path[i]] >= 0:
-            _add_rave_result(nodes, slot, path[i], mover, i + 1, when, np.float32(1) - own, shared)
+            _add_rave_result(nodes, slot, path[i], mover, i + 1, when, np.float32(1) - own)
     return True, state
 
 
 @kernel
-def search(boards, roots, hashes, nodes, owners, slot, simulations, params, used, thread, threads, weights):
-    """Run ``simulations`` more simulations from the root of ``slot``.
-
-    ``used`` (1, 1) int64 is the number of nodes in use, shared by all ``threads`` that search this tree at the same
-    time; ``thread`` is the number of this one. ``weights`` are a rollout policy's. Results count for the side that
-    moved to a node: 1 for a win, 1/2 for a draw. With one thread the same search comes out each time.
-    """
+def search(boards, roots, hashes, nodes, owners, slot, simulations, params, weights):
+    """Run ``simulations`` more simulations from the root of ``slot``. ``weights`` are a rollout policy's. Results count
+    for the side that moved to a node: 1 for a win, 1/2 for a draw."""
     scratch = np.empty(1, BOARD)
     chances = np.zeros(CELLS, np.float32)
     path = np.empty(MAX_DEPTH + 1, np.int64)
     below_root = np.empty(MAX_DEPTH + 1, np.uint64)
     when = np.zeros(CELLS, np.uint16)
-    owned = np.zeros((1, CELLS), np.int32)
-    state = roots[slot].random
-    for _ in range(thread):
-        state = seeded(state)
+    root = roots[slot]
+    state = root.random
     done = 0
     while done < simulations:
         scratch[0] = boards[slot]
         counts, state = _simulate(
-            scratch[0],
-            roots[slot],
-            hashes,
-            nodes,
-            owned,
-            slot,
-            params,
-            used,
-            threads > 1,
-            path,
-            below_root,
-            when,
-            state,
-            weights,
-            chances,
+            scratch[0], root, hashes, nodes, owners, slot, params, path, below_root, when, state, weights, chances
         )
         done += counts
-    for p in range(CELLS):
-        if owned[0, p]:
-            fetch_add(owners, slot, p, owned[0, p])
-    if thread == 0:
-        roots[slot].random = state
+    root.random = state

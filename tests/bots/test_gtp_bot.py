@@ -1,7 +1,6 @@
 """The bot for outside engines, against real processes: a scripted one with many faults, and GNU Go if there is one."""
 
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -15,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remains import watchers
 
-from arena import BotFault, BotKilled, BotTimeout, ConfigError
+from arena import BotFault, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
 from arena.contract.code import find_program
 from arena.contract.limits import Clock
@@ -102,11 +100,9 @@ def play_on(bot: GtpBot, game: Game, limits: Limits = LIMITS) -> None:
     ("mode", "moves", "expected"),
     [
         ("good", "A1 B1", "C1"),
+        ("bare", "A1 B1", "C1"),  # it lists no commands
         ("noise", "", "D4"),  # banners, numbers and stray bytes around an answer
         ("comment", "", "D4"),
-        ("late", "A1 B1", "C1"),  # an answer that comes again
-        ("stray", "A1 B1", "C1"),  # and without its number
-        *((mode, "A1", "B1") for mode in ("numberless", "unnumbered", "banner")),
         ("resign", "A1", None),
         ("pass", "A1", "pass"),
         ("illegal", "A1", "A1"),
@@ -116,7 +112,7 @@ def test_an_answer_is_a_decision_whatever_is_around_it(
     scripted: Opener, mode: str, moves: str, expected: str | None
 ) -> None:
     bot, game = scripted(mode), game_of(moves)
-    assert (bot.name, bot.version) == ("Scripted", "1.0")
+    assert (bot.name, bot.version) == (("", "") if mode == "bare" else ("Scripted", "1.0"))
     for limits in (LIMITS, Limits(deadline=inf)) if mode in ("good", "noise") else (LIMITS,):
         assert bot.choose(game, limits).move == (expected and move_from_gtp(expected, 9))
 
@@ -154,63 +150,42 @@ def test_an_engine_that_reports_what_it_thinks_is_understood(
     assert "kata-set-param maxVisits 42" in heard(engine_log)
 
 
-def test_an_engine_that_lists_no_commands_plays(scripted: Opener, engine_log: Path) -> None:
-    bot = scripted("bare")
-    assert bot.choose(game_of(black="A1 B1"), Limits(seconds=1.0)).move == move_from_gtp("C1", 9)
-    bot.close()
-    setup = ["boardsize 9", "clear_board", "komi 7.0", "play b A1", "play b B1"]
-    assert heard(engine_log) == [*setup, "genmove w", "quit"]
-
-
-def test_a_game_is_set_up_once_and_then_only_followed(scripted: Opener, engine_log: Path) -> None:
+def test_a_game_is_set_up_once_and_then_only_followed_and_another_starts_from_a_clear_board(
+    scripted: Opener, engine_log: Path
+) -> None:
     bot = scripted("good")
-    game = game_of("E5", seed=7)
+    game, other = game_of("E5", seed=7), game_of(black="D4 F6")
     play_on(bot, game)
     game.play(move_from_gtp("pass", 9))
     bot.choose(game, LIMITS)
+    play_on(bot, other)
+    bot.choose(game_of(black="D4 F6", white="E5"), LIMITS)
     bot.close()
     commands = heard(engine_log)
     rules = next(command for command in commands if command.startswith("kata-set-rules"))
     assert '"ko":"POSITIONAL"' in rules and '"scoring":"AREA"' in rules and '"suicide":false' in rules
     assert commands == [
         *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 7"),
-        *("play b E5", "genmove w", "play b pass", "genmove w", "quit"),
+        *("play b E5", "genmove w", "play b pass", "genmove w"),
+        *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 0"),
+        *("set_free_handicap D4 F6", "genmove w"),
+        *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 0"),
+        *("play b D4", "play b F6", "play w E5", "genmove b", "quit"),
     ]
 
 
-def test_another_game_and_a_move_not_taken_start_from_a_clear_board(scripted: Opener, engine_log: Path) -> None:
-    bot = scripted("good")
-    first, second = game_of("E5"), game_of("E5")
-    bot.choose(first, LIMITS)
-    bot.choose(second, LIMITS)
-    second.play(move_from_gtp("J9", 9))
-    second.play(move_from_gtp("J8", 9))
-    bot.choose(second, LIMITS)
+def test_a_move_that_was_not_played_after_all_is_taken_back(scripted: Opener, engine_log: Path) -> None:
+    bot, game = scripted("good"), game_of("E5")
+    bot.choose(game, LIMITS)
+    for point in ("J9", "J8"):
+        game.play(move_from_gtp(point, 9))
+    bot.choose(game, LIMITS)
     bot.close()
-    commands = heard(engine_log)
-    assert commands.count("clear_board") == 3
-    assert commands[-5:] == ["play b E5", "play w J9", "play b J8", "genmove w", "quit"]
-
-
-@pytest.mark.parametrize(
-    ("black", "white", "expected"),
-    [
-        ("D4 F6", "", ["set_free_handicap D4 F6", "genmove w"]),
-        ("D4", "", ["play b D4", "genmove w"]),
-        ("D4 F6", "E5", ["play b D4", "play b F6", "play w E5", "genmove b"]),
-    ],
-)
-def test_setup_stones_reach_the_engine(
-    scripted: Opener, engine_log: Path, black: str, white: str, expected: list[str]
-) -> None:
-    bot = scripted("good")
-    bot.choose(game_of(black=black, white=white), LIMITS)
-    bot.close()
-    assert heard(engine_log)[5:-1] == expected
+    assert heard(engine_log)[-5:] == ["play b E5", "play w J9", "play b J8", "genmove w", "quit"]
 
 
 def test_seconds_a_move_become_time_settings_once_a_game(scripted: Opener, engine_log: Path) -> None:
-    bot = scripted("good")
+    bot = scripted("timeless")  # it refuses them, which changes nothing
     for seconds in (2.0, 0.4):
         game = game_of()
         for _ in range(3):
@@ -251,18 +226,8 @@ def test_an_engine_is_told_its_clock_once_and_what_is_left_before_each_move(
     assert heard(engine_log)[5:8] == [f"time_settings {settings}", f"time_left b {left[0]}", "genmove b"]
 
 
-@pytest.mark.parametrize("mode", ["bare", "timeless"])
-def test_an_engine_without_a_clock_plays_all_the_same(scripted: Opener, engine_log: Path, mode: str) -> None:
-    bot = scripted(mode)
-    on_a_clock(bot, Limits(main=60), [1, 1])
-    bot.close()
-    times = [command for command in heard(engine_log) if command.startswith("time_")]
-    assert times == ([] if mode == "bare" else ["time_settings 60 0 0", "time_left b 60 0", "time_left b 59 0"])
-
-
-@pytest.mark.parametrize("megabytes", [100, pytest.param(1024, marks=pytest.mark.slow)])
-def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engine_log: Path, megabytes: int) -> None:
-    bot = scripted(f"loud {megabytes / 1024}")
+def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engine_log: Path) -> None:
+    bot = scripted("loud 0.1")
     assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
     bot.close()
     assert engine_log.stat().st_size == LONGEST_LOG
@@ -275,8 +240,10 @@ def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engi
         ("nonsense", "'Z99', is not a move"),
         ("empty", "'', is not a move"),
         ("talkative", "is not a move"),
-        ("crash", "ended with exit code 3 instead of answering 'genmove b'; its stderr ends with"),
-        ("crash", "loading the opening book / out of cheese'"),
+        (
+            "crash",
+            "exit code 3 instead of answering 'genmove b'; its stderr ends with '.*the opening book / out of cheese'",
+        ),
         ("signal", r"was ended by signal 11 \("),
         ("closed", "closed its output instead of answering 'genmove b'"),
         ("flood", "without answering 'genmove b'"),
@@ -331,18 +298,6 @@ def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, t
     ]
 
 
-def test_a_new_engine_that_does_not_start_in_time_forfeits(tmp_path: Path) -> None:
-    script = f"mkdir {shlex.quote(str(tmp_path / 'started'))} && exec {scripted_in('strict')}; sleep 60"
-    bot = GtpBot(Config(shlex.join(["sh", "-c", script]), startup=2.0))
-    loop = started_loop(bot, LIMITS, [])
-    loop.start_game(Pairing("event/2", 2, "engine", "random", (), seed=1))
-    (record,) = loop.play_round()
-    assert record.outcome is not None and record.outcome.ending is Ending.TIME
-    assert re.fullmatch(r"engine: .*: no answer to 'protocol_version' in 2\.[01] s; .*", record.reason)
-    assert record.black_seconds == 0
-    bot.close()
-
-
 def played(bot: Bot, kills: list[Callable[[], None]]) -> GameRecord:
     """A small game of the engine, Black, against a bot; what ``kills`` are is done one after the other, every third
     round."""
@@ -386,13 +341,6 @@ def test_an_engine_that_kills_itself_goes_on_where_it_died_and_then_forfeits(
     assert len(pids(engine_log)) == DEATHS
 
 
-def test_a_size_that_the_engine_cant_play_is_named(scripted: Opener) -> None:
-    bot = scripted("small")
-    assert bot.choose(game_of(size=9), LIMITS).move is not None
-    with pytest.raises(BotFault, match=r"can't play size 13: .*unacceptable size"):
-        bot.choose(game_of(size=13), LIMITS)
-
-
 @pytest.mark.parametrize(("mode", "count"), [("good", 1), ("deaf", 1), ("family", 2), ("daemons", 3)])
 def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_log: Path, mode: str, count: int) -> None:
     bot = scripted(mode)
@@ -404,43 +352,16 @@ def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_lo
     assert end(processes)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc")
-def test_an_engine_whose_watcher_is_killed_is_started_again_and_leaves_no_process(
-    scripted: Opener, engine_log: Path
-) -> None:
-    """Nobody would have ended its daemons when the worker was killed, too."""
-    before = watchers(os.getpid())
-    bot, game = scripted("daemons"), game_of()
-    processes = pids(engine_log)
-    (watcher,) = set(watchers(os.getpid())) - set(before)
-    os.kill(watcher, signal.SIGKILL)
-    assert end([watcher])
-    with pytest.raises(BotKilled):
-        bot.choose(game, LIMITS)
-    bot.prepare(game, LIMITS)
-    assert len(processes) == 3 and end(processes)
-    assert bot.choose(game, LIMITS).move is not None
-    bot.close()
-    assert end(pids(engine_log))
-
-
-def test_a_bot_that_is_dropped_takes_its_engine_along(engine_log: Path) -> None:
-    bot = GtpBot(Config(scripted_in("good"), log=str(engine_log)))
-    del bot
-    assert end(pids(engine_log))
-
-
-@pytest.mark.parametrize(("mode", "count"), [("deaf", 1), ("daemons", 3)])
-def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str, count: int) -> None:
+def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path) -> None:
     program = (
         "import sys; from bots.gtp import Config, GtpBot; bot = GtpBot(Config(sys.argv[1], log=sys.argv[2])); "
         "print('ready', flush=True); sys.stdin.read()"
     )
-    arguments = [sys.executable, "-c", program, scripted_in(mode), str(engine_log)]
+    arguments = [sys.executable, "-c", program, scripted_in("daemons"), str(engine_log)]
     with subprocess.Popen(arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as arena:
         assert arena.stdout and arena.stdout.readline() == b"ready\n"
         processes = pids(engine_log)
-        assert len(processes) == count and all(map(runs, processes))
+        assert len(processes) == 3 and all(map(runs, processes))
         arena.send_signal(signal.SIGKILL)
         arena.wait()
         assert end(processes)
@@ -451,21 +372,18 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str, c
     [
         ({"command": ""}, "command is empty"),
         ({"command": "gnugo 'x"}, "can't be read: No closing quotation"),
-        ({"command": "no-such-engine --mode gtp"}, "no program 'no-such-engine'.*install it"),
         ({"command": "./no-such-engine"}, "no program './no-such-engine'"),
         ({"command": "true", "cwd": "no/such/folder"}, "cwd 'no/such/folder' is not a folder"),
         ({"command": "true", "log": "no/such/folder/log"}, "log 'no/such/folder/log' can't be written"),
-        ({"command": "true"}, "ended with exit code 0 instead of answering 'protocol_version'"),
-        ({"command": "true"}, "run the command by hand and type 'name'"),
-        ({"command": "sleep 60", "startup": 0.1}, r"is it a GTP engine\? If it starts slowly, raise 'startup'$"),
         (
-            {"command": "sh -c 'echo no net >&2; exit 7'"},
-            "exit code 7 .*ends with 'no net'; if it can't find a file",
+            {"command": "true"},
+            "ended with exit code 0 instead of answering 'protocol_version'; run the command by hand",
         ),
         (
-            {"command": "sh -c 'echo tuning >&2; sleep 60'", "startup": 0.3},
-            "ends with 'tuning'; if it starts slowly, raise 'startup'; if it can't find a file, set 'cwd' or 'env'",
+            {"command": "sleep 60", "startup": 0.1},
+            "no answer to 'protocol_version' in .*starts slowly, raise 'startup'",
         ),
+        ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'; .* set 'cwd' or 'env'$"),
     ],
 )
 def test_a_command_that_is_no_engine_is_refused_at_once(settings: dict[str, Any], reason: str) -> None:
@@ -505,7 +423,7 @@ def test_an_engine_is_found_from_its_folder_and_its_files_by_its_environment(tmp
     program.write_text(f"#!/bin/sh\n{needs_data}\nexec {scripted_in('good')}\n")
     program.chmod(0o755)
     config = Config("./engine", cwd=str(tmp_path))
-    with pytest.raises(ConfigError, match="ends with 'no pattern files, aborting'; if it can't find a file, set 'cwd'"):
+    with pytest.raises(ConfigError, match="ends with 'no pattern files, aborting'"):
         GtpBot(config)
     with closing(GtpBot(replace(config, env={"DATA_DIR": "/srv/data"}))) as bot:
         assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from reference import ReferenceBoard, ReferenceGame
 
+from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
-from arena.go.kernels import BOARD, CELLS, area_score, last_liberty, point_of
+from arena.go.kernels import BOARD, CELLS, area_score, last_liberty, point_of, run_playouts, seeded
 from bots.search import tactics
 from bots.search.playouts import answer_atari, answer_pattern, answering_playout
 from bots.search.tree import move_from_point, point_from_move
@@ -43,7 +44,7 @@ def answers(boards, last, colour, seed):
 
 @numba.njit
 def play_out(boards, colour, last, seed, when):
-    margin, moves, _ = answering_playout(boards[0], colour, last, np.uint64(seed), when, 1)
+    margin, moves, _ = answering_playout(boards[0], colour, last, seeded(seed), when, 1)
     return margin, moves, area_score(boards[0])
 
 
@@ -188,3 +189,16 @@ def test_an_answering_playout_ends_notes_who_was_first_and_is_the_same_again() -
             assert set((times % 2 == when[when > 0] % 2).tolist()) == {False}  # time 1 is Black's
             results.append((margin, moves, when.tobytes()))
         assert results[0] == results[1]
+
+
+def test_a_playout_is_given_up_when_a_side_has_far_more_stones() -> None:
+    wall = [row * 9 + column for row in range(5) for column in range(9) if (row + column) % 4]
+    game = Game(Rules.preset(size=9), black=wall, to_play=BLACK)
+    lengths = []
+    for seed in range(1, 20):
+        margin, moves, _ = play_out(game.copy().board.array, int(BLACK), 0, seed, np.zeros(CELLS, np.uint16))
+        assert margin > 7
+        lengths.append(moves)
+    boards, margins = np.zeros(2, BOARD), np.zeros(20, np.int16)
+    boards[0] = game.board.array[0]
+    assert np.mean(lengths) < run_playouts(boards, int(BLACK), 20, 1, margins) / 20 / 2  # uniform ones, to the end

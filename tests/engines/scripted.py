@@ -12,7 +12,7 @@ import time
 
 WELL_BEHAVED = (
     *("good", "bare", "old", "small", "strict", "timeless", "komi"),
-    *("numberless", "unnumbered", "banner", "late", "stray", "loud", "daemons"),
+    *("loud", "daemons"),
     *("kata", "lz", "garbled", "unwilling"),
 )
 REPORTS = {  # what it says with a move; the last line counts
@@ -53,11 +53,10 @@ def hang() -> None:
         time.sleep(60)
 
 
-def misbehave(mode: str, number: str) -> None:
+def misbehave(mode: str) -> None:
     """What it does instead of answering genmove."""
     if mode in GENMOVE_ANSWERS:
-        answer = GENMOVE_ANSWERS[mode]
-        write(answer if mode == "noise" else answer.replace("=", f"={number}", 1))
+        write(GENMOVE_ANSWERS[mode])
     elif mode == "crash":
         sys.stderr.write("loading the opening book\nout of cheese\n\n")
         sys.exit(3)
@@ -97,29 +96,22 @@ def main(mode: str, delay: str = "0") -> None:
         spawn(daemon=True)
     if mode == "mute":
         hang()
-    if mode == "banner":
-        write("=== Engine 7 ===\n= ready\n\nloading\n")
-    size, number = 19, ""
+    size = 19
     taken: set[str] = set()
 
     def reply(sign: str, text: str) -> None:
-        write(f"{sign}{'' if mode == 'numberless' else number} {text}\n\n")
+        write(f"{sign} {text}\n\n")
 
     while True:
         line = sys.stdin.readline()
         if not line and mode == "deaf":
             hang()
         words = line.split()
-        if mode == "late" and number:  # it answers the last command once more
-            reply("=", "A1")
-        if mode == "stray" and number:  # and here without its number
-            write("= A1\n\n")
-        number = words.pop(0) if words and words[0].isdigit() and mode != "unnumbered" else ""
         sys.stderr.write(f"> {' '.join(words)}\n")
         sys.stderr.flush()
         match words:
             case ["genmove", _] if mode not in WELL_BEHAVED:
-                misbehave(mode, number)
+                misbehave(mode)
                 continue
             case ["quit"] if mode == "deaf":
                 hang()

@@ -483,9 +483,8 @@ def test_analysis_keeps_to_the_moves_that_are_allowed(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("more", ["", ",ponder=true"])
-def test_a_move_is_chosen_played_and_explained_by_what_it_was_decided_by(more: str) -> None:
-    with closing(Registry().resolve(f"mcts:playouts=200{more}").build()) as bot:
+def test_a_move_is_chosen_played_and_explained_by_what_it_was_decided_by() -> None:
+    with closing(Registry().resolve("mcts:playouts=200").build()) as bot:
         server = server_of(bot, analyses=True, size=5)
         for colour in "bw":
             [answer] = talk(server, f"4 kata-genmove_analyze {colour} 9999 rootInfo true")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from multiprocessing import forkserver
+from multiprocessing import resource_tracker
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -232,7 +232,7 @@ def test_a_signal_while_the_first_worker_starts_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """It comes while what a terminal sends is held back from new processes."""
-    ensure = forkserver.ensure_running
+    ensure = resource_tracker.ensure_running
 
     def interrupted() -> None:
         os.kill(os.getpid(), number)
@@ -240,7 +240,7 @@ def test_a_signal_while_the_first_worker_starts_is_not_lost(
 
     came: list[int] = []
     before = signal.signal(number, lambda number, _: came.append(number))
-    monkeypatch.setattr(forkserver, "ensure_running", interrupted)
+    monkeypatch.setattr(resource_tracker, "ensure_running", interrupted)
     try:
         with Store.open(tmp_path / "arena.db", write=True) as store:
             assert len(fresh(play_event(match(scripted("GOOD"), scripted("GOOD"), 2), store, 1))) == 2

@@ -1,6 +1,5 @@
 """Pictures of ratings: in the terminal, as SVG in a page that needs nothing else; and the page itself."""
 
-import hashlib
 import json
 import re
 from dataclasses import replace
@@ -17,14 +16,12 @@ from stored_events import earlier_wins, finished, games_of, player, store_event
 from arena.go.game import Ending, Rules
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match, Terms, Tournament
-from arena.players.player import Player
 from arena.ratings import Estimate, Interval
 from arena.report.chart import draw_course
 from arena.report.page import render_page, write_page
 from arena.report.plot import draw_plots
-from arena.results.standings import EMBEDDED, Moment, Report, Trained, last_games, read_report, trained_players
+from arena.results.standings import EMBEDDED, Moment, Report, last_games, read_report
 from arena.results.store import Store
-from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
 NASTY = '<b>x</b> & $y "z" 碁'
@@ -81,79 +78,14 @@ def test_a_player_who_won_everything_has_a_curve_from_the_first_game_on_and_its_
 def test_a_match_that_was_won_to_zero_is_drawn_at_its_estimate_with_an_open_whisker(store: Store) -> None:
     match = Match(player("a"), player("b"), Terms(RULES), 10)
     store_event(store, match, games_of(match, lambda pairing: "a"))
-    intervals, course = draw_plots(read_report(store), [])
+    intervals, course = draw_plots(read_report(store))
     assert "a: +802 (+63 to ∞) in 10 games" in intervals.svg
     assert "a after 10 games: +802 (+63 to ∞)" in course.svg
 
 
 def test_an_event_without_games_has_no_plots(store: Store) -> None:
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
-    assert draw_plots(read_report(store), []) == []
-
-
-# --- Training ---
-
-
-def net_player(results: Path, name: str, rows: int, trainer: str = "", **settings: Any) -> Player:
-    """A player whose checkpoint says that it has seen so many rows."""
-
-    def write(folder: Path) -> dict[str, float]:
-        (folder / WEIGHTS).write_bytes(name.encode())
-        (folder / MODEL).write_bytes(b"model")
-        return {}
-
-    manifest = Manifest(name, {}, "arena-17", 17, 5, 19, 9, "cgos", 7.0, trainer=trainer, rows=rows)
-    save(results / "checkpoints" / name, manifest, write)
-    net = hashlib.sha256(name.encode()).hexdigest()
-    given = {"checkpoint": name, **settings}
-    return Player(f"checkpoint:{name}", "policy", "bots.policy:BOT", given, "the tests", net)
-
-
-def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Path) -> None:
-    entries = tuple(net_player(tmp_path, name, rows) for name, rows in (("late", 2_000_000), ("early", 500_000)))
-    entries += (player("other"), net_player(tmp_path, "gone", 100), net_player(tmp_path, "again", 200))
-    league = Tournament("league", entries, Terms(RULES), 10)
-    store_event(store, league, games_of(league, earlier_wins(league)))
-    (tmp_path / "checkpoints" / "gone" / "manifest.json").unlink()
-    net_player(tmp_path, "again", 300)
-    (tmp_path / "checkpoints" / "again" / WEIGHTS).write_bytes(b"others")
-    report = read_report(store)
-    found = trained_players(report, tmp_path)
-    assert [(one.name, one.rows) for one in found] == [("checkpoint:early", 500_000), ("checkpoint:late", 2_000_000)]
-    assert found[0].family == found[1].family
-    drawings = draw_plots(report, found)
-    assert [drawing.title for drawing in drawings][-1] == "Elo over training"
-    assert "2 M" in drawings[-1].svg and "500 k" in drawings[-1].svg
-
-
-def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(store: Store, tmp_path: Path) -> None:
-    made = (
-        ("early", "trainers.sl", 0),
-        ("late", "trainers.sl", 0),
-        ("won", "trainers.rl", 0),
-        ("hot", "trainers.sl", 1),
-    )
-    entries = tuple(
-        net_player(tmp_path, name, 1000 * rows, trainer, temperature=temperature)
-        for rows, (name, trainer, temperature) in enumerate(made, 1)
-    )
-    league = Tournament("league", entries, Terms(RULES), 10)
-    store_event(store, league, games_of(league, earlier_wins(league)))
-    early, late, won, hot = trained_players(read_report(store), tmp_path)
-    assert early.family == late.family
-    assert len({late.family, won.family, hot.family}) == 3
-
-
-def test_nets_that_the_games_bound_on_one_side_can_be_drawn(store: Store) -> None:
-    report = report_of(store, "a", "b")
-    sided = [
-        Trained("a", "policy", 1000, known(100, 20)),
-        Trained("b", "policy", 2000, Estimate(500.0, Interval(300.0, None))),
-        Trained("c", "policy", 500, Estimate(0.0, Interval(None, None))),
-    ]
-    assert len(draw_plots(report, sided)) == 3
-    alone = [replace(one, family=one.name) for one in sided]  # nothing is learned from one point of a training
-    assert len(draw_plots(report, alone)) == 2
+    assert draw_plots(read_report(store)) == []
 
 
 # --- The page ---
@@ -194,7 +126,7 @@ def outline(html: str) -> Outline:
 def test_a_page_needs_nothing_else(store: Store, tmp_path: Path) -> None:
     report = report_of(store, "a", "b", "c")
     games = last_games(store, report.event)
-    path = write_page(report, [], games, tmp_path / "deep" / "league.html")
+    path = write_page(report, games, tmp_path / "deep" / "league.html")
     assert list(path.parent.iterdir()) == [path]
     html = path.read_text("utf-8")
     found = outline(html)
@@ -211,7 +143,7 @@ def test_a_page_needs_nothing_else(store: Store, tmp_path: Path) -> None:
 
 
 def test_drawings_take_the_pages_colour_and_stand_alone(store: Store) -> None:
-    for drawing in draw_plots(report_of(store, "a", NASTY), []):
+    for drawing in draw_plots(report_of(store, "a", NASTY)):
         ElementTree.fromstring(drawing.svg)
         assert "currentColor" in drawing.svg
         assert 'role="img"' in drawing.svg and "<b>" not in drawing.svg
@@ -224,7 +156,7 @@ def test_names_and_reasons_are_text_in_a_page(store: Store) -> None:
     records[0] = finished(league, pairing, pairing.black, Ending.CRASH, reason="<script>alert(1)</script> \x1b[31m")
     store_event(store, league, records)
     report = read_report(store)
-    html = render_page(report, [], last_games(store, report.event))
+    html = render_page(report, last_games(store, report.event))
     found = outline(html)
     assert "<b>" not in html and "<script>alert" not in html and "\x1b" not in html
     assert NASTY in found.text and "<script>alert(1)</script>" in found.text
@@ -236,26 +168,26 @@ def test_a_page_names_no_folder_of_this_machine(store: Store) -> None:
     records[0] = replace(records[0], reason="it ran ~/bin/engine and C:\\go\\bot.exe")
     store_event(store, league, records)
     report = read_report(store)
-    html = render_page(report, [], last_games(store, report.event))
+    html = render_page(report, last_games(store, report.event))
     assert "checkpoint=strong" in html
     assert "/home" not in html and "~/bin" not in html and "C:\\" not in html
 
 
 def test_a_page_has_the_report_the_players_and_the_games(store: Store) -> None:
     report = report_of(store, "a", "b", "c")
-    found = outline(render_page(report, [], last_games(store, report.event)))
+    found = outline(render_page(report, last_games(store, report.event)))
     for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Players", "All 30 games", "name=a"):
         assert words in found.text
     assert all(json.dumps(write_sgf(game)) in found.text for game in store.games())
     assert sum(tag == "svg" for tag, _ in found.tags) == 2
-    assert re.search(r"<title>a: \+.+ in 20 games</title>", render_page(report, [], []))
+    assert re.search(r"<title>a: \+.+ in 20 games</title>", render_page(report, []))
 
 
 def test_a_page_has_the_last_games_of_a_long_event_and_one_without_games_has_a_page(store: Store) -> None:
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
-    assert "no game is finished yet" in outline(render_page(read_report(store), [], [])).text
+    assert "no game is finished yet" in outline(render_page(read_report(store), [])).text
     report = report_of(store, "a", "b", games_each=EMBEDDED + 2)
-    found = outline(render_page(report, [], last_games(store, "league"))).text
+    found = outline(render_page(report, last_games(store, "league"))).text
     assert f"The last {EMBEDDED} of {EMBEDDED + 2} games." in found and "arena games --event league --sgf" in found
     ids = [game.id for game in store.games(event="league")]
     assert (ids[0] in found, ids[1] in found, ids[2] in found, ids[-1] in found) == (False, False, True, True)

@@ -77,7 +77,7 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     with Store.open(tmp_path / "arena.db", write=True) as store:
         store_event(store, match, games)
         report = read_report(store)
-        path = write_page(report, [], last_games(store, report.event), tmp_path / "page.html")
+        path = write_page(report, last_games(store, report.event), tmp_path / "page.html")
     browser.get(path.as_uri())
     assert len(browser.find_elements("css selector", ".wall .small")) == 4
     assert press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).startswith(f"Move 3 of {moves}: ●")
@@ -101,7 +101,7 @@ def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Pat
     match = match_of("alphago", "sl", games=2)
     with Store.open(tmp_path / "arena.db", write=True) as store:
         store_event(store, match, [record_of(match, number, "sl") for number in range(2)])
-        html = render_page(read_report(store), [], last_games(store, match.event))
+        html = render_page(read_report(store), last_games(store, match.event))
     (tmp_path / "page.html").write_text(re.sub(r'"sgf": ".*?[^\\]"', '"sgf": "(;FF[4"', html, count=1))
     browser.get((tmp_path / "page.html").as_uri())
     boards = browser.find_elements("css selector", ".wall .small")
@@ -118,7 +118,7 @@ def test_hostile_names_and_reasons_are_shown_as_text(browser: Any, tmp_path: Pat
         games = [record_of(match, 0, HOSTILE[0]), record_of(match, 1, HOSTILE[1], Ending.CRASH, reason)]
         store_event(store, match, games)
         report = read_report(store)
-        path = write_page(report, [], last_games(store, report.event), tmp_path / "page.html")
+        path = write_page(report, last_games(store, report.event), tmp_path / "page.html")
     browser.get(path.as_uri())
     assert HOSTILE[0] in find(browser, "h1").text and HOSTILE[1] in find(browser, ".names").text
     assert "<svg onload=window.done=1>" in find(browser, "#report").text

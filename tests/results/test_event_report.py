@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import slow_tally
+from commandline import arena, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import planned
@@ -21,7 +22,6 @@ from rich.cells import cell_len
 from stored_events import DATE, earlier_wins, finished, games_of, player, store_event
 
 from arena import StoreError
-from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
 from arena.match.ladder import Ladder
@@ -80,22 +80,6 @@ def test_a_matchs_elo_comes_from_its_pairs(store: Store) -> None:
     assert (second.name, second.score) == ("old", pytest.approx(0.2)) and second.elo is not None
     assert second.elo.value == 0
     assert report.los("new", "old") == 1 - report.los("old", "new") == compare(counts).los  # type: ignore[operator]
-
-
-def test_the_loser_of_a_match_stands_second_whoever_is_named_first(store: Store) -> None:
-    match = match_of("weak", "strong")
-    store_event(store, match, games_of(match, lambda pairing: "strong" if pairing.number % 5 else "weak"))
-    report = read_report(store, match.event)
-    assert [place.name for place in report.places] == ["strong", "weak"] and report.anchor == "strong"
-
-
-def test_a_bot_that_meets_itself_has_a_report(store: Store) -> None:
-    match = match_of("bot", "bot")
-    store_event(store, match, games_of(match, lambda pairing: pairing.black))
-    report = read_report(store, match.event)
-    assert {place.name for place in report.places} == {"bot", "bot (2)"}
-    assert report.places[0].score == 0.5
-    assert "bot and bot (2) drew 10-10 in 20 games" in printed(report)
 
 
 def test_a_tournaments_report_agrees_with_its_league(store: Store) -> None:
@@ -162,19 +146,6 @@ def test_an_event_without_games_says_so(store: Store) -> None:
         assert event_frames(report)["games"].empty
 
 
-def test_who_has_no_games_yet_stands_last(store: Store) -> None:
-    league = league_of("late", "a", "b", games_each=4)
-    records = [
-        record for record in games_of(league, earlier_wins(league)) if "late" not in (record.black, record.white)
-    ]
-    store_event(store, league, records)
-    report = read_report(store)
-    last = report.places[-1]
-    assert (last.name, last.elo, last.games, last.score) == ("late", None, 0, None)
-    assert report.los("late", "a") is None
-    assert re.search(r"3 +late +– +0 +–", printed(report))
-
-
 def test_a_changed_player_is_told_from_what_it_was(store: Store) -> None:
     before = league_of("a", "b", games_each=10)
     store_event(store, before, games_of(before, earlier_wins(before)))
@@ -199,13 +170,6 @@ def test_without_a_name_it_is_the_event_that_was_played_last(store: Store) -> No
     assert read_report(store).event == match.event
     store.append(records[2:])
     assert read_report(store).event == "league"
-
-
-def test_an_unknown_event_is_one_line_with_near_names(store: Store) -> None:
-    store_event(store, league_of("a", "b"))
-    with pytest.raises(StoreError, match=r"there is no event 'leage' in .*; there are league") as caught:
-        read_report(store, "leage")
-    assert "\n" not in str(caught.value)
 
 
 def test_events_are_listed_with_games_stored_and_planned(store: Store) -> None:
@@ -247,22 +211,6 @@ def test_of_games_played_on_those_that_ended_otherwise_are_counted(store: Store)
     lines = facts(report)
     assert lines["Check"].startswith("6 games played to the end after adjudication, 1 with another winner")
     assert "error rate" not in lines["Check"]  # six games don't bound it
-
-
-def test_a_draw_that_was_adjudged_to_somebody_ended_otherwise(store: Store) -> None:
-    match = match_of("new", "old", 2)
-    store_event(store, match, [finished(match, pairing, None, adjudged=BLACK) for pairing in match.pairings()])
-    assert (read_report(store).check.played_on, read_report(store).check.otherwise) == (2, 2)
-
-
-def test_a_share_has_the_jeffreys_interval() -> None:
-    """R: binom::binom.confint(x, n, methods = "bayes", prior.shape1 = 0.5, prior.shape2 = 0.5, type = "central")."""
-    assert share_interval(0, 10) == pytest.approx((0, 0.217), abs=0.001)
-    assert share_interval(10, 10) == pytest.approx((0.783, 1), abs=0.001)
-    assert share_interval(5, 10) == pytest.approx((0.224, 0.776), abs=0.001)
-    assert share_interval(0, 0) == (0.0, 1.0)
-    with pytest.raises(ValueError, match="3 out of 2"):
-        share_interval(3, 2)
 
 
 @settings(max_examples=15, deadline=None)
@@ -311,16 +259,6 @@ def test_the_course_of_a_rating_ends_at_the_rating(store: Store) -> None:
         assert [moment.games for moment in report.course] == sorted({moment.games for moment in report.course})
 
 
-def test_the_course_begins_with_the_games_of_who_is_at_zero(store: Store) -> None:
-    league = league_of("a", "b", "c", games_each=20)
-    records = games_of(league, earlier_wins(league))
-    with_c = [record for record in records if "c" in (record.black, record.white)]
-    store_event(store, league, [*(record for record in records if record not in with_c), *with_c])
-    report = read_report(store)
-    assert report.anchor == "c"
-    assert report.course[0].games == 22  # the 20 games of a and b tell nothing of c
-
-
 def test_endings_are_counted_by_who_won_and_lost(store: Store) -> None:
     league = league_of("a", "b", "c", games_each=4)
     records = games_of(league, lambda pairing: max(pairing.black, pairing.white))
@@ -338,31 +276,6 @@ def test_endings_are_counted_by_who_won_and_lost(store: Store) -> None:
 # --- Words ---
 
 
-def test_the_report_tells_by_what_was_played(store: Store) -> None:
-    limited = replace(player("b"), limits=Limits.read("seconds=1", "the test"))
-    league = league_of("a", "b", entries=(player("a"), limited), games_each=4, plies=6, seed=3)
-    store_event(store, league, games_of(league, earlier_wins(league)))
-    lines = facts(read_report(store))
-    assert lines["Event"] == "league, a tournament created on 2026-11-20"
-    assert lines["Rules"] == "7x7, cgos rules, komi 7, at most 147 moves"
-    assert lines["Openings"] == "6 random moves, seed 3; a new opening for each pair of games"
-    assert lines["Limits"] == "a: none; b: seconds=1"
-    assert lines["Early end"].startswith("when both sides report at most 2 % for the loser for 3 turns")
-
-
-def test_a_match_is_reported_with_pairs_and_both_kinds_of_elo(store: Store) -> None:
-    match = match_of("new", "old")
-    store_event(store, match, games_of(match, earlier_wins(match)))
-    report = read_report(store)
-    lines, text = facts(report), printed(report)
-    assert text.splitlines()[0] == "new beat old 16-4 in 20 games"
-    assert lines["Pairs"] == "0: 0, 1/2: 0, 1: 4, 1 1/2: 0, 2: 6 (points of new: number of pairs)"
-    assert report.comparison is not None
-    assert lines["Elo"].startswith(f"{report.comparison.elo} (95 %) for new, from 10 pairs; LOS ")
-    assert lines["Normalised"].startswith(str(report.comparison.normalised))
-    assert re.match(r"new (\d+\.\d ms|0\.\d+ s), old ", lines["Time"])
-
-
 def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
     league = league_of("rock", "paper", "scissors", games_each=20)
     beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
@@ -374,25 +287,6 @@ def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
     assert "one scale of strength doesn't explain it" in text
     assert f"{pairing.white}: broke" in text
     assert f"arena show {pairing.id}" in text
-
-
-def test_players_without_a_measured_distance_are_put_in_order(store: Store) -> None:
-    league = league_of("a", "b", "c", games_each=10)
-    store_event(
-        store, league, games_of(league, lambda pairing: "a" if "a" in (pairing.black, pairing.white) else pairing.black)
-    )
-    report = read_report(store)
-    assert report.places[0].elo is not None and report.places[0].elo.interval.high is None
-    assert facts(report)["Order"].startswith("a ≥ ")
-
-
-def test_repeated_games_are_warned_of(store: Store) -> None:
-    match = match_of("new", "old", 4)
-    records = games_of(match, earlier_wins(match, upsets=9))
-    records[2] = replace(records[2], moves=records[0].moves)
-    records[3] = replace(records[3], outcome=replace(records[3].outcome, winner=WHITE, margin=-2.0))  # type: ignore[type-var]
-    store_event(store, match, records)
-    assert "new against old: 3 of 4" in facts(read_report(store))["Warning"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -434,13 +328,6 @@ def test_the_csv_files_hold_the_tables_and_nothing_is_left_beside_them(store: St
     assert len(tables["games"]) == 19
 
 
-def test_a_folder_that_cant_be_written_is_one_clear_line(store: Store, tmp_path: Path) -> None:
-    store_event(store, league_of("a", "b"))
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(StoreError, match="can't be written"):
-        write_event_csv(read_report(store), tmp_path / "file")
-
-
 def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(store: Store) -> None:
     league = league_of("a", "b", games_each=30)
     store_event(store, league, games_of(league, earlier_wins(league)))
@@ -460,33 +347,6 @@ def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(st
 # --- What the games don't measure ---
 
 
-@pytest.mark.parametrize(("games", "text"), [(1, "+0 (-∞ to ∞)"), (2, "-529 (-∞ to +669)"), (34, "-1013 (-∞ to -474)")])
-def test_a_match_that_is_lost_to_zero_has_a_number_and_an_end_on_the_right_side(
-    store: Store, games: int, text: str
-) -> None:
-    match = match_of("new", "old", games)
-    store_event(store, match, games_of(match, lambda pairing: "old"))
-    lines = facts(read_report(store))
-    assert lines["Elo"].startswith(text)
-    assert "Normalised" not in lines and "advantage" not in lines["Black"]
-
-
-def test_everybody_has_a_number_in_the_table_in_its_order_from_the_first_game_on(store: Store) -> None:
-    league = league_of("a", "b", "c", "d", games_each=8)
-    records = games_of(league, lambda pairing: min(pairing.black, pairing.white))
-    for some in (records[:1], records[1:]):
-        store_event(store, league, some)
-        report = read_report(store)
-        rated = [place.elo for place in report.places if place.elo is not None]
-        assert len(rated) == sum(place.games > 0 for place in report.places) > 1
-        assert [elo.value for elo in rated] == sorted((elo.value for elo in rated), reverse=True)
-        for place, elo in zip(report.places, rated, strict=False):
-            assert elo.interval.high is None or elo.interval.low is None or elo.is_zero
-            assert f"{elo.value:+.0f}" in printed(report) or elo.is_zero, place
-        standings = event_frames(report)["standings"]
-        assert standings["elo"].notna().sum() == len(rated)
-
-
 def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: Store) -> None:
     """Of 28 pairs of equal players one or two have a likelihood of superiority above 97.5 % by chance."""
     league = league_of(*"abcd", games_each=20)
@@ -500,3 +360,28 @@ def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: 
         chance = report.los(name, other)
         assert cell.endswith("*") == (chance is not None and chance > 1 - 0.025 / 6)
     assert any(cell.endswith("*") for cell in cells.values())
+
+
+# --- As a command ---
+
+
+def test_the_command_reports_the_last_event_lists_all_writes_all_forms_and_refuses_in_one_line(tmp_path: Path) -> None:
+    league, match = league_of("a", "b", "c", games_each=4), match_of("new", "old", 6)
+    with Store.of(tmp_path / "results", write=True) as store:
+        for event in (match, league):
+            store_event(store, event, games_of(event, earlier_wins(event)))
+    text = arena("report", folder=tmp_path, columns=120).stdout
+    assert text.startswith("This is the last event") and "league: a is first after 12 games" in text
+    listed = arena("report", "--list", folder=tmp_path, columns=120).stdout
+    assert re.search(rf"{match.event} +match +new, old +6/6 ", listed) and re.search(r"league .* 12/12 ", listed)
+    done = arena("report", match.event[:7], "--html", "page.html", "--csv", "tables", folder=tmp_path)
+    assert re.match("new beat old", done.stdout) and "<svg" in (tmp_path / "page.html").read_text("utf-8")
+    written = re.findall(r"^Written to (.*)\.$", done.stdout, re.MULTILINE)
+    names = {"standings", "crosstable", "los", "endings", "games"}
+    assert set(written) == {f"tables/{name}.csv" for name in names} | {"page.html"}
+    assert all((tmp_path / path).stat().st_size for path in written)
+    refused(arena("report", "leage", folder=tmp_path), "there is no event 'leage'", "there are league")
+    refused(arena("report", "league", "--list", folder=tmp_path), "--list can't be combined")
+    for option in ("--csv", "--html"):
+        refused(arena("report", "league", option, "page.html/x", folder=tmp_path), "can't be written")
+    refused(arena("report", "--results", "none", folder=tmp_path), "no results", "arena match")

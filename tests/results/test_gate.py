@@ -7,14 +7,12 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commandline import arena, refused
 from learners import STRONG, WEAK, install, learn
 from stored_events import finished, player
 
 from arena import ConfigError
-from arena.go.coords import apply_symmetry
 from arena.go.game import Rules
 from arena.go.record import GameRecord
 from arena.match.schedule import Gate, Match, Terms, event_from_json, event_to_json
@@ -24,7 +22,7 @@ from arena.players.registry import Registry
 from arena.ratings import Sprt
 from arena.results.gate import Evidence, Ruling, entry_for, training
 from arena.results.store import Store
-from bots.nets import checkpoint, rollout
+from bots.nets import checkpoint
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 
 RULES = Rules.preset("cgos", 5)
@@ -70,16 +68,8 @@ def test_a_stronger_checkpoint_takes_its_entrys_place_and_only_that_changes(fold
     kept = f"mine-{net[:8]}"
     gate = ("gate", "checkpoint:mine", "--against", "pupil", *SMALL)
 
-    first = arena(*gate, "-n", "2", folder=folder)
-    assert first.returncode == 1, first.stderr
-    assert "Undecided after 2 games: pupil keeps start. More games (-n) continue the test." in first.stdout
-    assert (folder / "arena.toml").read_text() == CONFIG
-    assert checkpoints(folder) == ["mine", "start"]
-    assert [said["verdict"] for said in gates_of(mine)] == ["undecided"]
-
     done = arena(*gate, folder=folder)
     assert done.returncode == 0, done.stderr
-    assert "2 of 60 games were played earlier" in done.stdout
     assert f"Accepted: pupil now plays {kept} instead of start." in done.stdout
     assert f'arena.toml now has checkpoint = "{kept}" in [bots.pupil]' in done.stdout
     assert 'To undo it, write checkpoint = "start" there again.' in done.stdout
@@ -278,8 +268,8 @@ def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling)
         standings.add([record])
     found = Evidence(match, standings)
     assert found.ruling is ruling and standings.is_decided is (ruling is not Ruling.UNDECIDED)
-    assert (found.games.games < 200) is standings.is_decided
-    assert found.tally.counts.points == found.games.points
+    assert (found.tally.games < 200) is standings.is_decided
+    assert found.tally.counts.points == found.tally.points
     assert found.against == "old" and found.as_json()["opponent"] == old.identity
     told = json.dumps(found.as_json())
     for record in results(match, 1 - share) if standings.is_decided else ():
@@ -298,22 +288,8 @@ def test_a_gate_is_an_event_of_its_own_that_survives_as_text() -> None:
     assert match.key == stricter.key != plain.key
     assert replace(match, terms=replace(match.terms, seed=2, openings=4)).settings == match.settings
     assert replace(match, gate=Gate("pupil", "new", rows=5, minutes=2.0)).settings == match.settings
-    with pytest.raises(ValueError, match="is not a gate"):
-        _ = Evidence(plain, plain.standings()).gate
     with pytest.raises(ValueError, match="a gate of pupil needs a test"):
         replace(match, test=None)
-
-
-def test_two_hundred_pairs_of_games_have_openings_that_differ_under_all_symmetries() -> None:
-    old, new = versions_of("old", "new")
-    match = Match(new, old, Terms(Rules.preset("cgos", 9)), 400, test=Sprt(0, 35), gate=Gate("pupil", "new"))
-    forms = set()
-    for pairing in match.pairings()[::2]:
-        stones = np.zeros((9, 9), np.int8)
-        for ply, move in enumerate(pairing.opening):
-            stones.flat[move] = 1 + ply % 2
-        forms.add(min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(8)))
-    assert len(forms) == 200
 
 
 def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
@@ -340,14 +316,3 @@ def test_a_manifest_takes_what_gates_said_and_opens_without(tmp_path: Path) -> N
     ]
     assert opened.identity == net.identity and replace(opened.manifest, gates=()) == net.manifest
     assert learn(net.folder, WEAK).manifest.gates == ()
-
-
-def test_a_rollout_policys_manifest_takes_them_too(tmp_path: Path) -> None:
-    shipped = rollout.RolloutPolicy.open(find("rollout-9x9"))
-    copy = rollout.save_policy(tmp_path / "copy", shipped.checkpoint.manifest, shipped.learned + np.float32(1))
-    add_gate(copy.checkpoint.folder, {"event": "one"})
-    opened = rollout.RolloutPolicy.open(copy.checkpoint.folder)
-    assert list(opened.checkpoint.manifest.gates) == [{"event": "one"}]
-    assert opened.checkpoint.identity == copy.checkpoint.identity
-    again = rollout.save_policy(tmp_path / "copy", opened.checkpoint.manifest, opened.learned + np.float32(1))
-    assert again.checkpoint.manifest.gates == ()

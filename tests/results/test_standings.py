@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
 import slow_tally
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.standings import Standings
-from arena.ratings import PairCounts, Sprt, WinDrawLoss
+from arena.ratings import PairCounts, Sprt, WinDrawLoss, share_interval
 
 NEW, OLD = PLAYERS = ("new", "old")
 
@@ -131,3 +132,10 @@ def test_in_a_test_a_pair_counts_only_when_all_earlier_pairs_are_complete() -> N
     assert tally.counts == PairCounts(0, 0, 1, 0, 1)
     table.add([six])
     assert tally.results() == test.results == WinDrawLoss(3, 1, 2) and test.waiting == 0
+
+
+def test_a_share_has_the_jeffreys_interval() -> None:
+    """R: binom::binom.confint(x, n, methods = "bayes", prior.shape1 = 0.5, prior.shape2 = 0.5, type = "central")."""
+    for hits, interval in ((0, (0, 0.217)), (5, (0.224, 0.776)), (10, (0.783, 1))):
+        assert share_interval(hits, 10) == pytest.approx(interval, abs=0.001)
+    assert share_interval(0, 0) == (0.0, 1.0)

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import arena as arena_command
 
-import arena
 from arena import StoreBusy, StoreError
 from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
@@ -261,21 +258,6 @@ def test_games_that_differ_count_both(store: Store, difference: dict[str, Any], 
     assert sum(games for pool in store.pools() for *_, games in rated(store, pool)) == counted
 
 
-def test_ratings_are_read_without_the_compiler(path: Path) -> None:
-    with Store.open(path, write=True) as store:
-        store.append([finished(1)])
-    code = f"""
-import sys
-from arena.results.store import Store
-with Store.open({str(path)!r}) as store:
-    assert list(store.game_summaries(pool=store.pools()[0])) and store.count() and store.ids("one")
-    assert not store.players() and not store.events()
-loaded = {{"numba", "numpy", "sgfmill"}} & set(sys.modules)
-assert not loaded, loaded
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(arena.__file__).parent.parent)
-
-
 # --- Events and players ---
 
 
@@ -344,12 +326,6 @@ def test_what_is_not_this_arenas_is_left_alone(path: Path, write: bool, put: Cal
     with refused(words.format(path=path)):
         Store.open(path, write=write)
     assert path.is_dir() or path.read_bytes() == before
-
-
-def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 36, 0))
-    with refused("needs 3.37.0 or newer"):
-        Store.open(path, write=True)
 
 
 @pytest.mark.parametrize(
@@ -432,15 +408,6 @@ def test_a_full_disk_loses_no_stored_game_and_the_match_goes_on_later(
         assert store.count() == len(stored) + 20
 
 
-def test_a_disk_too_full_to_begin_leaves_nothing_half_made(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as full:
-        connecting_with(full, "PRAGMA max_page_count = 3")
-        with pytest.raises(StoreError, match="no room on the disk"):
-            Store.open(path, write=True)
-    with Store.open(path, write=True) as store:
-        store.append([finished(1)])
-
-
 def test_a_program_that_holds_the_file_is_told(path: Path, store: Store) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -449,13 +416,6 @@ def test_a_program_that_holds_the_file_is_told(path: Path, store: Store) -> None
         assert error.type is StoreBusy
         other.execute("ROLLBACK")
         store.append([finished(1)])
-
-
-def test_a_closed_store_says_so(store: Store) -> None:
-    store.close()
-    store.close()
-    with refused("closed"):
-        store.count()
 
 
 # --- Processes that misbehave ---
@@ -515,21 +475,6 @@ def test_a_worker_that_outlives_its_arena_does_not_keep_the_lock(path: Path) -> 
         arena_process.kill()
         orders.close()
         end.close()  # the worker ends with its orders
-
-
-def test_a_writer_that_closes_or_fails_to_open_makes_way_for_the_next(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_text("not a database" * 100)
-    with pytest.raises(StoreError):
-        Store.open(path, write=True)
-    path.unlink()
-    for number in range(3):
-        with Store.open(path, write=True) as store:
-            store.append([finished(number)])
-            with refused(f"process {os.getpid()}"):
-                Store.open(path, write=True)
-    with Store.open(path) as store:
-        assert store.count() == 3
 
 
 BATCH = 5
@@ -606,17 +551,6 @@ def test_scores_are_the_games_without_their_moves(store: Store) -> None:
     scores = [score for some in store.game_summaries() for score in some]
     for number, (score, record) in enumerate(zip(scores, records, strict=True), 1):
         assert score == (number, *(getattr(record, name) for name in score._fields[1:]))
-
-
-@pytest.mark.parametrize("table", ["games", "events", "players"])
-def test_a_table_with_one_more_column_is_one_line_for_every_command(path: Path, table: str) -> None:
-    with Store.open(path, write=True) as store:
-        store.append([finished(1)])
-    change(path, f"ALTER TABLE {table} ADD COLUMN mood TEXT")
-    with refused(f"{path} has other columns ({table}.mood)"):
-        Store.open(path)
-    done = arena_command("report", "--results", str(path.parent), folder=path.parent)
-    assert done.returncode == 2 and done.stderr.startswith(f"arena: {path} has other columns ({table}.mood)")
 
 
 @pytest.mark.parametrize(

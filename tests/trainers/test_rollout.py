@@ -37,6 +37,11 @@ def features_of(boards, colour, last, previous, captured, candidates, features, 
 
 
 @kernel
+def write_priors(boards, colour, last, previous, weights, priors):
+    rollouts.policy_priors(boards[0], colour, last, previous, weights, priors)
+
+
+@kernel
 def first_moves(boards, colour, last, previous, weights, seed, counts):
     """Which moves are drawn in the position: counts by point, a pass at 0."""
     state = kernels.seeded(seed)
@@ -266,10 +271,10 @@ def any_weights(size: int, seed: int = 0) -> rollouts.Weights:
 def probabilities(game: Game, weights: rollouts.Weights) -> np.ndarray:
     size = game.rules.size
     recent = [size * size, size * size, *game.moves]
-    out = np.empty(size * size + 1, np.float32)
+    priors = np.zeros(CELLS, np.float32)
     last, previous = (int(point_from_move(move, size)) for move in (recent[-1], recent[-2]))
-    rollouts.probabilities(game.board.array, int(game.to_play), last, previous, weights, out)
-    return out
+    write_priors(game.board.array, int(game.to_play), last, previous, weights, priors)
+    return priors[[point_from_move(move, size) for move in range(size * size + 1)]]
 
 
 @pytest.mark.parametrize("size", [5, 9, 19])

@@ -32,7 +32,7 @@ from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
-from trainers import dataset, distill, losses, sl, teachers, train, value
+from trainers import dataset, distill, losses, sl, train, value
 from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.progress import Progress
@@ -650,7 +650,7 @@ def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(
     with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
         value.train(config, tmp_path)
     taught = replace(DISTILL_PRESETS["tiny"], device="cpu")
-    folder = teachers.Recipe.of(taught, Registry()).folder(tmp_path / "cache")
+    folder = distill.Recipe.of(taught, Registry()).folder(tmp_path / "cache")
     with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
         distill.train(taught, tmp_path, Registry())
 
