@@ -343,9 +343,8 @@ def _number(value: float) -> str:
 
 
 def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
-    """Moves; results and ownership, where the games tell them; how far forecasts can be trusted. A line for each phase
-    of the games."""
-    from trainers.metrics import calibration_error, phases
+    """Moves; results and ownership, where the games tell them. A line for each phase of the games."""
+    from trainers.metrics import phases
 
     named, whole = phases(evaluation), evaluation.figures()
 
@@ -354,11 +353,9 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
         return Sheet(("moves", *columns), rows, note, numbers=tuple(range(1, len(columns) + 1)))
 
     if not isnan(whole.top1):
-        moves, wins = calibration_error(evaluation.moves), calibration_error(evaluation.wins)
         yield sheet(
             f"{name}: move prediction; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
-            f"{_share(evaluation.top1_error) or 'unknown'}. Calibration error: {moves:.1%} of the top move, "
-            f"{wins:.1%} of the win rate.",
+            f"{_share(evaluation.top1_error) or 'unknown'}.",
             _basis("positions", "games")
             | {f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)}
             | _columns(_number, loss="policy_loss"),
@@ -380,11 +377,9 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
             _basis("scored", "scored_games") | _columns(_number, points_off="score_error", even_game="score_floor"),
         )
     if not isnan(whole.ownership):
-        shares = _columns(_share, owners="ownership", by_stone="by_stone", by_nearest_stone="by_nearest")
         yield sheet(
-            f"ownership at the end: the share of points predicted, next to simple baselines. {beyond}.",
+            f"ownership at the end: the share of points predicted, next to a simple baseline. {beyond}.",
             _basis("scored", "scored_games")
-            | shares
-            | _columns(_share, by_playouts="by_playouts")
+            | _columns(_share, owners="ownership", by_nearest_stone="by_nearest")
             | _columns(_number, Brier="brier"),
         )
