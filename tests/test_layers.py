@@ -63,7 +63,6 @@ HOMES = {
     "tomlkit": ("arena/players/config.py",),
     "torch": (*(f"bots/nets/{name}.py" for name in ("network", "catalogue", "gpu")), "trainers/"),
     "typer": ("arena/cli/",),
-    "wandb": ("trainers/",),
 }
 """Where each third party may be imported; annotations may name any."""
 

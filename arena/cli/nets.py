@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import CheckpointError, ConfigError, UserError
+from arena import CheckpointError, ConfigError, UserError, plural
 from arena.cli import complete, events
 from arena.cli.compete import SPRT_GAMES
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, registry_of, takes
@@ -140,7 +141,6 @@ def run_gate(wanted: Wanted) -> Ruling:
 
 def _continued(match: Match, results: Path, say: Callable[[str], None]) -> Match:
     """The gate of the same players by the same rules, if one was begun: more games continue its test."""
-    from arena.report.style import some
     from arena.results.gate import continued
     from arena.results.store import Store, database
 
@@ -149,7 +149,7 @@ def _continued(match: Match, results: Path, say: Callable[[str], None]) -> Match
     with Store.of(results) as store:
         found, games = continued(store, match)
     if games:
-        say(f"These two played {some(games, 'game')} before ({found.event}). The test counts them and continues.")
+        say(f"These two played {plural(games, 'game')} before ({found.event}). The test counts them and continues.")
     if found.terms.seed != match.terms.seed:
         say(f"Its openings follow from --seed {found.terms.seed}, as before.")
     return found
@@ -312,18 +312,10 @@ def evaluate(
         int, typer.Option(help="Approximate number of positions, from randomly drawn games (default 0: all).")
     ] = 0,
     size: Annotated[int, typer.Option(help="Only games on this board size.")] = 9,
-    symmetries: Annotated[
-        bool,
-        typer.Option(
-            "--symmetries", help="Evaluate each position under all 8 symmetries, which takes 8 times as long."
-        ),
-    ] = False,
     dead_stones: Annotated[
         bool, typer.Option("--dead-stones", help="Mark dead stones where the board differs from the recorded result.")
     ] = False,
-    playouts: Annotated[int, typer.Option(help="Also estimate ownership by this many playouts.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Random seed for drawing games.")] = 1,
-    csv: Annotated[Path | None, typer.Option(help="Also write the figures of each move to this CSV file.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Measure a net on games that it was not trained on.
@@ -335,16 +327,14 @@ def evaluate(
     """
     try:
         from bots.nets.catalogue import load_network
-        from trainers.metrics import by_ply_as_csv
         from trainers.metrics import evaluate as measure
         from trainers.records import games_since, load_games, some_games
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
-    from arena import files
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
-    from arena.report.tables import doubts_of, evaluation_sheets
+    from arena.report.tables import evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))
@@ -352,20 +342,11 @@ def evaluate(
     with Console(stderr=True).status("reading the records"):
         games = some_games(games_since(load_games(data, size, results / "cache", dead_stones), since), positions, seed)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
-        evaluation = measure(
-            load_network(found),
-            find_encoder(found.manifest.encoder),
-            games,
-            symmetries,
-            playouts,
-            on_progress=on_progress,
-        )
+        evaluation = measure(load_network(found), find_encoder(found.manifest.encoder), games, on_progress)
     console = Console()
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)
         console.print()
-    for doubt in doubts_of(evaluation, games.komis.tolist(), found.manifest.komi, found.manifest.metrics):
-        console.print(doubt, soft_wrap=True, highlight=False)
-    if csv is not None:
-        files.write(csv, by_ply_as_csv(evaluation).encode())
-        console.print(f"Written to {csv}.", soft_wrap=True, highlight=False)
+    if (komi := median(games.komis.tolist())) != found.manifest.komi:
+        words = f"half of the games have komi {komi:g} or more, and the net learned with {found.manifest.komi:g}"
+        console.print(f"This sample differs from the net's own: {words}.", soft_wrap=True, highlight=False)
