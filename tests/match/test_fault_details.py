@@ -70,7 +70,9 @@ def test_a_forfeit_on_an_empty_board_is_shown() -> None:
     show_details(record, {}, console)
     shown = output_of(console)
     assert (
-        "at move 1: time" in shown and "after 0 moves; ● a to play" in shown and "Only the reason was recorded" in shown
+        "at move 1: time" in shown
+        and "the beginning; 0 moves follow" in shown
+        and "Only the reason was recorded" in shown
     )
 
 
