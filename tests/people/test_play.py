@@ -291,6 +291,3 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
     done = typed("resign", "--resume", "--plain")
     assert f"It continues after move 2. {answer}" in done.stdout
     assert "play/00001 is stored" in done.stdout
-
-
-from test_session import FINAL
