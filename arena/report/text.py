@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import comb
 from pathlib import Path
 
@@ -280,16 +280,19 @@ def _doubts(table: Standings, league: League) -> list[tuple[str, str]]:
     lines = []
     if len(league.ratings.components) > 1:
         lines.append(("Order", f"{_order(table, league)}; the distance between these groups is not measured"))
-    for found in table.surprises(league, ALARM):
-        score = f"{found.points:g}-{found.games - found.points:g}"
-        expected = f"{found.expected:.1f}-{found.games - found.expected:.1f}"
-        lines.append(
-            (
-                "Alarm",
-                f"{found.first} against {found.second}: {score}, where the ratings expect {expected} "
-                f"(p = {found.chance:.1g} over all pairs); one scale of strength doesn't explain it",
+    ratings, names = league.ratings, [table.players[identity] for identity in league.ratings.players]
+    chances = ratings.surprise()
+    for first, second in sorted(combinations(range(len(names)), 2), key=lambda pair: chances[pair]):
+        points, games, expected = (of[first, second] for of in (ratings.points, ratings.games, ratings.expected))
+        if chances[first, second] < ALARM:
+            lines.append(
+                (
+                    "Alarm",
+                    f"{names[first]} against {names[second]}: {points:g}-{games - points:g}, where the ratings expect "
+                    f"{expected:.1f}-{games - expected:.1f} (p = {chances[first, second]:.1g} over all pairs); "
+                    "one scale of strength doesn't explain it",
+                )
             )
-        )
     return lines
 
 
