@@ -25,6 +25,6 @@ class CoresHere:
         while goes_on() and numbers:
             self.asked.append([numbers.popleft() for _ in range(min(slots, len(numbers)))])
             stage.sent = sent()
-            for _, made in work(self.asked[-1], stage):
-                yield made
+            for game in work(self.asked[-1], stage):
+                yield game
                 stage.sent, stage.is_over = sent(), not goes_on()

@@ -1,12 +1,13 @@
-"""Games of bots for trainers, on the arena's own game loop, and matches that rate a net."""
+"""Games of bots for trainers, on the arena's own game loop: matches that rate a net, and games of a teacher."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from arena import BotFault
 from arena.contract.bot import Bot, Decision, Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Rules
@@ -18,7 +19,8 @@ from arena.match.schedule import Pairing
 from arena.players.player import Player
 from bots.policy import pick
 from trainers.progress import Rating
-from trainers.selfplay import Evaluator, draw_seeds
+from trainers.selfplay import Evaluator, NewGame, PlayedGame, draw_seeds
+from trainers.slots import SelfPlayParams, chances, draw_move, to_levels
 
 PATIENT = Limits(deadline=3600)
 """Of a net or a teacher: its first move may compile kernels or have the net captured."""
@@ -72,28 +74,27 @@ class RatingMatch(NamedTuple):
 
     def play(
         self,
-        names: tuple[str, str],
         player: Bot,
         opponent: Bot,
         limits: Limits = PATIENT,
         slots: int = 1,
         goes_on: Callable[[], bool] = lambda: True,
-    ) -> tuple[np.ndarray, list[GameRecord]]:
-        """The points of the player, whose name is the first of ``names``: (games,) float64, 1 for a win and 1/2 for a
-        draw; and the records. There are fewer where it no longer ``goes_on``. A fault of the opponent is a game lost
-        by it; one of the player raises RuntimeError."""
-        own, other = names
+    ) -> np.ndarray:
+        """The points of the player, (games,) float64, 1 for a win and 1/2 for a draw; fewer where it no longer
+        ``goes_on``. A fault of the opponent is a game lost by it; one of the player raises RuntimeError."""
         openings = draw_openings(self.rules, self.games // 2, self.plies, self.key[0])
         seeds = (draw_seeds(self.games, *self.key) >> np.uint64(1)).tolist()
+        colours = ("net", "opponent"), ("opponent", "net")
         pairings = [
-            Pairing(str(number), number, *((other, own) if number % 2 else (own, other)), openings[number // 2], seed)
+            Pairing(str(number), number, *colours[number % 2], openings[number // 2], seed)
             for number, seed in enumerate(seeds)
         ]
-        players, allowed = {own: player, other: opponent}, {own: PATIENT, other: limits}
-        records = sorted(
-            play_bots(players, allowed, self.rules, pairings, slots, goes_on), key=lambda record: int(record.id)
-        )
-        return np.array([_points(record, record.black == own) for record in records]), records
+        players, allowed = {"net": player, "opponent": opponent}, {"net": PATIENT, "opponent": limits}
+        points = {
+            int(record.id): _points(record, record.black == "net")
+            for record in play_bots(players, allowed, self.rules, pairings, slots, goes_on)
+        }
+        return np.array([points[number] for number in sorted(points)])
 
     def rate(
         self, iteration: int, player: Bot, opponent: Player, goes_on: Callable[[], bool] = lambda: True
@@ -102,7 +103,7 @@ class RatingMatch(NamedTuple):
         bot = opponent.build()
         try:
             slots = min(self.games, opponent.bot_kind.boards)
-            points, _ = self.play(("the net", opponent.name), player, bot, opponent.limits, slots, goes_on)
+            points = self.play(player, bot, opponent.limits, slots, goes_on)
         finally:
             bot.close()
         return Rating.of(iteration, opponent.name, points) if len(points) == self.games else None
@@ -117,3 +118,93 @@ def _points(record: GameRecord, is_black: bool) -> float:
     if not won and outcome.ending in (Ending.CRASH, Ending.TIME, Ending.ILLEGAL):
         raise RuntimeError(record.reason)
     return float(won)
+
+
+# --- Games of a teacher ---
+
+
+class Teacher(Protocol):
+    """A bot that returns what it found, not only what it would play."""
+
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+        """The weight of each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
+        to move, NaN where it has none."""
+        ...
+
+
+class TeachingBot(Bot):
+    """A teacher that plays against itself: a share of its moves is searched in full and noted. Its chances depend on
+    the games' seeds alone. A ``player``, if given, chooses the moves."""
+
+    def __init__(
+        self,
+        teacher: Teacher,
+        visits: int | None,
+        params: SelfPlayParams,
+        player: Teacher | None = None,
+        player_visits: int | None = None,
+    ):
+        """``visits`` are those of a full search, None for as many as the teacher has."""
+        self._teacher, self._visits, self._params = teacher, visits, params
+        self._player, self._other_visits = player, player_visits if player else params.cheap_search_visits
+        self._found: dict[int, dict[int, tuple[np.ndarray, float]]] = {}  # by the game's seed, by ply
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return self.choose_all([game], limits)[0]
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        params, weights = self._params, dict[int, np.ndarray]()
+        drawn = [chances(game.move_seed()) for game in games]
+        full = [place for place, (chance, _) in enumerate(drawn) if chance < params.full_search_prob]
+        for place, row, win_rate in self._ask(self._teacher, self._visits, games, full):
+            levels = np.empty(len(row), np.uint16)
+            to_levels(row, levels)
+            self._found.setdefault(games[place].seed, {})[len(games[place].moves)] = levels, win_rate
+            weights[place] = row
+        rest = [place for place in range(len(games)) if self._player or place not in weights]
+        weights |= {
+            place: row for place, row, _ in self._ask(self._player or self._teacher, self._other_visits, games, rest)
+        }
+        decisions = []
+        for place, game in enumerate(games):
+            temperature = params.temperature if len(game.moves) < params.temperature_moves else 0.0
+            decisions.append(Decision(int(draw_move(weights[place], temperature, drawn[place][1]))))
+        return decisions
+
+    def _ask(
+        self, teacher: Teacher, visits: int | None, games: Sequence[Game], places: Sequence[int]
+    ) -> Iterator[tuple[int, np.ndarray, float]]:
+        """By place among the games: the weights of legal moves, for a search doesn't know before it tries a move that
+        superko forbids it; and the win rate."""
+        if not places:
+            return
+        weights, win_rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
+        for place, row, win_rate in zip(places, weights, win_rates.tolist(), strict=True):
+            legal = row * games[place].legal_moves()
+            if not legal.any():
+                legal[-1] = 1
+            yield place, legal, win_rate
+
+    def play(
+        self, rules: Rules, begin: Callable[[], NewGame | None], slots: int, goes_on: Callable[[], bool] = lambda: True
+    ) -> Iterator[PlayedGame]:
+        """As ``selfplay.SelfPlayGames.play``. Raises BotFault for a fault of the teacher."""
+        pairings = (
+            Pairing(str(new.number), new.number, "teacher", "teacher", new.opening, new.seed)
+            for new in iter(begin, None)
+        )
+        for record in play_bots({"teacher": self}, {"teacher": PATIENT}, rules, pairings, slots, goes_on):
+            outcome = record.outcome
+            if outcome is None or outcome.margin is None:
+                raise BotFault(record.reason)
+            found = self._found.pop(record.seed, {})
+            yield PlayedGame(
+                int(record.id),
+                np.array(record.moves, np.uint16),
+                rules.komi,
+                outcome.margin,
+                outcome.ending is Ending.SCORE,
+                np.array(list(found), np.int64),
+                np.array([levels for levels, _ in found.values()], np.uint16).reshape(-1, rules.size**2 + 1),
+                np.array([win_rate for _, win_rate in found.values()], np.float32),
+            )

@@ -1,105 +1,192 @@
 """Distillation: what a search finds goes into the net that plays without one, or leads a search itself. No records are
 needed.
 
-The teacher plays games against itself (``teachers.py``), and the net learns the shares of its visits (cross entropy:
-Silver et al. 2017, "Mastering the game of Go without human knowledge", Methods, "Optimization"), a value between the
-game's result and what the search said, and whose each point was at the end. The teacher may be a larger net, a larger
-net's search, or the search of the very net that learns: one round of expert iteration.
+The teacher plays games against itself, and the net learns the shares of its visits (cross entropy: Silver et al. 2017,
+"Mastering the game of Go without human knowledge", Methods, "Optimization"), a value between the game's result and what
+the search said, and whose each point was at the end. The teacher may be a larger net, a larger net's search, or the
+search of the very net that learns: one round of expert iteration.
 """
 
 from __future__ import annotations
 
-import math
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from arena import ConfigError, RecordError
-from arena.files import read_object
-from arena.go.planes import Encoder
+from arena import ConfigError
+from arena.go.game import Rules
+from arena.match.openings import Opening, draw_openings
+from arena.players.player import Player
 from arena.players.registry import Registry
+from bots import alphago, gtp
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import SCORE_UNIT, expected_result
+from bots.nets.inference import Evaluator, Precision
+from bots.nets.network import expected_result
+from bots.search.puct import PuctParams
+from bots.search.tree import params_of
 from trainers import metrics
-from trainers.cluster import Lent, connected
+from trainers.bot_games import Teacher, TeachingBot
+from trainers.cluster import Lent
+from trainers.katago import Analyst
 from trainers.losses import search_loss, to_search_targets, to_tensors
-from trainers.metrics import VALIDATION_POSITIONS
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
-from trainers.records import (
-    NO_RESULT,
-    TRAIN,
-    Batch,
-    BySize,
-    Counted,
-    Mixed,
-    Rows,
-    Source,
-    Split,
-    SplitRule,
-    parts_of,
-    read_split,
-)
-from trainers.replay import FORMAT_FILE, Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_missing
+from trainers.records import NO_RESULT, TRAIN, Batch, Mixed, Rows, Source, SplitRule, parts_of, read_split
+from trainers.replay import Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_games
+from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, begin_each, draw_seeds
 from trainers.settings import Distill as Config
-from trainers.teachers import Recipe, play_there
-from trainers.train import (
-    Run,
-    build,
-    claim,
-    encoder_of,
-    inherited_rules,
-    joined,
-    kept_to_one,
-    origin_of,
-)
+from trainers.slots import SelfPlayParams
+from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of
 from trainers.train import check as check_supervised
 
-# --- What is learned from ---
+FORMAT = 3
+"""Written into the name of every folder of games; a change of who plays what raises it."""
+
+BLOCK = 256
+"""Openings that are drawn at a time."""
+
+ASIDE = 1
+"""Tells the draw of the openings from that of the games, which have the same seed."""
+
+
+# --- The games ---
 
 
 @dataclass(frozen=True, slots=True)
-class SearchSplit:
-    """Searches apart by game: no game, under no symmetry, is in it twice."""
+class Recipe:
+    """Who plays the games, and how; see ``replay.Recipe``. The search of an alphago plays in slots, any other teacher
+    on the arena's game loop."""
 
-    train: SearchedGames
-    validation: SearchedGames
-    test: SearchedGames
-    others: tuple[SearchedGames, ...]
-    """On boards of other sizes, to learn from only."""
+    teacher: Player
+    rules: Rules
+    full_search_prob: float
+    cheap_search_visits: int
+    plies: int
+    temperature: float
+    temperature_moves: int
+    seed: int
+    player: Player | None = None
+    """Who plays the moves; None for the teacher."""
+
+    @classmethod
+    def of(cls, config: Config, registry: Registry) -> Recipe:
+        """Raises ConfigError or CheckpointError for a teacher that can't be."""
+        teacher = registry.resolve(config.teacher)
+        player = registry.resolve(config.player).checked(config.size) if config.player else None
+        if not teacher.bot_kind.teachers:
+            raise ConfigError(
+                f"teacher = {config.teacher} returns only a move; choose an alphago, or checkpoint:NAME for a net alone"
+            )
+        if not isinstance(teacher.config, gtp.Config):
+            teacher = teacher.checked(config.size)
+        elif teacher.config.analysis:
+            Analyst(teacher.config)  # or the command is refused after the first games
+        else:
+            raise ConfigError(
+                f"teacher = {config.teacher} has no analysis mode: give its entry in arena.toml "
+                "analysis = 'katago analysis -config ... -model ...'"
+            )
+        if player is not None and (not player.bot_kind.teachers or player.bot_kind.external):
+            raise ConfigError(
+                f"player = {config.player} does not weigh all moves; choose an alphago or checkpoint:NAME"
+            )
+        for name, bot in (("teacher", teacher), ("player", player)):
+            if bot is not None and (bot.limits.seconds is not None or bot.limits.time is not None):
+                raise ConfigError(
+                    f"{name} = {getattr(config, name)} uses limits in seconds, so games would differ; give visits"
+                )
+        rules = Rules.preset("cgos", config.size, config.komi)
+        alike = {item.name: getattr(config, item.name) for item in fields(cls)[2:-1]}
+        return cls(teacher, rules, player=player, **alike)
+
+    def folder(self, cache: Path) -> Path:
+        parts = [FORMAT, self.teacher.identity, *(getattr(self, item.name) for item in fields(self)[1:-1])]
+        parts.append(self.player and self.player.identity)
+        return cache / f"distill-games-{hashlib.sha256(repr(parts).encode()).hexdigest()[:24]}"
+
+    def begin(self, number: int) -> NewGame:
+        """The game of this number."""
+        seeds = draw_seeds(2, self.seed, number)
+        length = int(seeds[1] % np.uint64(self.plies + 1))
+        openings = _draw_block(self.rules, self.plies, self.seed, number // BLOCK)
+        return NewGame(number, int(seeds[0]), self.rules.komi, openings[number % BLOCK][:length])
+
+    def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
+        """A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees. Raises
+        CheckpointError for a net that can't be loaded."""
+        config = self.teacher.config
+        if not isinstance(config, alphago.Config) or config.gumbel or self.player:
+            return [partial(self._play_bot, numbers, slots) for _ in range(threads)]
+        shape = [(slots * threads, threads, 2)] if config.precision == Precision.BF16 else [(slots, 1, 1)] * threads
+        return [partial(self.search(*each).play, begin_each(numbers, self.begin)) for each in shape]
+
+    def _params(self, **more: int) -> SelfPlayParams:
+        visits = self.teacher.limits.simulations or int(getattr(self.teacher.config, "visits", 1))
+        parts = self.cheap_search_visits, self.full_search_prob, self.temperature, self.temperature_moves
+        return SelfPlayParams(visits, *parts, reuse=True, **more)
+
+    def search(self, slots: int, threads: int = 1, groups: int = 1) -> SearchGames:
+        """Plays as the bot does that is the teacher, an alphago with PUCT."""
+        config = cast(alphago.Config, self.teacher.config)
+        params = self._params(virtual_loss_batch=config.virtual_loss_batch or 1)
+        net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
+        most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
+        return SearchGames(self.rules, net, params, params_of(config, PuctParams), slots, threads, groups, most)
+
+    def teaching_bot(self, teacher: Teacher) -> TeachingBot:
+        """Plays as the ``teacher``, or the player, and notes what the teacher finds."""
+        player, visits = None, None
+        if self.player:
+            player, visits = cast(Teacher, self.player.build()), self.player.limits.simulations
+        return TeachingBot(teacher, self.teacher.limits.simulations, self._params(), player, visits)
+
+    def _play_bot(self, numbers: deque[int], slots: int, goes_on: Callable[[], bool]) -> Iterator[PlayedGame]:
+        config = self.teacher.config
+        teacher = Analyst(config) if isinstance(config, gtp.Config) else self.teacher.build()
+        try:
+            bot = self.teaching_bot(cast(Teacher, teacher))
+            yield from bot.play(self.rules, begin_each(numbers, self.begin), slots, goes_on)
+        finally:
+            teacher.close()
+
+    def packed(self) -> tuple[Recipe, list[Player]]:
+        players = [self.teacher] + ([self.player] if self.player else [])
+        return replace(self, teacher=self.teacher.packed(), player=self.player and self.player.packed()), players
+
+    def moved(self, place: Path) -> Recipe:
+        return replace(self, teacher=self.teacher.moved(place), player=self.player and self.player.moved(place))
 
 
-def read_earlier(config: Config) -> list[SearchedGames]:
-    """The games in each of the folders ``earlier``, whatever their size. Raises RecordError for one without games."""
-    found = []
-    for folder in map(Path, config.earlier):
-        size = read_object(folder / FORMAT_FILE, error=RecordError, hint="name a folder like distill-games-...").get(
-            "size"
-        )
-        found.append(Replay(folder, int(size or 0)).searched)
-    return found
+@lru_cache(maxsize=8)  # games are begun in the order of their numbers
+def _draw_block(rules: Rules, plies: int, seed: int, block: int) -> Sequence[Opening]:
+    return draw_openings(rules, BLOCK, plies, int(draw_seeds(1, seed, block, ASIDE)[0]))
+
+
+# --- Rows ---
 
 
 def split_searches(
-    config: Config, own: SearchedGames, earlier: Sequence[SearchedGames] = (), inherited: Sequence[SplitRule] = ()
-) -> SearchSplit:
-    """Searches apart, by hashes of the games' moves; ``earlier`` ones are to learn from only. Raises ConfigError where
-    nothing is left to learn from or to be tested on."""
-    by_size = {config.size: [own]}
-    for one in earlier:
-        by_size.setdefault(one.games.size, []).append(one)
-    searched, *others = map(SearchedGames.joined, by_size.values())
-    sides = parts_of(searched.games, (SplitRule.of(config, played=True), *inherited))
+    config: Config, own: SearchedGames, earlier: Sequence[SearchedGames], rules: Sequence[SplitRule]
+) -> list[SearchedGames]:
+    """Searches to learn from, those of the validation and those of the test: no game, under no symmetry, is in two of
+    them. ``earlier`` ones are to learn from only. Raises ConfigError where nothing is left to learn from or to be
+    tested on."""
+    searched = SearchedGames.joined([own, *earlier])
+    sides = parts_of(searched.games, rules)
     sides[len(own.games) :][sides[len(own.games) :] >= 0] = TRAIN
     train, validation, test = (searched.select(sides == part) for part in range(3))
     if not len(train) or not len(test):
         raise ConfigError(f"{len(own.games)} games leave nothing to learn from or for the test; play more games")
-    return SearchSplit(train, validation, test, tuple(others))
+    return [train, validation, test]
 
 
 class RecordRows(Rows):
@@ -113,17 +200,6 @@ class RecordRows(Rows):
         return SearchBatch(**known, shares=shares, win_rates=np.full(count, np.nan, np.float32))
 
 
-def rows_of(split: SearchSplit, records: Split | None, encoder: Encoder, config: Config) -> Source:
-    """The endless order of training rows, each a ``SearchBatch``; those of several board sizes take turns."""
-    known: list[Counted] = [
-        SearchRows(some, encoder, config.seed, config.num_workers) for some in (split.train, *split.others)
-    ]
-    if records is not None:
-        played = RecordRows(records.train, encoder, config.seed, config.num_workers)
-        known[0] = Mixed(known[0], played, config.records_share)
-    return BySize(known, config.batch_size, config.seed) if split.others else known[0]
-
-
 # --- Measuring ---
 
 
@@ -131,53 +207,26 @@ def measure(network: Net, batches: Iterable[SearchBatch]) -> dict[str, float]:
     """How well a net predicts what a teacher found. Errors of the value are mean squares on a scale from -1 to 1: from
     the result, from the teacher's win rate, and of the teacher's from the result. The floor of the policy loss is the
     entropy of the shares; ``top1`` is of the teacher's most visited move."""
-    sums = dict.fromkeys(("positions", "results", "rates", "both", "scored", "points"), 0.0)
-    sums |= dict.fromkeys(("top1", "policy", "floor", "value", "teacher", "rate", "owned", "score"), 0.0)
-    device = next(network.parameters()).device
+    device, sums, counts = next(network.parameters()).device, Counter[str](), Counter[str]()
+
+    def add(name: str, values: np.ndarray | Tensor, mask: np.ndarray | None = None) -> None:
+        counted = np.asarray(values) if mask is None else np.asarray(values)[mask]
+        sums[name] += counted.sum(dtype=np.float64)
+        counts[name] += len(counted)
+
     for batch in batches:
         with torch.no_grad():
-            policy, value, ownership, score, *_ = network(to_tensors(batch, device)[0]).to(torch.device("cpu"))
-        shares, owners = torch.from_numpy(batch.shares), torch.from_numpy(batch.owners)
+            policy, value, *_ = network(to_tensors(batch, device)[0]).to(torch.device("cpu"))
+        shares = torch.from_numpy(batch.shares)
         guess, rate, result = expected_result(value.double()).numpy(), 2.0 * batch.win_rates - 1, 1.0 - batch.results
         decided, judged = batch.results != NO_RESULT, ~np.isnan(rate)
-        of_batch = {
-            "positions": len(batch),
-            "results": decided.sum(),
-            "rates": judged.sum(),
-            "both": (decided & judged).sum(),
-            "top1": (policy.argmax(1) == torch.from_numpy(batch.moves)).sum(),
-            "policy": -(shares * policy.log_softmax(1)).sum(),
-            "floor": -torch.xlogy(shares, shares).sum(),
-            "value": ((guess - result) ** 2)[decided].sum(),
-            "teacher": ((rate - result) ** 2)[decided & judged].sum(),
-            "rate": ((guess - rate) ** 2)[judged].sum(),
-        }
-        if ownership is not None and score is not None:
-            scores = torch.from_numpy(batch.scores)
-            of_batch |= {
-                "scored": (~scores.isnan()).sum(),
-                "points": (owners != 0).sum(),
-                "owned": ((ownership > 0) == (owners > 0))[owners != 0].sum(),
-                "score": (SCORE_UNIT * score - scores).abs().nansum(),
-            }
-        for name, part in of_batch.items():
-            sums[name] += float(part)
-
-    def mean(name: str, of: str) -> float:
-        return sums[name] / max(1.0, sums[of])
-
-    return {
-        "positions": sums["positions"],
-        "top1": mean("top1", "positions"),
-        "policy_loss": mean("policy", "positions"),
-        "policy_floor": mean("floor", "positions"),
-        "results": sums["results"],
-        "value_mse": mean("value", "results"),
-        "teacher_mse": mean("teacher", "both"),
-        "win_rate_mse": mean("rate", "rates"),
-        "ownership": mean("owned", "points"),
-        "score_error": mean("score", "scored"),
-    }
+        add("top1", policy.argmax(1).numpy() == batch.moves)
+        add("policy_loss", -(shares * policy.log_softmax(1)).sum(1))
+        add("policy_floor", -torch.xlogy(shares, shares).sum(1))
+        add("value_mse", (guess - result) ** 2, decided)
+        add("teacher_mse", (rate - result) ** 2, decided & judged)
+        add("win_rate_mse", (guess - rate) ** 2, judged)
+    return {"positions": float(counts["top1"])} | {name: sums[name] / max(1, counts[name]) for name in sums}
 
 
 # --- Training ---
@@ -194,33 +243,6 @@ def with_net_named(config: Config, results: Path) -> Config:
     return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
 
 
-def check(config: Config, results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be."""
-    check_supervised(config, "distill", ("policy", "value"), results)
-    if config.test_split + config.validation_split >= 1:
-        raise ConfigError("test_split and validation leave no games to learn from; lower them")
-
-
-def play_games(
-    config: Config, recipe: Recipe, results: Path, on_made: Callable[[Made], None], lent: Lent | None
-) -> Replay:
-    """Play the games that are still missing, here or on the cores that are ``lent``; all that are there."""
-    replay = Replay(recipe.folder(results / "cache"), config.size)
-    minutes = math.inf if config.play_minutes is None else config.play_minutes - replay.seconds / 60
-    missing = replay.missing(config.games) if minutes > 0 else deque[int]()
-    with connected(lent if missing else None, [recipe.teacher], recipe.rules) as cores:
-        claim(config, results)
-        if missing:
-            with kept_to_one(replay.folder, "; it plays the same games"):
-                if cores is None:
-                    engines = recipe.engines(missing, config.parallel_games, config.game_threads)
-                else:
-                    work = partial(play_there, replace(recipe, teacher=recipe.teacher.packed()))
-                    engines = [lambda goes_on: cores.play(work, missing, config.parallel_games, goes_on)]
-                play_missing(replay, missing, engines, config.games, on_made, minutes)
-    return replay
-
-
 def train(
     config: Config,
     results: Path,
@@ -233,52 +255,64 @@ def train(
     folder. The teacher is one of ``registry``, and plays where it is ``lent`` cores. Games are in cache/; otherwise as
     ``sl.train``. Interrupted while they are played it raises KeyboardInterrupt."""
     config = with_net_named(config, results)
-    check(config, results)
+    check_supervised(config, "distill", ("policy", "value"), results)
+    if config.test_split + config.validation_split >= 1:
+        raise ConfigError("test_split and validation leave no games to learn from; lower them")
     encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
-    earlier = read_earlier(config)  # before the games: or hours of play would come before what is wrong with them
+    # before the games: or hours of play would come before what is wrong with them
+    earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
     records = read_split(config, results / "cache", inherited) if config.data else None
     recipe = Recipe.of(config, registry)
-    replay = play_games(config, recipe, results, on_made, lent)
+    threads, slots = config.game_threads, config.parallel_games
+    replay = play_games(config, recipe, results, on_made, lent, threads, slots, config.play_minutes)
 
     # What is learned from
-    split = split_searches(config, replay.by_number(config.games)[0], earlier, inherited)
-    rows = rows_of(split, records, encoder, config)
-    kept = SearchRows(split.validation if len(split.validation) else split.train, encoder, config.seed + 1)
-    of_records = records.rules if records else ()
-    rules = tuple(dict.fromkeys((SplitRule.of(config, played=True), *inherited, *of_records)))
-    parts = (split.train, split.validation, split.test)
+    of_games = (SplitRule.of(config, played=True), *inherited)
+    parts = split_searches(config, replay.by_number(config.games)[0], earlier, of_games)
+    train_part, validation, test_part = parts
+    searches = SearchRows(train_part, encoder, config.seed, config.num_workers)
+    rows: Source = searches
+    if records is not None:
+        played = RecordRows(records.train, encoder, config.seed, config.num_workers)
+        rows = Mixed(searches, played, config.records_share)
+    kept = SearchRows(validation if len(validation) else train_part, encoder, config.seed + 1)
+    rules = tuple(dict.fromkeys((*of_games, *(records.rules if records else ()))))
     words = f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
     words += f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions"
     words += f"; {records.source}" if records else ""
     origin = origin_of(config, results, "distill", config.komi, words, lambda count: kept.batch(0, count).planes, rules)
     before = build(config, results).eval() if config.start else None
 
-    def figures(network: Net, part: str, prefix: str = "") -> dict[str, float]:
+    def figures(network: Net, part: str, searched: SearchedGames, count: int) -> dict[str, float]:
         """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""
-        count = VALIDATION_POSITIONS if part == "validation" else config.test_positions
         found: dict[str, float] = {}
-        searched: SearchedGames = getattr(split, part)
         if len(searched):
             taught = measure(network, in_order(searched, encoder, count))
-            found |= {f"{prefix}{part}_{name}": figure for name, figure in taught.items()}
+            found |= {f"{part}_{name}": figure for name, figure in taught.items()}
         if records is not None:
             of = metrics.of_records(network, encoder, records, part, config)
-            found |= {f"{prefix}records_{name}": figure for name, figure in of.items()}
+            found |= {f"records_{name}": figure for name, figure in of.items()}
         return found
 
     # Learn
     with joined(config) as device, Run(build(config, results).to(device).train(), config, results) as run:
         run.restore()
+
+        def validate() -> dict[str, float]:
+            return figures(run.averaged, "validation", validation, VALIDATION_POSITIONS)
+
+        def test() -> dict[str, float]:
+            found = figures(run.averaged, "test", test_part, TEST_POSITIONS)
+            if before is not None:
+                start = figures(before.to(device), "test", test_part, TEST_POSITIONS)
+                found |= {f"start_{name}": figure for name, figure in start.items()}
+            return found
+
         with run.batches(rows, to_search_targets, config.batch_size) as batches:
             for planes, targets in batches:
                 losses = search_loss(run.forward(planes), targets, config.outcome_share)
                 on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))
-                run.validate_when_due(config.validate_every, lambda: figures(run.averaged, "validation"))
+                run.validate_when_due(config.validate_every, validate)
                 run.snapshot_when_due(origin)
                 run.save_when_due()
-
-        def test() -> dict[str, float]:
-            found = figures(run.averaged, "test")
-            return found if before is None else found | figures(before.to(device), "test", "start_")
-
-        return run.finish(origin, lambda: figures(run.averaged, "validation"), test)
+        return run.finish(origin, validate, test)

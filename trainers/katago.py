@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,6 @@ from bots.gtp import Engine, katago_rules, quoted, read_command
 PATIENCE = 600.0
 """Seconds that an engine gets for all the positions that it is asked about at once."""
 
-HOPELESS = 60
-"""A komi that decides a game on 9x9."""
-
 
 class Analyst:
     """An engine in its analysis mode. It starts with the first question, and anew after a fault."""
@@ -35,53 +32,26 @@ class Analyst:
         self._config = config
         self._engine: Engine | None = None
         self._asked = 0
-        self._of_whom: Callable[[float, bool], float] = lambda rate, _: rate
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """The visits of each move (games, size² + 1), or with one visit the net's policy, and the win rates (games,) of
         the sides to move. Raises BotFault."""
         visits = limits.simulations or 1
-        answers = self._ask([query(game, visits) for game in games], self._ready())
+        answers = self._ask([query(game, visits) for game in games])
         try:
-            weights = np.array(
-                [weights_of(answer, game.rules, visits) for answer, game in zip(answers, games, strict=True)]
-            )
-            rates = [float(answer["rootInfo"]["winrate"]) for answer in answers]
+            weights = [weights_of(answer, game.rules, visits) for answer, game in zip(answers, games, strict=True)]
+            return np.array(weights), np.array([answer["rootInfo"]["winrate"] for answer in answers], np.float32)
         except (KeyError, TypeError, ValueError) as error:
             self.close()
             raise BotFault(f"{self._title}: its answer can't be read ({type(error).__name__}: {error})") from None
-        turns = zip(rates, (len(game.moves) % 2 == 0 for game in games), strict=True)
-        return weights, np.array([self._of_whom(rate, is_black) for rate, is_black in turns], np.float32)
 
-    def _ready(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(self._config, "analysis")
-            self._of_whom = self._perspective(self._engine)
-        return self._engine
-
-    def _perspective(self, engine: Engine) -> Callable[[float, bool], float]:
-        """Whose win rates the engine tells is a setting of its own: found out by a game that White has won."""
-        game = Game(Rules.preset("cgos", 9, HOPELESS), seed=0)
-        asked = [query(game, 1)]
-        game.play(40)
-        black, white = (
-            float(answer["rootInfo"]["winrate"]) > 0.5
-            for answer in self._ask([*asked, query(game, 1)], engine, self._config.startup)
-        )
-        if black:
-            return lambda rate, is_black: 1 - rate if is_black else rate  # White's
-        if white:
-            return lambda rate, is_black: rate  # the side to move's
-        return lambda rate, is_black: rate if is_black else 1 - rate  # Black's
-
-    def _ask(
-        self, queries: Sequence[dict[str, Any]], engine: Engine, seconds: float = PATIENCE
-    ) -> list[Mapping[str, Any]]:
+    def _ask(self, queries: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
         """The answers, in the order of the queries. Raises BotFault; the engine is gone then."""
+        engine = self._engine = self._engine or Engine(self._config, "analysis")
         places = {f"{self._asked + number}": number for number in range(len(queries))}
         self._asked += len(queries)
         answers: dict[int, Mapping[str, Any]] = {}
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         try:
             lines = (json.dumps({"id": name, **asked}) for name, asked in zip(places, queries, strict=True))
             engine.write("".join(f"{line}\n" for line in lines), deadline)
@@ -118,6 +88,7 @@ def query(game: Game, visits: int) -> dict[str, Any]:
         "maxVisits": visits,
         "includePolicy": visits == 1,
         "analysisPVLen": 1,
+        "overrideSettings": {"reportAnalysisWinratesAs": "SIDETOMOVE"},
     }
 
 

@@ -79,8 +79,6 @@ class LiveEvaluator:
         self._int8, self._packed = int8, packed and is_supported()
         self._model: Model | None = None
         self._gpu = threading.Lock()  # while one thread evaluates on it, the others walk their trees
-        self._taking = threading.Lock()
-        self._taken: object = None
 
     def take(self, network: Net, planes: np.ndarray) -> None:
         """Take over the weights that the net, in evaluation mode, has now. ``planes`` (B, P, n, n) are positions of the
@@ -93,17 +91,6 @@ class LiveEvaluator:
                 self._model.refresh()
         else:
             self._model = TorchModel(network, self.device, self._bf16)
-
-    def take_once(self, sent: object, network: Net, planes: np.ndarray) -> None:
-        """``take``, unless what was ``sent`` is the same as before: one thread does, while others go on with the
-        weights that there are."""
-        if sent is not self._taken and self._taking.acquire(blocking=self._model is None):
-            try:
-                if sent is not self._taken:
-                    self.take(network, planes.copy())  # what Ray gives can't be written to
-                    self._taken = sent
-            finally:
-                self._taking.release()
 
     def _on_processor(self, network: Network, planes: np.ndarray) -> Model:
         with TemporaryDirectory() as folder:

@@ -1,40 +1,45 @@
-"""Games that were played to be learned from, in files, and the window of the latest ones.
+"""Games that were played to be learned from, in files, the window of the latest ones, and how a run plays them first.
 
-A file (chunk) holds whole games: their moves, and what full searches found. It is written aside and renamed, and
-carries a checksum, so a process that is killed loses the games since the last one.
+A file (chunk) holds whole games: their moves, and what full searches found. It is written aside and renamed, so a
+process that is killed loses the games since the last one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
-import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 from zipfile import BadZipFile
 from zlib import error as ZlibError
 
 import numpy as np
 
 from arena import ConfigError, RecordError
+from arena.contract.code import SENT
 from arena.files import read_object, reason, replacing, write
 from arena.go.coords import symmetry_table
+from arena.go.game import Rules
 from arena.go.planes import Encoder, final_owners
+from arena.players.player import Player
+from trainers.cluster import Cores, Lent, Stage
 from trainers.progress import Made
 from trainers.records import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
 from trainers.selfplay import PlayedGame, Players, PlayGames
-from trainers.train import refuse_torchrun
+from trainers.settings import Distill, Value
+from trainers.train import claim, kept_to_one, refuse_torchrun, stop_signals
 
 FORMAT = 2
 FORMAT_FILE = "replay.json"
+OTHER_GAMES = "its games are of another size or version; give another name, or start again with --new"
 STORED = ("numbers", "moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates", "seconds")
 """The arrays of a chunk; all else follows from the moves."""
 
@@ -68,21 +73,21 @@ class SearchedGames:
     @classmethod
     def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
         """All of them in one."""
-        offsets = np.cumsum([0, *(len(part.games.moves) for part in parts[:-1])])
+        offsets = np.cumsum([0, *(len(part.games.moves) for part in parts)])
+
+        def join(name: str, parts: Sequence[object]) -> np.ndarray:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        games = [part.games for part in parts]
+        arrays = {item.name: join(item.name, games) for item in fields(Games) if item.name not in ("size", "starts")}
+        starts = [part.starts[:-1] + offset for part, offset in zip(games, offsets, strict=False)]
+        places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
         return cls(
-            join_games([part.games for part in parts]),
-            np.concatenate([part.places + offset for part, offset in zip(parts, offsets, strict=True)]),
-            np.concatenate([part.levels for part in parts]),
-            np.concatenate([part.win_rates for part in parts]),
+            Games(games[0].size, starts=np.concatenate([*starts, offsets[-1:]]), **arrays),
+            np.concatenate(places),
+            join("levels", parts),
+            join("win_rates", parts),
         )
-
-
-def join_games(parts: Sequence[Games]) -> Games:
-    """All games in one."""
-    lengths = np.concatenate([part.lengths for part in parts])
-    names = [item.name for item in fields(Games) if item.name not in ("size", "starts")]
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Games(parts[0].size, starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), **arrays)
 
 
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
@@ -99,7 +104,6 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         komis=chunk["komis"].astype(np.float64),
         winners=np.where(sound, won, UNKNOWN).astype(np.uint8),
         dates=np.zeros(count, np.int32),
-        sources=np.zeros(count, np.uint8),
         scored=sound,
         owners=owners,
     )
@@ -199,43 +203,32 @@ class Replay:
         self.rows = self.games = self.positions = 0
         """Of all games that were ever added, those outside the window included."""
         self.seconds = 0.0
-        self.damaged: list[str] = []
         self._parts: deque[tuple[Path, np.ndarray, SearchedGames]] = deque()
         self._kept = 0
         self._joined: SearchedGames | None = None
-        self._claim()
-        for path in sorted(folder.glob("*.npz")):
-            self._read(path)
+        self._about = {"format": FORMAT, "size": size, "rules": "cgos"}
+        path, found = folder / FORMAT_FILE, list(folder.glob("*.npz"))
+        if (path.exists() or found) and read_object(path, error=ConfigError, hint=OTHER_GAMES) != self._about:
+            raise ConfigError(f"{folder}: {OTHER_GAMES}")
+        for chunk in sorted(found):
+            self._read(chunk)
         self._forget()
-
-    def _claim(self) -> None:
-        path, mine = self.folder / FORMAT_FILE, {"format": FORMAT, "size": self.size, "rules": "cgos"}
-        if path.exists():
-            found = read_object(path, error=ConfigError, hint="start again with --new")
-            if found != mine:
-                raise ConfigError(f"{path}: its games are {found}, and this run plays {mine}; give it another name")
-        elif any(self.folder.glob("*.npz")):
-            raise ConfigError(f"{self.folder}: its games are of another version; remove them or give another name")
 
     def _read(self, path: Path) -> None:
         """Take a file into the window; one that is damaged is skipped with a warning."""
         try:
-            rows, games, positions = (int(word) for word in path.stem.split("-"))
-            with np.load(path, allow_pickle=False) as arrays:
-                chunk, digest = {name: arrays[name] for name in STORED}, arrays["digest"]
-            if not np.array_equal(digest, _digest(chunk)):
-                raise ValueError("its checksum is another")
+            counts = [int(word) for word in path.stem.split("-")]
+            with np.load(path, allow_pickle=False) as arrays:  # which compares the checksums of the zip file
+                chunk = {name: arrays[name] for name in STORED}
             searched = searched_games(self.size, chunk)
-            if searched.levels.shape[1] != self.size**2 + 1:
-                raise ValueError(f"{searched.levels.shape[1]} moves a position")
+            self._take(path, counts, chunk, searched)
         except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
-            self.damaged.append(path.name)
             logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", path, reason(error))
-            return
-        self.rows, self.games, self.positions = rows, games, positions
-        self._take(path, chunk, searched)
 
-    def _take(self, path: Path, chunk: Mapping[str, np.ndarray], searched: SearchedGames) -> None:
+    def _take(
+        self, path: Path, counts: Sequence[int], chunk: Mapping[str, np.ndarray], searched: SearchedGames
+    ) -> None:
+        self.rows, self.games, self.positions = counts
         self._parts.append((path, chunk["numbers"], searched))
         self._kept += len(searched)
         self.seconds += float(chunk["seconds"])
@@ -246,16 +239,13 @@ class Replay:
         if not played:
             return
         chunk = make_chunk(played, self.size, seconds)
-        rows, games = self.rows + len(chunk["places"]), self.games + len(played)
-        positions = self.positions + len(chunk["moves"])
+        counts = self.rows + len(chunk["places"]), self.games + len(played), self.positions + len(chunk["moves"])
         if not (self.folder / FORMAT_FILE).exists():
-            mine = {"format": FORMAT, "size": self.size, "rules": "cgos"}
-            write(self.folder / FORMAT_FILE, json.dumps(mine) + "\n", error=ConfigError)
-        path = self.folder / f"{rows:011}-{games:09}-{positions:011}.npz"
+            write(self.folder / FORMAT_FILE, json.dumps(self._about) + "\n", error=ConfigError)
+        path = self.folder / "{:011}-{:09}-{:011}.npz".format(*counts)
         with replacing(path) as aside, aside.open("wb") as file:
-            np.savez_compressed(file, digest=_digest(chunk), **chunk)  # type: ignore[arg-type]  # numpy takes an array for its flag
-        self.rows, self.games, self.positions = rows, games, positions
-        self._take(path, chunk, searched_games(self.size, chunk))
+            np.savez_compressed(file, **chunk)  # type: ignore[arg-type]  # numpy takes an array for its flag
+        self._take(path, counts, chunk, searched_games(self.size, chunk))
         self._forget()
 
     def _forget(self) -> None:
@@ -325,67 +315,89 @@ class WindowRows:
         return self.replay.batch([self.seed, first], count, self.encoder, self.threads)
 
 
-def _digest(chunk: Mapping[str, np.ndarray]) -> np.ndarray:
-    digest = hashlib.sha256(b"".join(np.ascontiguousarray(chunk[name]).tobytes() for name in STORED)).digest()
-    return np.frombuffer(digest, np.uint8)
-
-
 # --- Games that a run plays before it learns ---
 
 CHUNK_SECONDS = 20.0
 """Seconds of games in a chunk: what a process that is killed loses."""
 
 
-def play_missing(
-    replay: Replay,
-    missing: deque[int],
-    engines: Sequence[PlayGames],
-    wanted: int,
+class Recipe(Protocol):
+    """Who plays the games that a run learns from, and how: all that they depend on. A game depends on its number."""
+
+    @property
+    def rules(self) -> Rules: ...
+
+    def folder(self, cache: Path) -> Path:
+        """Where the games are kept."""
+        ...
+
+    def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
+        """Who plays the games of ``numbers``, which are taken from the left, ``slots`` at once in each thread."""
+        ...
+
+    def packed(self) -> tuple[Recipe, list[Player]]:
+        """It as it travels to another machine, and the players whose nets do."""
+        ...
+
+    def moved(self, place: Path) -> Recipe:
+        """It there, with the nets that were shipped to folders of ``place``."""
+        ...
+
+
+def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
+    """Play the games of these numbers on a node of a cluster."""
+    (engine,) = recipe.moved(SENT).engines(deque(numbers), len(numbers), 1)
+    yield from engine(lambda: not stage.is_over)
+
+
+def play_games(
+    config: Value | Distill,
+    recipe: Recipe,
+    results: Path,
     on_made: Callable[[Made], None],
-    minutes: float = math.inf,
-) -> None:
-    """Play the games ``missing``, which the ``engines`` take from its left; of the ``wanted`` ones the others are
-    there. No more begin once ``minutes`` are over. After SIGINT or SIGTERM the games that are over are kept, and it
-    raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError under torchrun, where each
-    process would play them."""
-    refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, and with it once they are")
-    began, there, made, moves, rows = time.monotonic(), wanted - len(missing), 0, 0, 0
-    asked = threading.Event()
-    with noting_signals(asked):
-        try:
-            with Players(engines) as players:
-                while True:
-                    marked = time.monotonic()
-                    left = began + 60 * minutes - marked
-                    if left <= 0:
-                        missing.clear()
-                    seconds = min(CHUNK_SECONDS, left) if left > 0 else CHUNK_SECONDS
-                    played = players.take(math.inf, lambda: not asked.is_set(), seconds)
-                    replay.add(played, time.monotonic() - marked)
-                    if asked.is_set() or (players.are_done and not played):
-                        break
-                    made, moves = made + len(played), moves + sum(len(game.moves) for game in played)
-                    rows += sum(len(game.plies) for game in played)
-                    if made:
-                        elapsed = time.monotonic() - began
-                        later = min(elapsed * (wanted - there - made) / made, max(0.0, left)) / 60
-                        on_made(Made(there + made, wanted, rows, moves / elapsed, later))
-        finally:
-            replay.add(players.rest())
-    if asked.is_set():
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def noting_signals(asked: threading.Event) -> Iterator[None]:
-    """While inside, SIGINT and SIGTERM set the event and do nothing else. Only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: asked.set()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    lent: Lent | None,
+    threads: int,
+    slots_there: int,
+    minutes: float | None = None,
+) -> Replay:
+    """Play the games that are still missing, here or on the cores that are ``lent``; all that are there. No more begin
+    once so many ``minutes`` of play are over, those of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games
+    that are over are kept, and it raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError
+    under torchrun, where each process would play them."""
+    replay = Replay(recipe.folder(results / "cache"), config.size)
+    left = math.inf if minutes is None else 60 * minutes - replay.seconds
+    missing = replay.missing(config.games) if left > 0 else deque[int]()
+    there, made, moves, rows = config.games - len(missing), 0, 0, 0
+    ready, players = recipe.packed()
+    with ExitStack() as stack:
+        cores = stack.enter_context(Cores(lent, recipe.rules, players)) if lent and missing else None
+        claim(config, results)
+        if not missing:
+            return replay
+        refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, then resume with it")
+        stack.enter_context(kept_to_one(replay.folder, "; it plays the same games"))
+        if cores is None:
+            engines = recipe.engines(missing, config.parallel_games, threads)
+        else:
+            engines = [lambda goes_on: cores.play(partial(play_there, ready), missing, slots_there, goes_on)]
+        asked, playing, began = threading.Event(), Players(engines), time.monotonic()
+        stack.enter_context(stop_signals(asked.set))
+        stack.callback(lambda: replay.add(playing.rest()))
+        stack.enter_context(playing)
+        while not asked.is_set():
+            marked = time.monotonic()
+            more = began + left - marked
+            if more <= 0:
+                missing.clear()
+            seconds = min(CHUNK_SECONDS, more) if more > 0 else CHUNK_SECONDS
+            played = playing.take(math.inf, lambda: not asked.is_set(), seconds)
+            replay.add(played, time.monotonic() - marked)
+            if playing.are_done and not played:
+                return replay
+            made, moves = made + len(played), moves + sum(len(game.moves) for game in played)
+            rows += sum(len(game.plies) for game in played)
+            if made:
+                elapsed = time.monotonic() - began
+                later = min(elapsed * (config.games - there - made) / made, max(0.0, more)) / 60
+                on_made(Made(there + made, config.games, rows, moves / elapsed, later))
+    raise KeyboardInterrupt

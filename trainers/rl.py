@@ -15,12 +15,12 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -30,28 +30,23 @@ from arena import CheckpointError, ConfigError
 from arena.files import reason, replacing
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
-from arena.go.sgf import write_sgf
 from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
-from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import sample_planes
 from bots.nets.network import expected_result
 from trainers import losses as heads
 from trainers.bot_games import PolicyBot, RatingMatch
-from trainers.cluster import Lent, connected
+from trainers.cluster import Cores, Lent, Stage
 from trainers.export import forget_snapshots
 from trainers.live_inference import TorchEvaluator
 from trainers.progress import Iteration, Rating, read_ratings, write_rating
-from trainers.records import DRAW, LOSS, WIN, Games, encode_positions, results_of
+from trainers.records import Games, encode_positions, results_of
 from trainers.replay import make_chunk, searched_games
-from trainers.selfplay import NewGame, PlayedGame, PolicyGames, draw_seeds
+from trainers.selfplay import NewGame, PlayedGame, PolicyGames, begin_each, draw_seeds
 from trainers.settings import RL as Config
 from trainers.slots import RuleParams, all_sensible
-from trainers.train import Origin, Run, check_run, inherited_rules, prepare, refuse_torchrun
-
-if TYPE_CHECKING:
-    from trainers.cluster import Stage
+from trainers.train import Origin, Run, check_run, inherited_rules, prepare, refuse_torchrun, start_of
 
 LEARNER, OPPONENT = 0, 1
 """The nets of a game."""
@@ -59,11 +54,17 @@ LEARNER, OPPONENT = 0, 1
 SHORT = 32
 """Games of the last match of a run that was stopped."""
 
+POOL_SIZE = 20
+"""Opponents in the pool: the first net and the latest others."""
+
+TEMPERATURE = 1.0
+"""Of the policy when moves are drawn, in matches, too."""
+
+BOT_GAMES, LAST = 40, 4
+"""Most games of a match against a bot, and how many times as many as others the last match has."""
+
 AT_ONCE, AT_ONCE_THERE = 1024, 32
 """Games under way at once, and on a core of a cluster."""
-
-GAMES_FILE = "games.sgfs"
-POOL = "pool"
 
 
 # --- What is learned ---
@@ -81,12 +82,6 @@ class Moves:
         return Moves(*(getattr(self, item.name)[begin : begin + count].to(device) for item in fields(self)))
 
 
-def returns_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
-    """1 where the side that plays at a ply (Black at 0) wins its game, -1 where it loses, 0 for a draw; float32."""
-    results = results_of(winners, plies)
-    return np.select([results == WIN, results == DRAW, results == LOSS], [1, 0, -1], 0).astype(np.float32)
-
-
 def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
     """How much better than forecast it went after each move, for whoever played it; (all moves,) float32.
 
@@ -97,7 +92,7 @@ def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
     sides = np.where(games.plies % 2 == 0, 1, -1)  # credits are Black's
     last = games.starts[1:] - 1
     after = np.append((sides * forecasts)[1:], 0.0)
-    after[last] = returns_of(games.winners, np.zeros_like(last))
+    after[last] = 1 - results_of(games.winners, np.zeros_like(last))
     credits = after - sides * forecasts
     for ply in range(int(games.lengths.max()) - 2, -1, -1):
         places = games.starts[:-1][games.lengths > ply + 1] + ply
@@ -131,7 +126,8 @@ def divergence(logits: Tensor, first: Tensor, sensible: Tensor, temperature: flo
 @dataclass(frozen=True, slots=True)
 class Play:
     """Games of the learner, who is the first of the ``nets``, with an opponent. By its number each is the same wherever
-    it is played on a CPU; two after another share an opening, and the learner has Black in the first."""
+    it is played on a CPU; two after another share an opening, and the learner has Black in the first, with even number.
+    """
 
     nets: tuple[Net, Net]
     encoder: str
@@ -140,28 +136,23 @@ class Play:
     seeds: np.ndarray  # (games,) uint64
     openings: Sequence[Opening]  # one for two games
 
-    def begin(self, numbers: Iterator[int]) -> NewGame | None:
-        number = next(numbers, None)
-        if number is None:
-            return None
+    def new_game(self, number: int) -> NewGame:
         return NewGame(number, int(self.seeds[number]), self.rules.komi, self.openings[number // 2])
 
+    def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
+        return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
+
     def games(self, nets: Sequence[TorchEvaluator], slots: int, threads: int, groups: int) -> PolicyGames:
-        def seats(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
-            return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
-
-        return PolicyGames(self.rules, nets, seats, slots, self.temperature, threads, groups)
+        return PolicyGames(self.rules, nets, self.seats, slots, self.temperature, threads, groups)
 
 
-def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, PlayedGame]]:
+def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
     """Play some of the games that were sent to a node of a cluster."""
     torch.set_num_threads(1)
     play: Play = stage.sent
     encoder, device = find_encoder(play.encoder), torch.device("cpu")
     games = play.games([TorchEvaluator(net, encoder, device) for net in play.nets], len(numbers), 1, 1)
-    left = iter(numbers)
-    for game in games.play(lambda: play.begin(left)):
-        yield game.number, game
+    yield from games.play(begin_each(deque(numbers), play.new_game))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +198,13 @@ class Pool:
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_run(config)
-    counts = {
-        name: getattr(config, name) for name in ("games", "eval_games", "eval_opponent_games", "final_eval_games")
-    }
-    for name, count in counts.items():
-        if count % 2:
+    for name in ("games", "eval_games"):
+        if (count := getattr(config, name)) % 2:
             raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
-    if config.eval_temperature == 0 and config.plies == 0:
-        raise ConfigError("eval_temperature = 0 without openings plays one game over and over; give plies")
-    checkpoint = Checkpoint.open(find(config.start, results))
-    if checkpoint.folder.resolve() == (results / "checkpoints" / config.name).resolve():
-        raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+    checkpoint = start_of(config, results)
     checkpoint.require("policy", "value")
     checkpoint.require_size(config.size)
-    draw_openings(rules_of(config), max(counts.values()) // 2, config.plies, config.seed)
+    draw_openings(rules_of(config), max(config.games, LAST * config.eval_games) // 2, config.plies, config.seed)
 
 
 def rules_of(config: Config) -> Rules:
@@ -256,7 +240,7 @@ def train(
     refuse_torchrun("arena train rl learns in one process: start it without torchrun")
     check(config, results)
     bot = registry.resolve(config.eval_opponent).checked(config.size) if config.eval_opponent else None
-    rules, device, start = rules_of(config), prepare(config), Checkpoint.open(find(config.start, results))
+    rules, device, start = rules_of(config), prepare(config), start_of(config, results)
     torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
     encoder = find_encoder(start.manifest.encoder)
 
@@ -266,18 +250,16 @@ def train(
         it would be another policy, whose likelihoods REINFORCE can't use."""
         return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
 
-    opponent, first = first_net(), first_net()
-    network = first_net()
+    network, opponent, first = first_net(), first_net(), first_net()
     run = Run(network, config, results, dynamic=True)
     run.settings["start"] = start.identity
     nets = (network, opponent, run.averaged, first)
     learner_plays, opponent_plays, averaged_plays, first_plays = (
         TorchEvaluator(net, encoder, device, config.bf16) for net in nets
     )
-    pool = Pool(run.folder / POOL, config.pool_every, config.pool_size)
-    with connected(lent, [], rules) as cores, run:
-        if run.restore():
-            run.games = run.step_count * config.games
+    pool = Pool(run.folder / "pool", config.pool_every, POOL_SIZE)
+    with Cores(lent, rules) if lent else nullcontext() as cores, run:
+        run.restore()
         ratings = [rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count]
         games: Games | None = None  # of the latest iteration
 
@@ -301,54 +283,38 @@ def train(
         def rate_start(count: int) -> Rating:
             """A match of the averaged net against the first one, always with the same openings."""
             averaged_plays.refresh()
-            name, own = start.manifest.name, f"{config.name}@{run.step_count}"
             match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
-            player, other = (PolicyBot(net, config.eval_temperature) for net in (averaged_plays, first_plays))
-            points, records = match.play((own, name), player, other, slots=AT_ONCE)
-            if config.save_games:
-                with (run.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
-                    file.writelines(f"{write_sgf(record)}\n" for record in records)
-            return note(Rating.of(run.step_count, name, points))
+            player, other = (PolicyBot(net, TEMPERATURE) for net in (averaged_plays, first_plays))
+            return note(Rating.of(run.step_count, start.manifest.name, match.play(player, other, slots=AT_ONCE)))
 
         def rate_bot() -> None:
             """The same against the bot, unless the run is stopped in it."""
             averaged_plays.refresh()
-            match = RatingMatch(rules, config.eval_opponent_games, config.plies, (config.seed, 5, run.step_count))
-            player = PolicyBot(averaged_plays, config.eval_temperature)
+            count = min(BOT_GAMES, config.eval_games)
+            match = RatingMatch(rules, count, config.plies, (config.seed, 5, run.step_count))
+            player = PolicyBot(averaged_plays, TEMPERATURE)
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
                 note(rating)
 
-        def rate_when_due() -> None:
-            is_known = any(rating.iteration == run.step_count for rating in ratings)
-            if run.step_count and run.step_count % config.eval_every == 0 and not (is_known or run.stop_asked):
-                rate_start(config.eval_games)
-                rate_bot()
-
-        if run.step_count % config.pool_every == 0:  # the first net; or a run stopped between saving and this
-            pool.add(run.step_count, network)
-        if not run.is_over:
-            rate_when_due()  # it may have been stopped between saving and this
+        if not run.step_count:
+            pool.add(0, network)
         while not run.is_over and not run.stop_asked:
             # Play, against a member of the pool
             begun, iteration = time.monotonic(), run.step_count
             pool.load(met := pool.draw(iteration, config.seed), opponent)
             seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
             openings = draw_openings(rules, config.games // 2, config.plies, seed)
-            seeds = draw_seeds(config.games, seed)
-            play = Play((network, opponent), encoder.name, rules, config.temperature, seeds, openings)
+            seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))
+            play = Play((network, opponent), encoder.name, rules, TEMPERATURE, seeds, openings)
             if cores is None:
                 learner_plays.refresh()
                 opponent_plays.refresh()
-                left, groups = iter(range(config.games)), 1 if device.type == "cpu" else 2
-                slots = min(AT_ONCE, config.games)
+                slots, groups = min(AT_ONCE, config.games), 1 if device.type == "cpu" else 2
                 engine = play.games((learner_plays, opponent_plays), slots, config.num_workers, groups)
-                played = list(engine.play(lambda: play.begin(left)))  # noqa: B023  # it is used up at once
-                net_share = {"net_share": engine.pace.net_seconds / max(1e-9, engine.pace.seconds)}
+                played = list(engine.play(begin_each(numbers, play.new_game)))
             else:
-                play = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
-                numbers = deque(range(config.games))
-                played = list(cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda play: play, play)))
-                net_share = {}  # no node tells of its nets
+                there = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
+                played = list(cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there)))
             played.sort(key=lambda game: game.number)
             spent = time.monotonic() - begun
 
@@ -364,7 +330,9 @@ def train(
                 assert value is not None  # what ``check`` makes sure of
                 forecasts[places] = expected_result(value).cpu().numpy()
             gained = advantages(games, forecasts, config.gae_lambda)
-            places = np.flatnonzero(np.concatenate([game.deciders for game in played]) == LEARNER)
+            own = [play.seats(np.full(len(game.moves), game.number), np.arange(len(game.moves))) for game in played]
+            given = np.repeat([len(openings[game.number // 2]) for game in played], games.lengths)
+            places = np.flatnonzero((np.concatenate(own) == LEARNER) & (games.plies >= given))
             places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
             moves = moves_of(games, rules, places, gained[places])
 
@@ -379,7 +347,7 @@ def train(
                 assert outputs.policy is not None  # what ``check`` makes sure of
                 usual = heads.loss(outputs, targets)
                 others = usual.total(config) - usual.policy
-                of_policy, entropy = policy_loss(outputs.policy, part, config.temperature)
+                of_policy, entropy = policy_loss(outputs.policy, part, TEMPERATURE)
                 total = of_policy - config.entropy_weight * entropy + others
                 (total * (len(some) / len(games))).backward()
                 means = torch.stack([total, of_policy, entropy, others])
@@ -387,26 +355,25 @@ def train(
                 if at == 0:  # rows enough to tell how far away the first net is
                     with torch.no_grad():
                         then = first(planes).to(torch.float32).policy
-                        far = divergence(outputs.policy.detach(), then, part.sensible, config.temperature)
+                        far = divergence(outputs.policy.detach(), then, part.sensible, TEMPERATURE)
             names = ("loss", "policy_loss", "entropy", "others_loss")
             run.update(len(places), {**dict(zip(names, sums, strict=True)), "divergence": far})
 
-            # Log, save and measure
-            is_black = np.arange(config.games) % 2 == 0  # the learner, whose games' numbers are even
+            # Log and measure, then save: a run that is resumed lacks no figures and no match
             black = np.sign(chunk["margins"]) / 2 + 0.5
-            points = np.where(is_black, black, 1 - black)
-            own_moves = sum(len(game.moves) for game in played) - sum(map(len, openings)) * 2
             figures = {
                 "games_per_second": config.games / (time.monotonic() - begun),
-                "positions_per_second": own_moves / spent,
-                **net_share,
+                "positions_per_second": int((games.plies >= given).sum()) / spent,
                 "opponent": met,
-                "share": float(points.mean()),
+                "share": float(np.where(np.arange(config.games) % 2 == 0, black, 1 - black).mean()),
                 "black": float(black.mean()),
                 "length": float(games.lengths.mean()),
                 **run.figures(1),
             }
             run.log(**figures)
+            if run.step_count % config.eval_every == 0 and not run.stop_asked:
+                rate_start(config.eval_games)
+                rate_bot()
             if run.snapshot_is_due():
                 run.save_snapshot(origin())
             if run.step_count % config.pool_every == 0:
@@ -414,22 +381,16 @@ def train(
                 run.save()
                 pool.keep(run.step_count)
             run.save_when_due()
-            rate_when_due()
             known = {item.name: figures[item.name] for item in fields(Iteration) if item.name in figures}
-            left_minutes = run.progress().minutes_left
-            on_progress(Iteration(iteration=run.step_count, minutes_left=left_minutes, ratings=tuple(ratings), **known))
+            left = run.progress().minutes_left
+            on_progress(Iteration(iteration=run.step_count, minutes_left=left, ratings=tuple(ratings), **known))
         run.save()
         is_done = run.done >= 1
         if is_done and not any(rating.iteration == run.step_count for rating in ratings):
             rate_bot()
-        last = rate_start(config.final_eval_games if is_done else min(SHORT, config.final_eval_games))
-        metrics = {
-            "iterations": run.step_count,
-            "share_against_start": last.share,
-            "share_against_start_low": last.low,
-            "share_against_start_high": last.high,
-            "share_games": last.games,
-        }
+        last = rate_start(LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games))
+        metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
+        metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
         if is_done:
             forget_snapshots(run.saved)
         return run.save_checkpoint(origin(), metrics)

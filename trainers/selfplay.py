@@ -14,12 +14,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from itertools import accumulate
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from arena.go.kernels import area_of
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves
-from trainers.progress import Look
 from trainers.slots import (
     GameSlots,
     RuleParams,
@@ -42,8 +41,8 @@ from trainers.slots import (
     search_on,
 )
 
-RANDOM, GIVEN = -1, -2
-"""Who decided a move: a uniformly random one, and one of the opening; else the number of an evaluator."""
+RANDOM = -1
+"""Who decides a move that is drawn uniformly; else the number of an evaluator."""
 
 NEVER = -1e4
 """A logit of a move that is played only where there is no other, and no infinity to subtract."""
@@ -87,7 +86,6 @@ class PlayedGame:
     plies: np.ndarray  # (searches,) int64
     levels: np.ndarray  # (searches, size² + 1) uint16: shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32, of the side to move
-    deciders: np.ndarray | None = None  # (moves,) int8: who decided each, without a search
 
 
 @dataclass(slots=True)
@@ -113,42 +111,24 @@ def draw_seeds(count: int, *key: int) -> np.ndarray:
     return np.random.default_rng(key).integers(0, 2**63, count, np.uint64)
 
 
+def begin_each(numbers: deque[int], new_game: Callable[[int], NewGame]) -> Callable[[], NewGame | None]:
+    """Begins the games of ``numbers``, which are taken from the left; several threads may share them."""
+
+    def begin() -> NewGame | None:
+        try:
+            return new_game(numbers.popleft())
+        except IndexError:
+            return None
+
+    return begin
+
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-class Threads:
-    """Threads that share work on slots; with one, whoever calls does it."""
-
-    def __init__(self, count: int):
-        self.count = count
-        self._pool = ThreadPoolExecutor(count) if count > 1 else None
-
-    def __enter__(self) -> Threads:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def parts(self, count: int) -> list[slice]:
-        """``count`` slots in a range a thread, or in one where that is too little for each."""
-        parts = self.count if count >= 2 * self.count else 1
-        bounds = [count * part // parts for part in range(parts + 1)]
-        return list(map(slice, bounds, bounds[1:]))
-
-    def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
-        if self._pool is None or len(parts) == 1:
-            return list(map(work, parts))
-        return list(self._pool.map(work, parts))
-
-
-class _Request(NamedTuple):
-    """Positions of a group that a net is to evaluate, and what its answer is for."""
-
-    evaluator: int
-    planes: np.ndarray  # (B, P, n, n)
-    waiting: Any
+Evaluations = Generator[tuple[int, np.ndarray], tuple[np.ndarray, np.ndarray], None]
+"""Gives the number of an evaluator and planes (B, P, n, n), and is sent what ``Evaluator.evaluate`` returns of them."""
 
 
 class SelfPlayGames:
@@ -163,7 +143,7 @@ class SelfPlayGames:
         self._games = GameSlots.empty(slots, rules.move_limit)
         self._numbers = np.full(slots, -1)
         self._groups = np.array_split(np.arange(slots), min(groups, slots))
-        self._threads = Threads(threads)
+        self._threads, self._pool = threads, ThreadPoolExecutor(threads)
         self._over: list[PlayedGame] = []
 
     def play(
@@ -171,81 +151,76 @@ class SelfPlayGames:
     ) -> Iterator[PlayedGame]:
         """Play the games that ``begin`` gives until it gives none; games as they end. Games under way are lost once it
         no longer ``goes_on``. To be called once. Raises IllegalMove for an opening that can't be played."""
-        waiting: deque[tuple[int, _Request, Callable[[], Any]]] = deque()
-        with self._threads, ThreadPoolExecutor(1, "nets") as beside:
+        waiting: deque[tuple[Evaluations, Callable[[], tuple[np.ndarray, np.ndarray]]]] = deque()
+        with self._pool, ThreadPoolExecutor(1, "nets") as beside:
 
-            def ask(group: int) -> None:
-                request, began = None, time.perf_counter()
-                while request is None and goes_on() and self._fill(group, begin):
-                    request = self._request(self._groups[group])
-                self.pace.seconds += time.perf_counter() - began
-                if request is not None:
-                    answer = partial(self._evaluate, request)
-                    later = answer if len(self._groups) == 1 else beside.submit(answer).result
-                    waiting.append((group, request, later))
-
-            for group in range(len(self._groups)):
-                ask(group)
-            while waiting:
-                group, request, later = waiting.popleft()
+            def go_on(group: Evaluations, answer: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None) -> None:
                 began = time.perf_counter()
-                logits, win_rates, seconds = later()
-                self._take(request, logits, win_rates)
+                try:
+                    evaluate = partial(self._evaluate, *group.send(answer() if answer else None))  # type: ignore[arg-type]  # the first
+                except StopIteration:
+                    return
+                waiting.append((group, evaluate if len(self._groups) == 1 else beside.submit(evaluate).result))
                 self.pace.seconds += time.perf_counter() - began
-                self.pace.net_seconds += seconds
-                self.pace.evaluations += len(request.planes)
-                self.pace.batches += 1
-                ask(group)
+
+            for slots in self._groups:
+                go_on(self._play_group(slots, partial(self._fill, slots, begin, goes_on)))
+            while waiting:
+                go_on(*waiting.popleft())
                 yield from self._over
                 self._over.clear()
             yield from self._over
 
-    def _fill(self, group: int, begin: Callable[[], NewGame | None]) -> bool:
-        """Begin games in the free slots of a group; whether it plays any."""
-        slots, playing = self._groups[group], self._games.playing
-        for slot in slots[~playing[slots]].tolist():
+    def _fill(self, slots: np.ndarray, begin: Callable[[], NewGame | None], goes_on: Callable[[], bool]) -> bool:
+        """Begin games in the free ones of some slots; whether any is played on."""
+        if not goes_on():
+            return False
+        games = self._games
+        for slot in slots[~games.playing[slots]].tolist():
             new = begin()
             if new is None:
                 break
-            put_game(self._games, slot, self._rule_params, self._rules.size, new.komi, new.seed, new.opening)
+            put_game(games, slot, self._rule_params, self._rules.size, new.komi, new.seed, new.opening)
             self._numbers[slot] = new.number
             self._begin(slot, new)
-        return bool(playing[slots].any())
+        return bool(games.playing[slots].any())
 
-    def _evaluate(self, request: _Request) -> tuple[np.ndarray, np.ndarray, float]:
+    def _evaluate(self, number: int, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         began = time.perf_counter()
-        return *self._nets[request.evaluator].evaluate(request.planes), time.perf_counter() - began
+        answer = self._nets[number].evaluate(planes)
+        self.pace.net_seconds += time.perf_counter() - began
+        self.pace.evaluations += len(planes)
+        self.pace.batches += 1
+        return answer
 
     def _finish(self, slots: np.ndarray) -> None:
         """Note the games of these slots that are over."""
         size, games = self._rules.size, self._games
         for slot in slots[~games.playing[slots]].tolist():
-            moves = games.moves[slot, : games.lengths[slot]].copy()
+            moves, komi = games.moves[slot, : games.lengths[slot]].copy(), float(games.komis[slot])
+            margin, is_sound = float(area_of(games.boards, slot)) - komi, moves[-2:].tolist() == [size**2, size**2]
             self.pace.moves += len(moves)
-            self._over.append(
-                PlayedGame(
-                    int(self._numbers[slot]),
-                    moves,
-                    float(games.komis[slot]),
-                    float(area_of(games.boards, slot) - games.komis[slot]),
-                    moves[-2:].tolist() == [size**2, size**2],
-                    *self._found(slot),
-                )
-            )
+            self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *self._found(slot)))
+
+    def _parts(self, count: int) -> list[slice]:
+        """``count`` slots in a range a thread, or in one where that is too little for each."""
+        parts = self._threads if count >= 2 * self._threads else 1
+        return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+
+    def _map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+        """What work returns for each part, in the threads; without another one where there is one part."""
+        return list((self._pool.map if len(parts) > 1 else map)(work, parts))
 
     def _begin(self, slot: int, new: NewGame) -> None:
+        """Prepare a slot for its game."""
+
+    def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
+        """Play in some slots as long as ``fill``, which is called before each round of moves, says so."""
         raise NotImplementedError
 
-    def _request(self, slots: np.ndarray) -> _Request | None:
-        """Go on with a group until a net is needed; None where all of its games have ended instead."""
-        raise NotImplementedError
-
-    def _take(self, request: _Request, logits: np.ndarray, win_rates: np.ndarray) -> None:
-        raise NotImplementedError
-
-    def _found(self, slot: int) -> tuple[Any, ...]:
-        """The last fields of a ``PlayedGame``."""
-        raise NotImplementedError
+    def _found(self, slot: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What searches found: the last fields of a ``PlayedGame``."""
+        return np.empty(0, np.int64), np.empty((0, self._rules.size**2 + 1), np.uint16), np.empty(0, np.float32)
 
 
 Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -269,33 +244,25 @@ class PolicyGames(SelfPlayGames):
     ):
         super().__init__(rules, nets, slots, threads, groups)
         self._seats, self._temperature = seats, temperature
-        self._deciders = np.empty((slots, rules.move_limit), np.int8)
 
-    def _begin(self, slot: int, new: NewGame) -> None:
-        self._deciders[slot, : len(new.opening)] = GIVEN
-
-    def _request(self, slots: np.ndarray) -> _Request | None:
-        while len(slots := slots[self._games.playing[slots]]):
-            seated = self._seats(self._numbers[slots], self._games.lengths[slots])
-            if not (at_random := slots[seated == RANDOM]).size:
+    def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
+        while fill():
+            playing = slots[self._games.playing[slots]]
+            seated = self._seats(self._numbers[playing], self._games.lengths[playing])
+            if (which := playing[seated == RANDOM]).size:
+                logits = np.zeros((len(which), self._rules.size**2 + 1), np.float32)
+                logits[:, -1] = NEVER
+            else:
                 most = int(np.bincount(seated).argmax())
-                which = slots[seated == most]
-                return _Request(most, self._encode(which, self._nets[most].encoder), which)
-            logits = np.zeros((len(at_random), self._rules.size**2 + 1), np.float32)
-            logits[:, -1] = NEVER
-            self._play(at_random, logits, RANDOM)
-        return None
+                which = playing[seated == most]
+                logits, _ = yield most, self._encode(which, self._nets[most].encoder)
+            self._play(which, logits)
 
-    def _take(self, request: _Request, logits: np.ndarray, win_rates: np.ndarray) -> None:
-        self._play(request.waiting, logits, request.evaluator)
-
-    def _play(self, which: np.ndarray, logits: np.ndarray, decider: int) -> None:
-        self._deciders[which, self._games.lengths[which]] = decider
-
+    def _play(self, which: np.ndarray, logits: np.ndarray) -> None:
         def play(part: slice) -> None:
             play_policy_moves(self._games, which[part], logits[part], self._temperature, self._rule_params)
 
-        self._threads.map(play, self._threads.parts(len(which)))
+        self._map(play, self._parts(len(which)))
         self._finish(which)
 
     def _encode(self, which: np.ndarray, encoder: Encoder) -> np.ndarray:
@@ -309,13 +276,8 @@ class PolicyGames(SelfPlayGames):
                 copy_positions(self._games, some, positions)
                 encoder.encode(positions, len(some), planes[first : first + len(some)])
 
-        self._threads.map(encode, self._threads.parts(len(which)))
+        self._map(encode, self._parts(len(which)))
         return planes.reshape(len(which), encoder.planes, size, size)
-
-    def _found(self, slot: int) -> tuple[Any, ...]:
-        length, moves = self._games.lengths[slot], self._rules.size**2 + 1
-        none = np.empty(0, np.int64), np.empty((0, moves), np.uint16), np.empty(0, np.float32)
-        return *none, self._deciders[slot, :length].copy()
 
 
 class SearchGames(SelfPlayGames):
@@ -337,68 +299,45 @@ class SearchGames(SelfPlayGames):
         moves, at_once = rules.size**2 + 1, params.virtual_loss_batch
         capacity = (max(params.visits, params.cheap_search_visits) + at_once) * moves + 1
         self._searches = SearchSlots.empty(slots, min(most_nodes, capacity), rules.move_limit, moves)
-        batch = len(self._groups[0]) * at_once
-        self._leaves = {int(group[0]): Leaves.empty(batch) for group in self._groups}
-        self._planes = {
-            int(group[0]): np.empty((batch, net.encoder.planes, moves - 1), np.float32) for group in self._groups
-        }
-
-    def look(self) -> Look | None:
-        """The latest position of a game under way that was searched in full; None before there is one."""
-        games, found = self._games, self._searches
-        if not found.counts[0]:
-            return None
-        last = int(found.counts[0]) - 1
-        ply, win_rate = int(found.plies[0, last]), float(found.win_rates[0, last])
-        shares = found.levels[0, last].astype(np.float32)
-        black = win_rate if ply % 2 == 0 else 1 - win_rate
-        return Look(self._rules.size, games.moves[0, :ply].copy(), float(games.komis[0]), black, shares / shares.sum())
 
     def _begin(self, slot: int, new: NewGame) -> None:
         slots = np.array([slot])
         begin_search(self._games, self._searches, slots, new.drawn, self._rule_params, self._params, self._puct)
 
-    def _request(self, group: np.ndarray) -> _Request | None:
-        leaves, planes, at_once = (
-            self._leaves[int(group[0])],
-            self._planes[int(group[0])],
-            self._params.virtual_loss_batch,
-        )
-        slots = group[self._games.playing[group]]
-        parts = self._threads.parts(len(slots))
-        some = [_part(leaves, slice(part.start * at_once, part.stop * at_once)) for part in parts]
+    def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
+        size, at_once = self._rules.size, self._params.virtual_loss_batch
+        leaves = Leaves.empty(len(slots) * at_once)
+        planes = np.empty((len(slots) * at_once, self._encoder.planes, size**2), np.float32)
+        params, turns, trees = (self._rule_params, self._params, self._puct), symmetry_table(size), self._searches
 
         def search(work: tuple[slice, Leaves]) -> int:
-            part, found = work
-            trees = (self._games, self._searches, slots[part])
-            return int(search_on(*trees, self._rule_params, self._params, self._puct, found))
-
-        counts = self._threads.map(search, list(zip(parts, some, strict=True)))
-        self._finish(slots)
-        bounds = [0, *accumulate(counts)]
-        waiting = [(one, slice(*ends)) for one, ends in zip(some, pairwise(bounds), strict=True)]
+            return int(search_on(self._games, trees, playing[work[0]], *params, work[1]))
 
         def encode(work: tuple[Leaves, slice]) -> None:
             found, part = work
             self._encoder.encode(found.positions, part.stop - part.start, planes[part])
 
-        self._threads.map(encode, waiting)
-        shape = (bounds[-1], self._encoder.planes, self._rules.size, self._rules.size)
-        return _Request(0, planes[: bounds[-1]].reshape(shape), waiting) if bounds[-1] else None
-
-    def _take(self, request: _Request, logits: np.ndarray, win_rates: np.ndarray) -> None:
-        turns, searches = symmetry_table(self._rules.size), self._searches
-
         def expand(work: tuple[Leaves, slice]) -> None:
-            leaves, part = work
-            trees = (searches.roots, searches.nodes, searches.owners, self._puct, turns)
-            expand_leaves(*trees, leaves, part.stop - part.start, logits[part], win_rates[part])
+            found, part = work
+            known = (found, part.stop - part.start, logits[part], win_rates[part])
+            expand_leaves(trees.roots, trees.nodes, trees.owners, self._puct, turns, *known)
 
-        self._threads.map(expand, request.waiting)
+        while fill():
+            playing = slots[self._games.playing[slots]]
+            parts = self._parts(len(playing))
+            of_parts = [_part(leaves, slice(part.start * at_once, part.stop * at_once)) for part in parts]
+            bounds = [0, *accumulate(self._map(search, list(zip(parts, of_parts, strict=True))))]
+            self._finish(playing)
+            if bounds[-1]:
+                found = list(zip(of_parts, map(slice, bounds, bounds[1:]), strict=True))
+                self._map(encode, found)
+                logits, win_rates = yield 0, planes[: bounds[-1]].reshape(bounds[-1], -1, size, size)
+                self._map(expand, found)
 
-    def _found(self, slot: int) -> tuple[Any, ...]:
-        searches, count = self._searches, self._searches.counts[slot]
-        return tuple(column[slot, :count].copy() for column in (searches.plies, searches.levels, searches.win_rates))
+    def _found(self, slot: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        found, count = self._searches, self._searches.counts[slot]
+        plies, levels, win_rates = (column[slot, :count] for column in (found.plies, found.levels, found.win_rates))
+        return plies.copy(), levels.copy(), win_rates.copy()
 
 
 def _part(leaves: Leaves, part: slice) -> Leaves:
@@ -413,16 +352,13 @@ PlayGames = Callable[[Callable[[], bool]], Iterator[PlayedGame]]
 
 
 class Players:
-    """Engines that play in threads as long as the context lasts, or until they have finished ``most`` games."""
+    """Engines that play in threads as long as the context lasts, or until all of them have ended."""
 
-    def __init__(self, engines: Sequence[PlayGames], most: float = math.inf, nice: int = 0):
+    def __init__(self, engines: Sequence[PlayGames], nice: int = 0):
         """``nice`` is how far the threads step back behind others, on Linux."""
-        self._engines, self._left, self._nice = engines, most, nice
+        self._engines, self._nice, self._is_over = engines, nice, False
         self._pool = ThreadPoolExecutor(len(engines), "players")
-        self._changed = threading.Condition()
-        self._finished: list[PlayedGame] = []
-        self._rows = 0
-        self._stopped = False
+        self._games: deque[PlayedGame] = deque()  # which threads add to without a lock
         self._working: list[Future[None]] = []
 
     def __enter__(self) -> Players:
@@ -430,20 +366,19 @@ class Players:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped = True
+        self._is_over = True
         self._pool.shutdown()
 
     def _play(self, engine: PlayGames) -> None:
         if sys.platform == "linux" and self._nice:
             usual = os.getpriority(os.PRIO_PROCESS, os.getpid())
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(19, usual + self._nice))
-        for game in engine(lambda: not self._stopped and self._left > 0):
-            with self._changed:
-                if self._left > 0:
-                    self._left -= 1
-                    self._finished.append(game)
-                    self._rows += len(game.plies)
-                    self._changed.notify_all()
+        self._games.extend(engine(lambda: not self._is_over))
+
+    @property
+    def are_done(self) -> bool:
+        """Whether every engine has ended. Raises what one raised."""
+        return all([working.done() and working.result() is None for working in self._working])
 
     def take(
         self, rows: float, goes_on: Callable[[], bool] = lambda: True, seconds: float = math.inf
@@ -452,23 +387,11 @@ class Players:
         are over, or it no longer ``goes_on``. Raises what an engine raised."""
         until = time.monotonic() + seconds
         while goes_on() and time.monotonic() < until:
-            are_done = [working.done() for working in self._working]
-            for working in self._working:
-                if working.done():
-                    working.result()
-            with self._changed:
-                if self._rows >= rows or self._left <= 0 or all(are_done):
-                    break
-                self._changed.wait(0.2)
+            if self.are_done or sum(len(game.plies) for game in list(self._games)) >= rows:
+                break
+            time.sleep(0.02)
         return self.rest()
 
     def rest(self) -> list[PlayedGame]:
         """Finished games that weren't taken yet."""
-        with self._changed:
-            taken, self._finished, self._rows = self._finished, [], 0
-        return taken
-
-    @property
-    def are_done(self) -> bool:
-        """Whether every engine has ended."""
-        return all(working.done() for working in self._working)
+        return [self._games.popleft() for _ in range(len(self._games))]

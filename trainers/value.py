@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,57 +23,40 @@ from torch import Tensor
 from torch.nn import functional
 
 from arena import ConfigError
-from arena.contract.code import SENT
 from arena.go.game import Rules
 from arena.go.planes import Encoder
+from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs, expected_result
 from trainers import losses
-from trainers.cluster import Lent, connected
+from trainers.cluster import Lent
 from trainers.losses import Losses, Target, to_tensors
-from trainers.metrics import VALIDATION_POSITIONS
-from trainers.positions import Positions
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
 from trainers.records import (
     NO_RESULT,
+    TEST,
+    TRAIN,
     UNKNOWN,
+    VALIDATION,
     Games,
-    Mixed,
-    OneEach,
     Rows,
-    Split,
     SplitRule,
     encode_positions,
     parts_of,
-    read_split,
+    results_of,
 )
-from trainers.replay import Replay, play_missing
-from trainers.selfplay import RANDOM, NewGame, PlayedGame, PlayGames, PolicyGames, draw_seeds
+from trainers.replay import Replay, play_games
+from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, begin_each, draw_seeds
 from trainers.settings import Value as Config
-from trainers.train import (
-    Run,
-    build,
-    claim,
-    encoder_of,
-    inherited_rules,
-    joined,
-    kept_to_one,
-    origin_of,
-    pick_device,
-)
+from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, pick_device
 from trainers.train import check as check_supervised
-
-if TYPE_CHECKING:
-    from trainers.cluster import Stage
 
 FORMAT = 2
 """Written into the name of every folder of games; a change of who plays what raises it."""
-
-EARLY = 40
-"""Positions before this move are measured apart: there playouts tell least."""
 
 AT_ONCE_THERE = 128
 """Games that a core of a cluster plays at once."""
@@ -84,7 +66,7 @@ AT_ONCE_THERE = 128
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Who plays the games, and how: all that they depend on."""
+    """Who plays the games, and how; see ``replay.Recipe``."""
 
     policy: Checkpoint
     finisher: Checkpoint
@@ -92,6 +74,7 @@ class Recipe:
     policy_moves: int
     """The most moves of the first phase."""
     seed: int
+    on_gpu: bool = False
 
     @classmethod
     def of(cls, config: Config, results: Path) -> Recipe:
@@ -101,10 +84,10 @@ class Recipe:
         for checkpoint in (policy, finisher):
             checkpoint.require_size(config.size)
             checkpoint.require("policy")
-        return cls(policy, finisher, Rules.preset("cgos", config.size, config.komi), config.policy_moves, config.seed)
+        rules, on_gpu = Rules.preset("cgos", config.size, config.komi), pick_device(config.device).type != "cpu"
+        return cls(policy, finisher, rules, config.policy_moves, config.seed, on_gpu)
 
     def folder(self, cache: Path) -> Path:
-        """Where games by this recipe are kept."""
         parts = (FORMAT, self.policy.identity, self.finisher.identity, self.rules, self.policy_moves, self.seed)
         return cache / f"value-games-{hashlib.sha256(repr(parts).encode()).hexdigest()[:24]}"
 
@@ -113,8 +96,13 @@ class Recipe:
         seed, drawn = draw_seeds(2, self.seed, number).tolist()
         return seed, drawn % self.policy_moves + 1
 
-    def engine(self, numbers: deque[int], slots: int, precision: str, threads: int = 1, groups: int = 1) -> PlayGames:
-        """Plays the games of ``numbers``, which are taken from the left; several threads may share them."""
+    def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
+        """On a GPU one engine plays all games, in two groups, and the threads share its boards."""
+        if self.on_gpu:
+            return [self._engine(numbers, "bf16", slots, threads, 2)]
+        return [self._engine(numbers, "auto", slots) for _ in range(threads)]
+
+    def _engine(self, numbers: deque[int], precision: str, slots: int, threads: int = 1, groups: int = 1) -> PlayGames:
         nets = [Evaluator(self.policy, precision)]
         if self.finisher.identity != self.policy.identity:
             nets.append(Evaluator(self.finisher, precision))
@@ -124,181 +112,95 @@ class Recipe:
             first = np.array([lengths[number] for number in which.tolist()])
             return np.where(plies < first, 0, np.where(plies == first, RANDOM, len(nets) - 1))
 
-        def begin() -> NewGame | None:
-            try:
-                number = numbers.popleft()
-            except IndexError:
-                return None
+        def new_game(number: int) -> NewGame:
             seed, lengths[number] = self.first_moves(number)
             return NewGame(number, seed, self.rules.komi)
 
-        return partial(PolicyGames(self.rules, nets, seats, slots, 1.0, threads, groups).play, begin)
+        games = PolicyGames(self.rules, nets, seats, slots, 1.0, threads, groups)
+        return partial(games.play, begin_each(numbers, new_game))
+
+    def packed(self) -> tuple[Recipe, list[Player]]:
+        nets = {net.identity: net.folder for net in (self.policy, self.finisher)}
+        return replace(self, on_gpu=False), [Registry().resolve(f"checkpoint:{folder}") for folder in nets.values()]
+
+    def moved(self, place: Path) -> Recipe:
+        def there(net: Checkpoint) -> Checkpoint:
+            return Checkpoint.open(folder) if (folder := place / net.identity).is_dir() else net
+
+        return replace(self, policy=there(self.policy), finisher=there(self.finisher))
 
 
-def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, PlayedGame]]:
-    """Play the games of these numbers on a node of a cluster, which may have been sent the nets."""
-
-    def there(checkpoint: Checkpoint) -> Checkpoint:
-        return Checkpoint.open(folder) if (folder := SENT / checkpoint.identity).is_dir() else checkpoint
-
-    recipe = replace(recipe, policy=there(recipe.policy), finisher=there(recipe.finisher))
-    for game in recipe.engine(deque(numbers), len(numbers), "auto")(lambda: not stage.is_over):
-        yield game.number, game
+# --- Rows ---
 
 
-def play_games(
-    config: Config, recipe: Recipe, results: Path, on_made: Callable[[Made], None], lent: Lent | None
-) -> None:
-    """Play the games that are still missing, here or on the cores that are ``lent``."""
-    replay = Replay(recipe.folder(results / "cache"), config.size)
-    missing = replay.missing(config.games)
-    if not missing:
-        claim(config, results)
-        return
-    nets = {net.identity: net.folder for net in (recipe.policy, recipe.finisher)}
-    players = [Registry(results=results).resolve(f"checkpoint:{folder}") for folder in nets.values()]
-    with connected(lent, players, recipe.rules) as cores, kept_to_one(replay.folder, "; it plays the same games"):
-        claim(config, results)
-        if cores is not None:
-            work = partial(play_there, recipe)
-            engines: list[PlayGames] = [lambda goes_on: cores.play(work, missing, AT_ONCE_THERE, goes_on)]
-        elif pick_device(config.device).type == "cpu":
-            engines = [recipe.engine(missing, config.parallel_games, "auto") for _ in range(config.num_workers)]
-        else:
-            engines = [recipe.engine(missing, config.parallel_games, "bf16", config.num_workers, 2)]
-        play_missing(replay, missing, engines, config.games, on_made)
+class Positions(Rows):
+    """Rows of one position of each of some games, that before the move at a flat index."""
+
+    def __init__(self, games: Games, places: np.ndarray, encoder: Encoder, seed: int = 0, threads: int = 1):
+        super().__init__(games, encoder, seed, threads)
+        self.places = places  # (positions,) int64
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.places)
+
+    def _places(self, generator: np.random.Generator) -> np.ndarray:
+        return self.places[generator.permutation(len(self.places))]
 
 
-def cut(games: Games, plies: np.ndarray) -> Games:
-    """The games up to the move that followed on ``plies`` moves, with their results: each one's kept position is that
-    before its last move. Those that ended before are left out."""
-    long = games.lengths > plies
-    games, plies = games.select(long), plies[long]
-    starts = np.concatenate([[0], np.cumsum(plies + 1)]).astype(np.int64)
-    flat = np.arange(starts[-1]) + np.repeat(games.starts[:-1] - starts[:-1], plies + 1)
-    arrays = {item.name: getattr(games, item.name) for item in fields(Games)}
-    return Games(**{**arrays, "moves": games.moves[flat], "starts": starts})
-
-
-def read_own(config: Config, recipe: Recipe, results: Path, inherited: Sequence[SplitRule]) -> Split:
-    """The kept positions of the games that were played. Raises ConfigError where nothing is left to learn from or to be
-    tested on."""
-    replay = Replay(recipe.folder(results / "cache"), config.size)
-    games, numbers = replay.by_number(config.games)
-    known = games.games.winners != UNKNOWN
-    lengths = np.array([recipe.first_moves(number)[1] for number in numbers[known].tolist()])
-    kept, rules = games.games.select(known), (SplitRule.of(config, played=True), *inherited)
-    sides = parts_of(kept, rules)
-    train, validation, test = (cut(kept.select(here := sides == part), lengths[here] + 1) for part in range(3))
-    if not len(train) or not len(test):
+def read_positions(
+    config: Config, recipe: Recipe, results: Path, rules: tuple[SplitRule, ...]
+) -> tuple[Games, list[np.ndarray]]:
+    """The games, and the flat indices of the positions to learn from, of the validation and of the test, apart by
+    games. A game that the move limit cut off, or that ended before the position to be kept, has none. Raises
+    ConfigError where nothing is left to learn from or to be tested on."""
+    searched, numbers = Replay(recipe.folder(results / "cache"), config.size).by_number(config.games)
+    plies = np.array([recipe.first_moves(number)[1] + 1 for number in numbers.tolist()])
+    known = searched.games.winners != UNKNOWN
+    games, plies = searched.games.select(known), plies[known]
+    sides = np.where(games.lengths > plies, parts_of(games, rules), -1)
+    parts = [(games.starts[:-1] + plies)[sides == part] for part in (TRAIN, VALIDATION, TEST)]
+    if not len(parts[TRAIN]) or not len(parts[TEST]):
         raise ConfigError(f"{config.games} games leave nothing to learn from or for the test; play more games")
-    names = " and ".join(f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher))
-    return Split(train, validation, test, rules, f"{config.games} games of {names}")
-
-
-def read_records(config: Config, results: Path, inherited: Sequence[SplitRule]) -> Split:
-    """The games of records whose result is known, apart as ``read_split`` does it."""
-    split = read_split(config, results / "cache", inherited)
-    parts = (part.select(part.winners != UNKNOWN) for part in (split.train, split.validation, split.test))
-    train, validation, test = parts
-    split = Split(train, validation, test, split.rules, split.source)
-    if not len(split.train):
-        raise ConfigError("no game of the records has a known result; give records with results")
-    return split
+    return games, parts
 
 
 # --- The loss ---
 
 
-def loss(outputs: Outputs, targets: Target, before: Tensor | None, squared: bool) -> Losses:
-    """How far a net's outputs are from what they should be; rows without a result, or a score, don't count for it.
-
-    Of the value it is the cross entropy of win, draw and loss, or the squared error of the expected result. Of the
-    policy it is the divergence from ``before`` (B, n² + 1), the logits to be kept, or without them the cross entropy of
-    the moves that were played. The accuracy is of the winner, in decided games.
-    """
+def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
+    """As ``losses.loss``, but for the policy the divergence from ``before`` (B, n² + 1), the logits to be kept, where
+    there are any. The accuracy is of the winner, in decided games."""
     assert outputs.policy is not None and outputs.value is not None  # what ``check`` makes sure of
     usual = losses.loss(outputs, targets)
-    known = targets.results != NO_RESULT
     results = 1.0 - targets.results.to(outputs.value.dtype)
-    guess = expected_result(outputs.value)
-    value, policy = usual.value, usual.policy
-    if squared:
-        value = ((guess - results) ** 2 * known).sum() / known.sum().clamp(min=1)
-    if before is not None:
-        policy = functional.kl_div(
-            outputs.policy.log_softmax(1), before.log_softmax(1), reduction="batchmean", log_target=True
-        )
-    decided = known & (results != 0)
-    right = ((guess.detach() * results > 0) & decided).sum() / decided.sum().clamp(min=1)
-    return replace(usual, value=value, policy=policy, right=right)
+    decided = (targets.results != NO_RESULT) & (results != 0)
+    right = ((expected_result(outputs.value.detach()) * results > 0) & decided).sum() / decided.sum().clamp(min=1)
+    if before is None:
+        return replace(usual, right=right)
+    logs, kept = outputs.policy.log_softmax(1), before.log_softmax(1)
+    return replace(usual, right=right, policy=functional.kl_div(logs, kept, reduction="batchmean", log_target=True))
 
 
 # --- Measuring ---
 
 
-def guesses(network: Net, positions: Positions, encoder: Encoder) -> np.ndarray:
-    """The result that a net expects of each, for the side to move; (positions,) float64, from -1 to 1."""
-    device, parts = next(network.parameters()).device, [np.empty(0)]
-    for first in range(0, len(positions), 512):
-        places = positions.places[first : first + 512]
-        batch = encode_positions(positions.games, encoder, places, np.zeros(len(places), np.int64))
+def results_at(games: Games, places: np.ndarray) -> np.ndarray:
+    """1 where the side to move won, 0 for a draw, -1 where it lost; (positions,) float64."""
+    owners = np.searchsorted(games.starts, places, side="right") - 1
+    return 1.0 - results_of(games.winners[owners], places - games.starts[owners])
+
+
+def squared_error(network: Net, games: Games, places: np.ndarray, encoder: Encoder) -> float:
+    """The mean squared error of the results that a net expects, on the scale from -1 to 1."""
+    device, guesses = next(network.parameters()).device, []
+    for first in range(0, len(places), 512):
+        some = places[first : first + 512]
+        batch = encode_positions(games, encoder, some, np.zeros(len(some), np.int64))
         with torch.no_grad():
             value = network(to_tensors(batch, device)[0]).value
-        parts.append(expected_result(value.double()).cpu().numpy())
-    return np.concatenate(parts)
-
-
-def errors(name: str, guess: Mapping[str, Any], positions: Positions) -> dict[str, float]:
-    """Mean squared errors of each guess on the scale from -1 to 1: of all positions, of those before move ``EARLY`` and
-    of the later ones. A phase without positions has none."""
-    early = positions.plies < EARLY
-    phases = {"": early | ~early, f"_before_{EARLY}": early, f"_from_{EARLY}": ~early}
-    return {
-        f"{name}{phase}_{what}": float(((guess - positions.results) ** 2)[mask].mean())
-        for what, guess in guess.items()
-        for phase, mask in phases.items()
-        if mask.any()
-    }
-
-
-Splits = Mapping[str, tuple[Split, bool]]
-"""The games by their source, under the beginning of their figures' names, and whether they are cut games of its own."""
-
-
-def measure(network: Net, splits: Splits, part: str, count: int, config: Config) -> dict[str, float]:
-    """The errors of a net over up to ``count`` positions of ``part`` (train, validation, test), beside those of the
-    mean result of training games (floor)."""
-    found: dict[str, float] = {}
-    for source, (split, is_own) in splits.items():
-        if len(games := getattr(split, part)):
-            positions = Positions.some(games, count, config.seed, is_own)
-            floor = float(Positions.some(split.train, config.test_positions, config.seed, is_own).results.mean())
-            rivals = {"mse": guesses(network, positions, encoder_of(config)), "floor": floor}
-            found |= {
-                f"{source}{part}_positions": float(len(positions)),
-                **errors(f"{source}{part}", rivals, positions),
-            }
-    return found
-
-
-def test(network: Net, before: Net | None, splits: Splits, config: Config) -> dict[str, float]:
-    """The errors over test positions and as many of training games, the gap between the two, the errors of the net from
-    which the run started, and of playouts from some test positions."""
-    count, encoder = config.test_positions, encoder_of(config)
-    found = {**measure(network, splits, "train", count, config), **measure(network, splits, "test", count, config)}
-    for source, (split, is_own) in splits.items():
-        if len(split.test):
-            name, positions = f"{source}test", Positions.some(split.test, count, config.seed, is_own)
-            found[f"{source}gap"] = found[f"{name}_mse"] - found[f"{source}train_mse"]
-            if before is not None:
-                found |= errors(name, {"start": guesses(before, positions, encoder)}, positions)
-            if config.playouts:
-                some = Positions(positions.games, positions.places[: config.playout_positions])
-                own = guesses(network, some, encoder)
-                beside = {"playouts": some.by_playouts(config.playouts), "beside_playouts": own}
-                found |= {f"{name}_playout_positions": float(len(some)), **errors(name, beside, some)}
-    return found
+        guesses.append(expected_result(value.double()).cpu().numpy())
+    return float(((np.concatenate(guesses) - results_at(games, places)) ** 2).mean())
 
 
 # --- Training ---
@@ -307,10 +209,8 @@ def test(network: Net, before: Net | None, splits: Splits, config: Config) -> di
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_supervised(config, "value", ("policy", "value"), results)
-    if config.source != "self-play" and not config.data:
-        raise ConfigError(f"source = {config.source} needs game records: name them with --data, or choose self-play")
-    if config.source == "self-play" and config.data:
-        raise ConfigError("source = self-play reads no game records; choose records or both, or leave out --data")
+    if config.data:
+        raise ConfigError("train value learns from games that it plays, not from records; see arena train sl")
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
 
@@ -325,29 +225,33 @@ def train(
     """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
     of this name stopped; the checkpoint's folder. Games are in cache/; otherwise as ``sl.train``."""
     check(config, results)
-    encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
-    splits: dict[str, tuple[Split, bool]] = {}
-    if config.source != "self-play":  # before the games: or hours of play would come before what is wrong with them
-        splits["records_" if config.source == "both" else ""] = read_records(config, results, inherited), False
-    if config.source != "records":
-        recipe = Recipe.of(config, results)
-        play_games(config, recipe, results, on_made, lent)
-        splits = {"": (read_own(config, recipe, results, inherited), True), **splits}
-
-    def rows_of(split: Split, is_own: bool) -> Rows:
-        if config.positions == "all" and not is_own:
-            return Rows(split.train, encoder, config.seed, config.num_workers)
-        return OneEach(split.train, encoder, config.seed, config.num_workers, last=is_own)
-
-    orders = [rows_of(*each) for each in splits.values()]
-    rows = Mixed(orders[0], orders[1], config.records_share) if len(orders) > 1 else orders[0]
-    split, is_own = splits[""]
-    kept = OneEach(split.validation if len(split.validation) else split.train, encoder, config.seed + 1, last=is_own)
-    rules = tuple(dict.fromkeys(rule for each, _ in splits.values() for rule in each.rules))
-    words = "; ".join(each.source for each, _ in splits.values())
-    origin = origin_of(config, results, "value", split.komi, words, lambda count: kept.batch(0, count).planes, rules)
+    recipe, encoder = Recipe.of(config, results), encoder_of(config)
+    play_games(config, recipe, results, on_made, lent, config.num_workers, AT_ONCE_THERE)
+    rules = (SplitRule.of(config, played=True), *inherited_rules(config.start, results))
+    games, parts = read_positions(config, recipe, results, rules)
+    rows = Positions(games, parts[TRAIN], encoder, config.seed, config.num_workers)
+    kept = Positions(games, parts[VALIDATION] if len(parts[VALIDATION]) else parts[TRAIN], encoder, config.seed + 1)
+    names = " and ".join(f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher))
+    words = f"{config.games} games of {names}"
+    origin = origin_of(config, results, "value", config.komi, words, lambda count: kept.batch(0, count).planes, rules)
     network = build(config, results)
     before = deepcopy(network).eval() if config.start else None
+
+    def some(part: int, count: int) -> np.ndarray:
+        order = np.random.default_rng(config.seed).permutation(len(parts[part]))
+        return parts[part][order[: count or len(order)]]
+
+    floor = results_at(games, some(TRAIN, TEST_POSITIONS)).mean()
+
+    def measure(network: Net, name: str, places: np.ndarray) -> dict[str, float]:
+        """The errors of a net, and of the mean result of training games."""
+        if not len(places):
+            return {}
+        return {
+            f"{name}_positions": float(len(places)),
+            f"{name}_mse": squared_error(network, games, places, encoder),
+            f"{name}_floor": float(((floor - results_at(games, places)) ** 2).mean()),
+        }
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:
         if before is not None:
@@ -355,21 +259,33 @@ def train(
         run.restore()
 
         def validation() -> dict[str, float]:
-            return measure(run.averaged, splits, "validation", VALIDATION_POSITIONS, config)
+            return measure(run.averaged, "validation", some(VALIDATION, VALIDATION_POSITIONS))
+
+        def test() -> dict[str, float]:
+            """The errors over test positions and as many of training games, the gap between the two, and the error of
+            the net from which the run started."""
+            tested = some(TEST, TEST_POSITIONS)
+            found = measure(run.averaged, "train", some(TRAIN, TEST_POSITIONS))
+            found |= measure(run.averaged, "test", tested)
+            if before is not None:
+                found["test_start"] = squared_error(before, games, tested, encoder)
+            return found | {"gap": found["test_mse"] - found["train_mse"]}
 
         with run.batches(rows, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
-                with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                    policy = None if before is None else before(planes).policy.to(torch.float32)
-                parts = loss(run.forward(planes), targets, policy, config.loss == "mse")
+                policy = None
+                if before is not None:
+                    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
+                        policy = before(planes).policy.to(torch.float32)
+                terms = loss(run.forward(planes), targets, policy)
                 total = (
-                    parts.value
-                    + config.policy_weight * parts.policy
-                    + config.ownership_weight * parts.ownership
-                    + config.score_weight * parts.score
+                    terms.value
+                    + terms.policy
+                    + config.ownership_weight * terms.ownership
+                    + config.score_weight * terms.score
                 )
-                on_progress(run.step(total, config.batch_size, parts.figures()))
+                on_progress(run.step(total, config.batch_size, terms.figures()))
                 run.validate_when_due(config.validate_every, validation)
                 run.snapshot_when_due(origin)
                 run.save_when_due()
-        return run.finish(origin, validation, lambda: test(run.averaged, before, splits, config))
+        return run.finish(origin, validation, test)

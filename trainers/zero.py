@@ -19,9 +19,8 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import partial
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,12 +34,11 @@ from arena.players.registry import Registry
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import params_of
 from trainers.bot_games import RatingMatch
-from trainers.cluster import Cores, Lent, connected
+from trainers.cluster import Cores, Lent, Stage
 from trainers.export import forget_snapshots
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss, to_search_targets
@@ -60,16 +58,14 @@ from trainers.train import (
     inherited_rules,
     prepare,
     refuse_torchrun,
+    start_of,
 )
-
-if TYPE_CHECKING:
-    from trainers.cluster import Stage
 
 GAMES = "games"
 """The folder of a run's games, beside its state."""
 
 MANY, RANGE = 1_000_000, 8
-"""Games that cores of a cluster may be asked for, and how many of them, a slot, a core is asked for at a time."""
+"""Games that a sitting without a limit may play, and how many, a slot, a core of a cluster is asked for at a time."""
 
 NICE_INCREMENT = 6
 """Of the threads that play: they step back behind the net that learns."""
@@ -79,6 +75,12 @@ LEAST = 4
 
 PLIES = 4
 """Random moves at the start of the games against other bots."""
+
+POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3
+"""The share of games whose first moves are drawn from the policy, and the most of them."""
+
+FORK_GAME_PROB = 0.05
+"""The share of games that begin with the first moves of an earlier game and a move drawn from the policy."""
 
 WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0
 """The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
@@ -110,11 +112,10 @@ class Recipe:
             config.cheap_search_visits + 1,
             config.full_search_prob,
             first_pass=int(FIRST_PASS * points),
-            gumbel_scale=config.gumbel_scale,
+            gumbel_scale=1.0,
             decided_full_search_factor=DECIDED_FULL_SEARCH_FACTOR,
         )
         search = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
-        search = search._replace(gumbel_sample_size=config.gumbel_sample_size)
         rules = Rules.preset("cgos", self.size, move_limit=2 * points + 38)
         return SearchGames(rules, net, params, search, slots, threads, groups)
 
@@ -126,9 +127,9 @@ class Recipe:
         komi = max(-float(self.size**2), min(float(self.size**2), round(2 * random.normal(self.komi, stdev)) / 2))
         seed, drawn = int(random.integers(2**62)), 0
         opening: Opening = ()
-        if random.random() < config.policy_init_prob:
-            drawn = int(random.integers(config.policy_init_moves + 1))
-        if earlier and random.random() < config.fork_game_prob:
+        if random.random() < POLICY_INIT_PROB:
+            drawn = int(random.integers(POLICY_INIT_MOVES + 1))
+        if earlier and random.random() < FORK_GAME_PROB:
             moves = earlier[int(random.integers(len(earlier)))]
             moves = moves[: random.integers(1 + len(moves) // 2)].tolist()
             opening = tuple(moves[: (*moves, pass_move(self.size)).index(pass_move(self.size))])
@@ -136,7 +137,17 @@ class Recipe:
         return NewGame(number, seed, komi, opening, drawn)
 
 
-def play_on(
+@dataclass(slots=True)
+class Latest:
+    """What games are played with now."""
+
+    network: Net
+    planes: np.ndarray
+    """(B, P, n, n): positions by which int8 is scaled."""
+    recipe: Recipe
+
+
+def play(
     games: SearchGames, recipe: Callable[[], Recipe], numbers: Iterator[int], slots: int, goes_on: Callable[[], bool]
 ) -> Iterator[PlayedGame]:
     """Play the games of ``numbers``, each by the recipe of the moment when it begins."""
@@ -151,29 +162,20 @@ def play_on(
         yield game
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """What the nodes of a cluster are sent."""
-
-    network: Net  # on the processor
-    planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
-    recipe: Recipe
-
-
-def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, PlayedGame]]:
-    """Play the games of these numbers on a node of a cluster, with the weights that were sent last."""
-    net = stage.once(lambda: LiveEvaluator(find_encoder(encoder), torch.device("cpu"), bf16=False))
-    known: Weights = stage.sent
-    net.take_once(known, known.network, known.planes)
+def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
+    """Play the games of these numbers on a core of a cluster, with the weights that were sent last."""
+    net, taken = LiveEvaluator(find_encoder(encoder), torch.device("cpu"), bf16=False), None
 
     def goes_on() -> bool:
-        sent: Weights = stage.sent
-        net.take_once(sent, sent.network, sent.planes)
+        nonlocal taken
+        if stage.sent is not taken:
+            taken = stage.sent
+            net.take(deepcopy(taken.network), taken.planes.copy())  # what Ray gives is shared, and can't be written to
         return not stage.is_over
 
-    games = known.recipe.games(net, slots)
-    for game in play_on(games, lambda: stage.sent.recipe, iter(numbers), slots, goes_on):
-        yield game.number, game
+    goes_on()
+    games = stage.sent.recipe.games(net, slots)
+    yield from play(games, lambda: stage.sent.recipe, iter(numbers), slots, goes_on)
 
 
 # --- The settings ---
@@ -189,9 +191,7 @@ def check(config: Config, results: Path) -> None:
             f"the net {config.net} gives no policy, value, ownership and score; choose arena-BLOCKSxCHANNELS"
         )
     if config.start:
-        start = Checkpoint.open(find(config.start, results))
-        if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
-            raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+        start = start_of(config, results)
         start.require()
         start.require_size(config.size)
         if start.manifest.encoder != encoder_of(config).name:
@@ -212,25 +212,19 @@ def stages_of(config: Config) -> list[tuple[int, float]]:
         given = [(int(size), float(share) if share else None) for size, _, share in parts]
     except ValueError:
         raise ConfigError(f"sizes = '{config.sizes}' is not a list of sizes, such as 5,7,9 or 5:0.1,7:0.2,9") from None
-    if given[-1][0] != config.size:
+    sizes = [size for size, _ in given]
+    if sizes[-1] != config.size:
         raise ConfigError(f"the last size of sizes = '{config.sizes}' must be the board size {config.size} (--size)")
-    if len({size for size, _ in given}) < len(given) or not all(MIN_SIZE <= size <= MAX_SIZE for size, _ in given):
+    if len(set(sizes)) < len(sizes) or not all(MIN_SIZE <= size <= MAX_SIZE for size in sizes):
         raise ConfigError(f"sizes = '{config.sizes}': give each size once, from {MIN_SIZE} to {MAX_SIZE}")
     left, free = 1 - sum(share or 0.0 for _, share in given), sum(share is None for _, share in given)
     shares = [left / free if share is None else share for _, share in given]
     if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
         raise ConfigError(f"sizes = '{config.sizes}': the shares must be above 0, with a sum of 1")
-    return [(size, float(end)) for (size, _), end in zip(given, np.cumsum(shares), strict=True)]
+    return list(zip(sizes, np.cumsum(shares).tolist(), strict=True))
 
 
 # --- The run ---
-
-
-@dataclass(slots=True)
-class Latest:
-    """What games are played with now."""
-
-    weights: Weights
 
 
 def train(
@@ -272,19 +266,20 @@ def train(
 
     def origin() -> Origin:
         words = f"{total('games')} games of its own search, {total('rows')} of {total('positions')} positions in full"
-        parent = Checkpoint.open(find(config.start, results)).identity if config.start else ""
+        parent = start_of(config, results).identity if config.start else ""
         planes, splits = partial(planes_of, replays[config.size]), inherited_rules(config.start, results)
         return Origin("zero", encoder, rules, words, planes, splits, parent)
 
-    def latest_weights(replay: Replay) -> Weights:
+    def latest_of(replay: Replay) -> Latest:
         """The averaged weights, and a mean komi that is fair."""
         is_given = config.komi is not None and replay.size == config.size
         recipe = Recipe(config, replay.size, config.komi if is_given else replay.margin)  # type: ignore[arg-type]
-        network = run.averaged if cores is None else deepcopy(run.averaged).cpu()
-        return Weights(network, planes_of(replay, QUICK_ROWS), recipe)
+        return Latest(
+            run.averaged if cores is None else deepcopy(run.averaged).cpu(), planes_of(replay, QUICK_ROWS), recipe
+        )
 
     with ExitStack() as stack:
-        cores = stack.enter_context(connected(lent, [], rules))
+        cores = stack.enter_context(Cores(lent, rules)) if lent else None
         beside = stack.enter_context(ThreadPoolExecutor(1, "matches"))
         has_ended = threading.Event()
         stack.callback(has_ended.set)
@@ -310,17 +305,23 @@ def train(
         while not run.is_over and not run.stop_asked:
             size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
             replay, net = replays[size], LiveEvaluator(encoder, device, config.bf16)
-            latest = Latest(latest_weights(replay))
-            searches, engines = engines_of(config, net, latest, cores, total("games"))
-            most = math.ceil(end * config.max_games) - run.games if config.max_games else math.inf
-            with Players(engines, most, NICE_INCREMENT) as players:
-                while run.done < end and not run.stop_asked:
+            latest = latest_of(replay)
+            last = math.ceil(end * config.max_games) if config.max_games else run.games + MANY
+            numbers = range(run.games, last)
+            searches, engines = engines_of(config, net, lambda: latest, numbers, cores)  # noqa: B023  # of this stage
+
+            def goes_on(end: float = end) -> bool:
+                run.count_minutes()
+                return run.done < end and not run.stop_asked
+
+            with Players(engines, NICE_INCREMENT) as players:
+                while goes_on():
                     # Play
                     began, before = time.monotonic(), pace_of(searches)
-                    played = players.take(config.round_rows, lambda: not run.stop_asked)
+                    played = players.take(config.round_rows, goes_on)
                     replay.add(played)
                     run.games = total("games")
-                    if run.stop_asked:
+                    if run.stop_asked or not played:
                         break
 
                     # Learn: as many steps as the new rows allow, but no more than those of two rounds
@@ -328,36 +329,33 @@ def train(
                     if replay.rows >= LEAST * config.batch_size:
                         due = int(config.replay_ratio * total("rows")) - run.rows
                         steps = min(due, int(2 * config.replay_ratio * config.round_rows)) // config.batch_size
-                    drawn = WindowRows(replay, config.seed, encoder, config.num_workers)
-                    ready = partial(to_search_targets, device=device)
                     if steps > 0:
+                        drawn = WindowRows(replay, config.seed, encoder, config.num_workers)
+                        ready = partial(to_search_targets, device=device)
                         with prefetched(drawn, ready, run.rows, config.batch_size, config.batch_size) as ahead:
                             for _, (planes, targets) in zip(range(steps), ahead, strict=False):
                                 losses = search_loss(run.forward(planes), targets, config.outcome_share)
                                 run.step(losses.total(config), config.batch_size, losses.figures())
                                 if run.stop_asked:
                                     break
-                    learned = time.monotonic()
+                    learned_per_second = (run.rows - rows) / max(1e-9, time.monotonic() - learning)
 
                     # Let the games have what was learned
-                    latest.weights = latest_weights(replay)
+                    latest = latest_of(replay)
                     if cores is None:
-                        net.take(latest.weights.network, latest.weights.planes)
-                    refreshed = time.monotonic()
+                        net.take(latest.network, latest.planes)
 
                     # Log, save and measure
                     figures = {
-                        **figures_of(played, pace_of(searches) - before, refreshed - began),
+                        **figures_of(played, pace_of(searches) - before, time.monotonic() - began),
                         "size": size,
                         "games": run.games,
                         "positions": total("positions"),
                         "new_rows": total("rows"),
                         "age": replay.age,
-                        "komi": latest.weights.recipe.komi,
+                        "komi": latest.recipe.komi,
                         "int8": float(net.is_int8),
-                        "refresh_seconds": refreshed - learned,
-                        "waiting": (learning - began) / (refreshed - began),
-                        "learned_per_second": (run.rows - rows) / max(1e-9, learned - learning),
+                        "learned_per_second": learned_per_second,
                     }
                     run.log(**figures, **run.figures())
                     run.save_when_due()
@@ -373,11 +371,8 @@ def train(
                         left.append(max(0, config.max_games - run.games) / figures["games_per_second"] / 60)
                     figures |= {"step": run.step_count, "rows": total("rows"), "minutes_left": min(left)}
                     figures |= {"loss": progress.loss, "right": progress.right}
-                    known: dict[str, Any] = {
-                        item.name: figures[item.name] for item in fields(Round) if item.name in figures
-                    }
-                    look = searches[0].look() if searches else None
-                    on_progress(Round(**known, ratings=tuple(ratings), look=look))
+                    known: Any = {item.name: figures[item.name] for item in fields(Round) if item.name in figures}
+                    on_progress(Round(**known, ratings=tuple(ratings)))
             replay.add(players.rest())
             run.games = total("games")
         run.save()
@@ -394,20 +389,18 @@ def train(
 
 
 def engines_of(
-    config: Config, net: LiveEvaluator, latest: Latest, cores: Cores | None, first: int
+    config: Config, net: LiveEvaluator, latest: Callable[[], Latest], numbers: range, cores: Cores | None
 ) -> tuple[list[SearchGames], list[PlayGames]]:
-    """Who plays from game number ``first`` on, each to be called in a thread of its own, and what of it is here. On a
-    GPU one engine has all games, in two groups: one is evaluated while the moves of the other are played."""
+    """Who plays the games of ``numbers``, each to be called in a thread of its own, and what of it is here. On a GPU
+    one engine has all games, in two groups: one is evaluated while the moves of the other are played."""
     slots, threads = config.parallel_games, config.game_threads
     if cores is not None:
         there = partial(play_there, slots, net.encoder.name)
-        numbers = deque(range(first, first + MANY))
-        return [], [lambda goes_on: cores.play(there, numbers, RANGE * slots, goes_on, lambda: latest.weights)]
-    net.take(latest.weights.network, latest.weights.planes)
-    recipe, left = latest.weights.recipe, count(first)
+        return [], [lambda goes_on: cores.play(there, deque(numbers), RANGE * slots, goes_on, latest)]
+    net.take(latest().network, latest().planes)
     shapes = [(slots, 1, 1)] * threads if net.device.type == "cpu" else [(slots * threads, threads, 2)]
-    searches = [recipe.games(net, *shape) for shape in shapes]
-    return searches, [partial(play_on, games, lambda: latest.weights.recipe, left, slots) for games in searches]
+    searches, left = [latest().recipe.games(net, *shape) for shape in shapes], iter(numbers)
+    return searches, [partial(play, games, lambda: latest().recipe, left, slots) for games in searches]
 
 
 def pace_of(searches: Sequence[SearchGames]) -> Pace:
@@ -422,7 +415,6 @@ def figures_of(played: Sequence[PlayedGame], pace: Pace, spent: float) -> dict[s
         "positions_per_second": pace.moves / spent,
         "evaluations_per_second": pace.evaluations / spent,
         "net_share": pace.net_seconds / max(1e-9, pace.seconds),
-        "net_evaluations_per_second": pace.evaluations / max(1e-9, pace.net_seconds),
         "batch": pace.evaluations / max(1, pace.batches),
         "length": float(np.mean([len(game.moves) for game in played])),
         "black": float((np.sign(margins) / 2 + 0.5).mean()),

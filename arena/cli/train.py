@@ -274,20 +274,18 @@ def train_value(settings: Any, results: Path, lent: Lent | None) -> Path:
 
     First it plays games: 1 to 60 moves by --policy, one random move, the rest by the finisher. It learns from the
     position after the random move, with the result. Playing takes most of the time; the games stay in results/cache
-    for later runs, and the same command reuses them. --source records learns from --data instead.
+    for later runs, and the same command reuses them.
 
-    Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant and of
-    playouts. A test error far above the training error is overfitting.
+    Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant. A test error far
+    above the training error is overfitting.
 
     Example: [bold]arena train value --games 20000 --max-minutes 20[/bold]
-
-    Example: [bold]arena train value --source records --data games/ --name from-records[/bold]
     """
     value = _trainer("value")
     with _plays_first(settings.name, "results") as (on_progress, tell):
         folder = value.train(settings, results, on_progress, tell, lent)
     errors = {"mse": "squared error of the result", "start": "before training", "floor": "of the best constant"}
-    _print_figures(folder, {name: (title, ".3f") for name, title in (errors | {"playouts": "of playouts"}).items()})
+    _print_figures(folder, {name: (title, ".3f") for name, title in errors.items()})
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
 

@@ -21,8 +21,6 @@ from arena.ratings.elo import (
     superiority,
 )
 
-_LEAST_PRIOR = 0.01  # virtual games; with fewer, errors of ratings drown in rounding
-
 NEAR, NEAR_ENOUGH = 1e-18, 1e-9
 """The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""
 
@@ -38,18 +36,12 @@ FARTHEST = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Black's points from some games against one opponent; one game unless said. ValueError if they can't be."""
+    """Black's points from some games against one opponent; one game unless said."""
 
     black: str
     white: str
     black_points: float
     games: float = 1
-
-    def __post_init__(self) -> None:
-        if self.black == self.white:
-            raise ValueError(f"{self.black} can't be rated by games against itself")
-        if not 0 <= self.black_points <= self.games < math.inf:
-            raise ValueError(f"{self.black_points} points from {self.games} games can't be")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +61,6 @@ class Ratings:
     components: tuple[tuple[str, ...], ...]  # strongest first; within one, everybody has beaten everybody, see `beaten`
     points: FloatArray  # both colours together
     games: FloatArray
-    expected: FloatArray  # points at the fit
     beaten: NDArray[np.bool_]  # directly or through others; a draw beats both ways
     likelihood: Likelihood
 
@@ -127,22 +118,6 @@ class Ratings:
             return superiority(self._sweep(i, j))
         return math.erfc(-self.likelihood.signed_root(self._contrast(i, j), 0.0) / math.sqrt(2)) / 2
 
-    def surprise(self) -> FloatArray:
-        """(n, n) in [0, 1]: the chance at the fit, at most, that the score of any pair is as unlikely as this one; 1
-        where they never met.
-
-        A small one is a pairing that a single scale of strength doesn't explain, such as a cycle. The tail is
-        binomial, with both colours at their mean expectation, so it errs to the large side; it is taken twice for both
-        sides, and as often as there are pairs that met (C. Bonferroni, 1936).
-        """
-        from scipy.special import betainc
-
-        games = np.where(self.games > 0, self.games, 1.0)
-        # P(binomial >= points), for halves too; no points are always reached
-        least = betainc(np.maximum(self.points, 1e-9), games - self.points + 1, self.expected / games)
-        pairs = np.count_nonzero(self.games) / 2
-        return np.where(self.games > 0, np.minimum(2 * pairs * np.minimum(least, least.T), 1.0), 1.0)
-
     def _index(self, player: str) -> int:
         if player not in self.players:
             raise ValueError(f"{player} has no rated games; rated are {', '.join(self.players)}")
@@ -174,12 +149,11 @@ def rate(
     """Rates everybody at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
 
     P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player
-    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. ValueError without
-    results, for an unknown anchor, a prior other than 0 below 0.01, or ratings that are unbounded because the prior
-    is 0 and some players, or one colour, never lost to the rest. The order of the results doesn't matter.
+    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. It is 0 or at least 0.01:
+    with fewer, errors drown in rounding. ValueError without results, for an unknown anchor, or ratings that are
+    unbounded because the prior is 0 and some players, or one colour, never lost to the rest. The order of the results
+    doesn't matter.
     """
-    if prior != 0 and not _LEAST_PRIOR <= prior < math.inf:
-        raise ValueError(f"a prior of {prior} virtual games can't be; give 0 or at least {_LEAST_PRIOR}")
     players, black_points, black_games = _tables(results)
     if anchor is not None and anchor not in players:
         raise ValueError(f"the anchor {anchor} has no rated games; rated are {', '.join(players)}")
@@ -199,7 +173,6 @@ def rate(
     zero[[players.index(anchor)] if anchor is not None else max(groups, key=len)] = 1
     shift = np.eye(n) - zero / zero.sum()
     relative = shift @ strength
-    black_expected = black_games * _sigma(fit[:n, None] - fit[:n] + fit[n])
     return Ratings(
         players=players,
         elo=_frozen(relative),
@@ -209,7 +182,6 @@ def rate(
         components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
         points=_frozen(points),
         games=_frozen(games),
-        expected=_frozen(black_expected + (black_games - black_expected).T),
         beaten=_frozen(beaten),
         likelihood=likelihood,
     )

@@ -31,7 +31,7 @@ from arena.report.chart import Canvas, Scale
 
 if TYPE_CHECKING:
     from trainers import progress as training
-    from trainers.progress import Iteration, Look, Rating, Round
+    from trainers.progress import Iteration, Rating, Round
 
 
 SHARE_ROWS = 11
@@ -120,15 +120,15 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
 
 @contextmanager
 def show_zero(name: str, console: Console | None = None) -> Iterator[Callable[[Round], None]]:
-    """Show a run that learns from its own searches while the block lasts, with the curve of its Elo and a game under
-    way; in a pipe each match is a line. The function that it yields is to be called after every round."""
+    """Show a run that learns from its own searches while the block lasts, with the curve of its Elo; in a
+    pipe each match is a line. The function that it yields is to be called after every round."""
     with _showing(
         name,
         "the first games",
         console or style.Console(stderr=True),
         figures=_round_words,
         events=lambda progress: [_match_words(match) for match in progress.ratings],
-        below=lambda progress: [EloCurve(progress.ratings), *([LookedAt(progress.look)] if progress.look else [])],
+        below=lambda progress: [EloCurve(progress.ratings)],
     ) as show:
         yield show
 
@@ -282,43 +282,6 @@ class EloCurve:
             yield Text(style.spell(f"Elo {curve[last]}; 0 is {next(iter(latest))}"))
         for match in latest.values():
             yield Text(_match_words(match))
-
-
-LETTERS = "abcde"
-"""The signs of the moves with the largest shares."""
-
-
-@dataclass(frozen=True, slots=True)
-class LookedAt:
-    """A position of a game under way, the moves with the largest shares of its search, and Black's win rate."""
-
-    look: Look
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from arena.go.coords import gtp_from_move
-        from arena.go.game import Game, Rules
-        from arena.report.board import Overlay, board_width, draw_board
-
-        look = self.look
-        if options.max_width < board_width(look.size):
-            return
-        game = Game(Rules.preset("cgos", look.size, look.komi, move_limit=len(look.moves) + 1), seed=0)
-        for move in look.moves.tolist():
-            game.play(move)
-        best = [move for move in np.argsort(-look.shares)[: len(LETTERS)].tolist() if look.shares[move] >= 0.01]
-        letters = {move: sign for move, sign in zip(best, LETTERS, strict=False) if move < look.size**2}
-        last = int(look.moves[-1]) if len(look.moves) else None
-        board = draw_board(
-            game.board.stones, last, overlay=Overlay(letters=letters), colours=style.has_colours(console)
-        )
-        yield from board
-        named = [
-            f"{sign} {gtp_from_move(move, look.size)} {look.shares[move]:.0%}"
-            for sign, move in zip(LETTERS, best, strict=False)
-        ]
-        turn = "White" if len(look.moves) % 2 else "Black"
-        words = f"move {len(look.moves) + 1}, {turn} to move · komi {look.komi:g} · Black {look.win_rate:.0%} · "
-        yield Text(words + ", ".join(named))
 
 
 SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}

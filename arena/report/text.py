@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from math import comb
 from pathlib import Path
 
@@ -27,9 +27,6 @@ from arena.results.standings import Kind, Overview, Report
 
 BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
-
-ALARM = 0.01
-"""A result less likely than this at the ratings, among all pairs that met, is pointed out."""
 
 LEAST_CHECKED = 10
 """Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
@@ -276,24 +273,10 @@ def _time(report: Standings, name: str) -> str:
 
 
 def _doubts(table: Standings, league: League) -> list[tuple[str, str]]:
-    """Doubts about the ratings: players without a measured distance, and results that the ratings don't explain."""
-    lines = []
-    if len(league.ratings.components) > 1:
-        lines.append(("Order", f"{_order(table, league)}; the distance between these groups is not measured"))
-    ratings, names = league.ratings, [table.players[identity] for identity in league.ratings.players]
-    chances = ratings.surprise()
-    for first, second in sorted(combinations(range(len(names)), 2), key=lambda pair: chances[pair]):
-        points, games, expected = (of[first, second] for of in (ratings.points, ratings.games, ratings.expected))
-        if chances[first, second] < ALARM:
-            lines.append(
-                (
-                    "Alarm",
-                    f"{names[first]} against {names[second]}: {points:g}-{games - points:g}, where the ratings expect "
-                    f"{expected:.1f}-{games - expected:.1f} (p = {chances[first, second]:.1g} over all pairs); "
-                    "one scale of strength doesn't explain it",
-                )
-            )
-    return lines
+    """Doubts about the ratings: players without a measured distance."""
+    if len(league.ratings.components) == 1:
+        return []
+    return [("Order", f"{_order(table, league)}; the distance between these groups is not measured")]
 
 
 def _order(table: Standings, league: League) -> str:

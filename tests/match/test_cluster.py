@@ -36,11 +36,12 @@ from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, rl, zero
-from trainers.cluster import Lent, Stage, connected
+from trainers import replay, rl, zero
+from trainers.cluster import Cores, Lent, Stage
+from trainers.distill import Recipe
 from trainers.replay import Replay
+from trainers.selfplay import NewGame
 from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, change
-from trainers.teachers import Recipe
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
@@ -264,7 +265,8 @@ def learner(folder: Path, **changes: Any) -> Distill:
 
 def taught(config: Distill, results: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
     """All that is in the games of a teacher, in the order of their numbers."""
-    played = distill.play_games(config, Recipe.of(config, Registry()), results, each, lent)
+    recipe = Recipe.of(config, Registry())
+    played = replay.play_games(config, recipe, results, each, lent, config.game_threads, config.parallel_games)
     found, numbers = played.by_number(config.games)
     assert numbers.tolist() == list(range(config.games))
     games = found.games
@@ -343,23 +345,22 @@ def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_pat
     assert len(played) > 0.95 * len(games)  # short ones may be the same by chance
 
 
-def fell(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, int]]:
+def fell(numbers: Sequence[int], stage: Stage) -> Iterator[NewGame]:
     """Work that takes its node's process down at one number, and is done with those before."""
     for number in numbers:
         if number == 5:
             os._exit(1)
-        yield number, number
+        yield NewGame(number, 1, 0.5)
 
 
 @pytest.mark.slow
 def test_work_that_fells_node_after_node_is_given_up(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LOOK", 0.5)
-    done: list[int] = []
-    with connected(Lent(nodes.address, 1), [], NINE.rules) as cores:
-        assert cores is not None
+    done: list[NewGame] = []
+    with Cores(Lent(nodes.address, 1), NINE.rules) as cores:
         with pytest.raises(UserError, match="5 nodes in a row were lost over the same games"):
             done.extend(cores.play(fell, deque(range(8)), 4))
-    assert sorted(done) == [0, 1, 2, 3]
+    assert sorted(game.number for game in done) == [0, 1, 2, 3]
 
 
 # --- Faults ---

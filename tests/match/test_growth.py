@@ -50,7 +50,7 @@ class Stored:
 
 
 def test_the_process_of_an_event_keeps_nothing_of_a_game_but_its_hashes() -> None:
-    match = replace(match_of("alphago", "sl", games=2), games=20_000)
+    match = replace(match_of("alphago", "sl", games=2), games=50_000)
     match = replace(match, terms=replace(match.terms, openings=4))
     view = MatchState(match)
     taken = {}
@@ -61,5 +61,5 @@ def test_the_process_of_an_event_keeps_nothing_of_a_game_but_its_hashes() -> Non
             tracemalloc.start()
         taken[view.tally.games] = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert (view.stored, view.resumed, view.tally.games, view.tally.repeats) == (20_000, 20_000, 20_000, 0)
-    assert (taken[20_000] - taken[8_000]) / 12_000 < MOST
+    assert (view.stored, view.resumed, view.tally.games, view.tally.repeats) == (50_000, 50_000, 50_000, 0)
+    assert (taken[50_000] - taken[20_000]) / 30_000 < MOST

@@ -25,7 +25,7 @@ from test_training import Killed, killed_at
 from torch import nn
 from torch.nn import functional
 
-from arena import CheckpointError, RecordError
+from arena import CheckpointError, ConfigError, RecordError
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry
 from arena.go.game import Game, Outcome, Rules
@@ -38,15 +38,24 @@ from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Outputs
 from trainers import distill, replay
 from trainers import records as data
+from trainers.distill import Recipe
 from trainers.losses import SearchTargets, Target, search_loss
 from trainers.progress import Made, Progress
-from trainers.records import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
-from trainers.replay import Replay, SearchBatch, SearchedGames, encode_searches, in_order, shares_of
-from trainers.selfplay import PlayedGame
+from trainers.records import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games, SplitRule
+from trainers.replay import (
+    Replay,
+    SearchBatch,
+    SearchedGames,
+    encode_searches,
+    in_order,
+    play_games,
+    play_there,
+    shares_of,
+)
+from trainers.selfplay import PlayedGame, begin_each
 from trainers.settings import METRICS_FILE
 from trainers.settings import Distill as Config
 from trainers.slots import to_levels
-from trainers.teachers import Recipe, TeachingBot, play_there
 
 SIZE = 5
 POINTS = SIZE * SIZE
@@ -97,7 +106,9 @@ def play(
     config: Config, recipe: Recipe, results: Path, on_made: Callable[[Made], None] = lambda _: None
 ) -> SearchedGames:
     """The games in the order of their numbers, those played that are missing."""
-    return distill.play_games(config, recipe, results, on_made, None).by_number(config.games)[0]
+    threads, slots = config.game_threads, config.parallel_games
+    played = play_games(config, recipe, results, on_made, None, threads, slots, config.play_minutes)
+    return played.by_number(config.games)[0]
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +249,7 @@ class Script:
 
 def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Script, list[PlayedGame]]:
     script = Script()
-    over = TeachingBot(script, recipe).play(recipe.next_of(deque(range(numbers))), slots)
+    over = recipe.teaching_bot(script).play(recipe.rules, begin_each(deque(range(numbers)), recipe.begin), slots)
     return script, sorted(over, key=lambda game: game.number)
 
 
@@ -334,8 +345,7 @@ def test_when_the_minutes_are_over_no_game_is_begun_but_those_that_are_end(
 
 
 def test_held_out_games_share_nothing_with_the_others(tiny: Config, searched: SearchedGames) -> None:
-    split = distill.split_searches(tiny, SearchedGames.joined([searched, searched]))
-    parts = (split.train, split.validation, split.test)
+    parts = distill.split_searches(tiny, searched, [searched], (SplitRule.of(tiny, played=True),))
     keys = [
         {data.canonical_key(np.array(moves_of(part.games, game)), SIZE) for game in range(len(part.games))}
         for part in parts
@@ -458,33 +468,17 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     play(before, Recipe.of(before, Registry()), tmp_path)
     (folder,) = (tmp_path / "cache").iterdir()
     config = replace(tiny, name="both", earlier=(str(folder), str(folder)))  # the second adds nothing
-    alone, both = (distill.split_searches(tiny, searched, earlier) for earlier in ((), distill.read_earlier(config)))
-    assert same(alone.test, both.test) and same(alone.validation, both.validation)
-    assert len(both.train.games) == len(alone.train.games) + 8
+    rules, more = (SplitRule.of(tiny, played=True),), [Replay(folder, SIZE).searched] * 2
+    alone, both = (distill.split_searches(tiny, searched, earlier, rules) for earlier in ((), more))
+    assert same(alone[2], both[2]) and same(alone[1], both[1])
+    assert len(both[0].games) == len(alone[0].games) + 8
     checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
     assert checkpoint.manifest.settings["earlier"] == [folder.name] * 2
     assert "24 games of alphago" in checkpoint.manifest.data and "earlier" in checkpoint.manifest.data
-    with pytest.raises(RecordError, match=r"replay\.json.* name a folder"):
-        distill.read_earlier(replace(config, earlier=(str(tmp_path),)))
-    next(folder.glob("*.npz")).write_bytes(b"no games")
     with pytest.raises(RecordError, match="no game is over yet"):
-        distill.read_earlier(config)
-
-
-def test_games_on_another_size_are_learned_from_in_steps_of_their_own(
-    tiny: Config, results: Path, searched: SearchedGames, tmp_path: Path
-) -> None:
-    small = replace(tiny, name="small", size=6, games=10)
-    play(small, Recipe.of(small, Registry()), tmp_path)
-    (folder,) = (tmp_path / "cache").iterdir()
-    config = replace(tiny, name="sizes", earlier=(str(folder),))
-    split = distill.split_searches(tiny, searched, distill.read_earlier(config))
-    assert same(split.train, distill.split_searches(tiny, searched).train) and len(split.others) == 1
-    rows = distill.rows_of(split, None, ENCODER, replace(config, seed=1))
-    sizes = [rows.batch(step * config.batch_size, config.batch_size).planes.shape[-1] for step in range(40)]
-    share = len(split.others[0]) / (len(split.others[0]) + len(split.train))
-    assert sizes.count(6) / 40 == pytest.approx(share, abs=0.25) and set(sizes) == {6, SIZE}
-    assert Checkpoint.open(distill.train(config, results, Registry())).manifest.settings["earlier"] == [folder.name]
+        distill.train(replace(config, earlier=(str(tmp_path),)), results, Registry())
+    with pytest.raises(ConfigError, match="of another size"):
+        distill.train(replace(config, size=6, earlier=(str(folder),)), results, Registry())
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.players.registry import Registry
 from bots import gtp
+from trainers.distill import Recipe
 from trainers.katago import Analyst
 from trainers.settings import DISTILL_PRESETS, change
-from trainers.teachers import Recipe
 
 ENGINE = """
 import json, sys
-whose, mood = sys.argv[1:]
+mood = sys.argv[1]
 print("hello, I analyse")
 queries = []
 for line in sys.stdin:
@@ -34,7 +34,8 @@ for line in sys.stdin:
     size, moves = query["boardXSize"], query["moves"]
     black = 1 / (1 + 2.718281828 ** (query["komi"] - len(moves)))  # Black wins by as many points as there were moves
     black_moves = len(moves) % 2 == 0
-    rate = {"BLACK": black, "WHITE": 1 - black, "SIDETOMOVE": black if black_moves else 1 - black}[whose]
+    is_own = query["overrideSettings"]["reportAnalysisWinratesAs"] == "SIDETOMOVE"
+    rate = black if black_moves or not is_own else 1 - black
     taken = {point for _, point in moves} - {"pass"}
     points = ["ABCDEFGHJ"[column] + str(size - row) for row in range(size) for column in range(size)] + ["pass"]
     policy = [-1 if point in taken else 1 + number for number, point in enumerate(points)]
@@ -67,8 +68,8 @@ def analysts(script: Path) -> Iterator[list[Analyst]]:
         analyst.close()
 
 
-def command(script: Path, whose: str = "BLACK", mood: str = "") -> str:
-    return shlex.join([sys.executable, str(script), whose, mood])
+def command(script: Path, mood: str = "") -> str:
+    return shlex.join([sys.executable, str(script), mood])
 
 
 def games() -> list[Game]:
@@ -78,11 +79,8 @@ def games() -> list[Game]:
     return [first, second]
 
 
-@pytest.mark.parametrize("whose", ["BLACK", "WHITE", "SIDETOMOVE"])
-def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(
-    whose: str, script: Path, analysts: list[Analyst]
-) -> None:
-    analyst = Analyst(gtp.Config("none", analysis=command(script, whose, "late")))
+def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(script: Path, analysts: list[Analyst]) -> None:
+    analyst = Analyst(gtp.Config("none", analysis=command(script, "late")))
     analysts.append(analyst)
     for _ in range(2):
         weights, rates = analyst.search_targets(games(), Limits(simulations=1))
@@ -101,7 +99,7 @@ def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(
 def test_an_engine_that_fails_is_named_and_started_anew(
     mood: str, words: str, script: Path, analysts: list[Analyst]
 ) -> None:
-    analyst = Analyst(gtp.Config("none", analysis=command(script, "BLACK", mood)))
+    analyst = Analyst(gtp.Config("none", analysis=command(script, mood)))
     analysts.append(analyst)
     for _ in range(2):
         with pytest.raises(BotFault, match=words):

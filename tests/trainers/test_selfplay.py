@@ -21,10 +21,10 @@ from arena.players.registry import Registry
 from bots.alphago import Config as Search
 from bots.search import puct
 from bots.search.tree import params_of
+from trainers.distill import Recipe
 from trainers.records import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import (
-    GIVEN,
     NEVER,
     RANDOM,
     Evaluator,
@@ -34,11 +34,11 @@ from trainers.selfplay import (
     PolicyGames,
     SearchGames,
     Seats,
+    begin_each,
     draw_seeds,
 )
 from trainers.settings import Distill
 from trainers.slots import RuleParams, SelfPlayParams, all_sensible, draw_move
-from trainers.teachers import Recipe, TeachingBot
 
 STONES = find_encoder("stones-1")
 SIZE = 5
@@ -158,13 +158,6 @@ def test_sensible_moves_are_those_of_the_slow_twin(name: str, size: int, komi: f
     assert fewer > 10 and passes
 
 
-def test_superko_is_kept_where_ko_alone_allows() -> None:
-    """Without superko the masks of some games are others: these games would tell."""
-    rules, by_ko = Rules.preset("cgos", 5, 0.0), Rules("ko", 5, 0.0, superko=False, move_limit=75)
-    played = random_games(rules, 200, plies=0)
-    assert any((sensible(game, by_ko)[0] > sensible(game, rules)[0]).any() for game in played)
-
-
 def test_a_game_over_the_limit_of_moves_writes_nothing_beyond_it() -> None:
     """Hashes were written behind their array."""
     (game,) = random_games(Rules.preset("cgos", 5), 1)
@@ -193,7 +186,6 @@ def test_a_game_depends_on_its_seed_and_its_opening_alone() -> None:
             played, random_games(rules, 40, slots=slots, threads=threads, groups=groups), strict=True
         ):
             assert np.array_equal(one.moves, other.moves) and one.margin == other.margin
-            assert np.array_equal(one.deciders, other.deciders)
     changed = random_games(rules, 40, seed=2)
     assert all(one.moves[2:].tolist() != other.moves[2:].tolist() for one, other in zip(changed, played, strict=True))
 
@@ -209,21 +201,11 @@ def test_moves_are_drawn_as_often_as_the_temperature_says(temperature: float) ->
     assert np.abs(found - expected).max() < 4 * np.sqrt(expected.max() / 20_000)
 
 
-def test_at_temperature_0_games_differ_by_their_openings_alone() -> None:
-    rules = Rules.preset("cgos", 5)
-    best = Wishes(np.random.default_rng(1).normal(size=26))
-    for openings, count in (((), 1), (draw_openings(rules, 6, 2, 1), 6)):
-        played = play(rules, 6, [best], the_first, openings=openings, temperature=0)
-        assert len({game.moves.tobytes() for game in played}) == count
-
-
 def test_two_nets_with_a_colour_each_are_asked_about_all_games_at_once() -> None:
     rules = Rules.preset("cgos", 7, move_limit=12)
     one, other = Wishes(np.zeros(50)), Wishes(np.zeros(50))
-    played = play(rules, 10, [one, other], lambda numbers, plies: (numbers + plies) % 2)
+    play(rules, 10, [one, other], lambda numbers, plies: (numbers + plies) % 2)
     assert sorted([*one.batches, *other.batches]) == [5, 5, *[10] * 11]
-    for game in played:
-        assert game.deciders is not None and game.deciders.tolist() == [(game.number + ply) % 2 for ply in range(12)]
 
 
 def test_one_group_is_played_while_a_net_is_asked_about_another() -> None:
@@ -263,7 +245,6 @@ def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
     rules = Rules.preset("cgos", 5)
     first, second = play(rules, 2, openings=[(12, 7, 3), (25, 6)])
     assert first.moves[:3].tolist() == [12, 7, 3] and second.moves[:2].tolist() == [25, 6]
-    assert first.deciders is not None and first.deciders[:4].tolist() == [GIVEN, GIVEN, GIVEN, RANDOM]
     for opening in ((12, 12), (25, 25), tuple(range(25)) * 3):
         with pytest.raises(IllegalMove, match="opening"):
             play(rules, 2, openings=[opening, opening])
@@ -297,10 +278,11 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tmp
         teacher=f"alphago:checkpoint={net},max_tree_mb=1,{settings}", size=SIZE, komi=2.5, cheap_search_visits=4
     )
     recipe, numbers = Recipe.of(config, Registry()), range(20, 32)
-    bot = TeachingBot(recipe.teacher.build(), recipe)  # type: ignore[arg-type]  # it is a teacher
-    expected = sorted(bot.play(recipe.next_of(deque(numbers)), 5), key=lambda game: game.number)
+    bot = recipe.teaching_bot(recipe.teacher.build())  # type: ignore[arg-type]  # it is a teacher
+    played = bot.play(recipe.rules, begin_each(deque(numbers), recipe.begin), 5)
+    expected = sorted(played, key=lambda game: game.number)
     for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
-        over = recipe.search(*shape).play(recipe.next_of(deque(numbers)))
+        over = recipe.search(*shape).play(begin_each(deque(numbers), recipe.begin))
         for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
             assert (fast.number, fast.margin, fast.is_sound) == (one.number, one.margin, one.is_sound)
             for name in ("moves", "plies", "levels", "win_rates"):
@@ -372,16 +354,13 @@ def test_a_game_of_searches_is_the_same_whatever_the_threads_and_the_groups(gumb
                 assert game.moves.tolist() == known[game.number].moves.tolist()
 
 
-def test_what_goes_wrong_in_an_engine_is_raised_where_its_games_are_taken() -> None:
+def test_players_give_all_games_of_their_engines_and_raise_what_one_raises() -> None:
     class Failing(Odd):
         def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             raise RuntimeError("no more")
 
+    (games, begin), numbers = gumbel_games(), iter(range(7))
+    with Players([partial(games.play, lambda: begin() if next(numbers, None) is not None else None)]) as players:
+        assert len(players.take(10**9)) == 7 and players.are_done
     with pytest.raises(RuntimeError, match="no more"):
         played_by([gumbel_games(net=Failing())], 1)
-
-
-def test_players_end_with_their_last_game() -> None:
-    games, begin = gumbel_games()
-    with Players([partial(games.play, begin)], most=7) as players:
-        assert len(players.take(10**9)) == 7

@@ -1,14 +1,15 @@
 """Learning from one's own searches: the games, the nets that play while they learn, and what a run promises."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from random import Random
 
@@ -20,10 +21,7 @@ from lent_cores import CoresHere
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
-from arena.go.record import GameRecord
 from arena.players.registry import Registry
-from arena.report.progress import LookedAt
-from arena.report.style import Console
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
@@ -49,24 +47,17 @@ def config_of(**changes: object) -> Config:
     return replace(ZERO_PRESETS["tiny"], visits=8, cheap_search_visits=4, **changes)  # type: ignore[arg-type]
 
 
-def weights_of(recipe: zero.Recipe) -> zero.Weights:
+def latest_of(recipe: zero.Recipe) -> zero.Latest:
     network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
-    return zero.Weights(network, sample_planes(ENCODER, SIZE), recipe)
+    return zero.Latest(network, sample_planes(ENCODER, SIZE), recipe)
 
 
 def play(config: Config, rows: int, komi: float = 0.5) -> list[PlayedGame]:
-    latest = zero.Latest(weights_of(zero.Recipe(config, SIZE, komi)))
+    latest = latest_of(zero.Recipe(config, SIZE, komi))
     net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
-    searches, engines = zero.engines_of(config, net, latest, None, 100)
+    _, engines = zero.engines_of(config, net, lambda: latest, range(100, 10_000), None)
     with Players(engines) as players:
-        games = players.take(rows)
-        look = searches[0].look()
-    if look is not None:
-        show = StringIO()
-        Console(file=show, width=60).print(LookedAt(look))
-        assert "to move" in show.getvalue() and len(show.getvalue().splitlines()) > SIZE
-        assert look.shares.sum() == pytest.approx(1) and 0 <= look.win_rate <= 1
-    return games
+        return players.take(rows)
 
 
 def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
@@ -81,8 +72,9 @@ def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
         assert referee.outcome is not None and referee.outcome.margin == game.margin
 
 
-def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes() -> None:
-    recipe, earlier = zero.Recipe(config_of(fork_game_prob=1.0), SIZE, 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
+def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero, "FORK_GAME_PROB", 1.0)
+    recipe, earlier = zero.Recipe(config_of(), SIZE, 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
     openings = {recipe.begin(number, [earlier]).opening for number in range(50)}
     assert openings == {(), (7,), (7, 12)}
     assert all(new.drawn == len(new.opening) + 1 for new in (recipe.begin(number, [earlier]) for number in range(9)))
@@ -91,13 +83,13 @@ def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes() -> Non
 
 def test_cores_of_a_cluster_play_with_the_weights_that_were_sent_last() -> None:
     config = config_of(parallel_games=6, komi_stdev=0.0)
-    latest, cores = zero.Latest(weights_of(zero.Recipe(config, SIZE, 0.5))), CoresHere()
+    latest, cores = latest_of(zero.Recipe(config, SIZE, 0.5)), CoresHere()
     net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
-    _, engines = zero.engines_of(config, net, latest, cores, 0)  # type: ignore[arg-type]  # what is asked of it
+    _, engines = zero.engines_of(config, net, lambda: latest, range(10_000), cores)  # type: ignore[arg-type]  # what is asked of it
     with Players(engines) as players:
         games = players.take(40)
         assert {game.komi for game in games} == {0.5}
-        latest.weights = weights_of(zero.Recipe(config, SIZE, 7.0))
+        latest = latest_of(zero.Recipe(config, SIZE, 7.0))
         while games[-1].komi != 7.0:
             games += players.take(1)
     assert cores.asked[0] == list(range(48)) and len({game.number for game in games}) == len(games)
@@ -234,6 +226,15 @@ def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: 
 FOLDERS = (("games-5x5", 5), ("games", 6))
 
 
+def test_minutes_count_before_there_is_anything_to_learn(tmp_path: Path) -> None:
+    """They began with the first step, so a run that had none never ended."""
+    never = {"name": "z", "max_games": None, "max_minutes": 0.02, "batch_size": 100_000, "eval_opponents": []}
+    began = time.monotonic()
+    folder = zero.train(change(ZERO_PRESETS["tiny"], TINY | never, "test"), tmp_path, Registry())
+    manifest = Checkpoint.open(folder).manifest
+    assert manifest.rows == 0 and manifest.metrics["games"] and time.monotonic() - began > 1.2
+
+
 def stop_after(rounds: int) -> Callable[[Round], None]:
     """A callback that sends this process SIGTERM in the given round."""
     told: list[Round] = []
@@ -249,10 +250,10 @@ def stop_after(rounds: int) -> Callable[[Round], None]:
 def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, went_on, steps = threading.Event(), threading.Event(), list[int]()
 
-    def play(match: RatingMatch, *_: object) -> tuple[np.ndarray, list[GameRecord]]:
+    def play(match: RatingMatch, *_: object) -> np.ndarray:
         begun.set()
         assert went_on.wait(60), "nothing was learned during a match"
-        return np.ones(match.games), []
+        return np.ones(match.games)
 
     def watch(progress: Round) -> None:
         if begun.is_set():
@@ -303,7 +304,7 @@ def test_settings_that_can_not_be_are_refused(given: dict[str, object], words: s
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """No file of games is lost that was there before, and no step is made twice in the log."""
     words = [sys.executable, "-m", "arena", "train", "zero", "--preset", "tiny", "--name", "z"]
     words += ["--max-games", "100000", "--set", "round_rows=200", "--set", "save_minutes=0", "--results", str(tmp_path)]
@@ -318,6 +319,8 @@ def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path) -> None:
             process.wait()
         games = max((int(path.stem.split("-")[1]) for path in folder.glob("*.npz")), default=0)
         assert games >= most
-        assert not Replay(folder, SIZE, 20_000).damaged
+        with caplog.at_level(logging.WARNING):
+            Replay(folder, SIZE, 20_000)
+        assert not caplog.messages
         most = games
     assert most > 0
