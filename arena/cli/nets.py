@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -234,7 +235,7 @@ def eval_(
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
-    from arena.report.tables import doubts_of, evaluation_sheets
+    from arena.report.tables import evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))
@@ -248,5 +249,6 @@ def eval_(
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)
         console.print()
-    for doubt in doubts_of(evaluation, games.komis.tolist(), found.manifest.komi, found.manifest.metrics):
-        console.print(doubt, soft_wrap=True, highlight=False)
+    if (komi := median(games.komis.tolist())) != found.manifest.komi:
+        words = f"half of the games have komi {komi:g} or more, and the net learned with {found.manifest.komi:g}"
+        console.print(f"This sample differs from the net's own: {words}.", soft_wrap=True, highlight=False)

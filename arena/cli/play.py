@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from arena.people.session import GameSession, Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.plain_play import Lines
     from arena.report.style import Console
     from arena.results.analysis import Evaluation
     from arena.tui.game_app import Evaluate
@@ -75,7 +74,7 @@ def play(
     resume: Annotated[bool, typer.Option("--resume", help="Continue your last game, or the one of this id.")] = False,
     first: Annotated[str | None, typer.Option("--from", metavar="FILE", help="An SGF file to play on from.")] = None,
     move: Annotated[int | None, typer.Option(help="With --from: moves to keep (default: all).", min=0)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Describe every change in words.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines of text instead of the full screen.")] = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -93,7 +92,6 @@ def play(
     from arena.go.coords import BLACK
     from arena.people.saved_game import SavedGameFile
     from arena.people.session import GameSession
-    from arena.report.plain_play import Lines
     from arena.report.style import Console
 
     if move is not None and first is None:
@@ -127,10 +125,10 @@ def play(
             begun_with = 0 if resume else len(saved.record.moves)
             judges = list(_advisers(bots, registry, saved.size))
             session = GameSession(saved, opponents, _analyst(judges), file.write)
-            lines, evaluate = Lines(sys.stdin), _evaluator(judges)
+            evaluate = _evaluator(judges)
             try:
                 with session:
-                    again = play_session(session, console, lines, is_plain=plain, kept=file.path, evaluate=evaluate)
+                    again = play_session(session, console, is_plain=plain, kept=file.path, evaluate=evaluate)
             except KeyboardInterrupt:
                 console.print()
                 code = 130
@@ -333,34 +331,31 @@ def build_opponents(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour,
 def play_session(
     session: GameSession,
     console: Console,
-    lines: Lines,
     *,
     is_plain: bool = False,
     kept: Path | None = None,
     evaluate: Evaluate | None = None,
 ) -> bool:
-    """Let people play on the full screen, or in words where ``is_plain`` and in a pipe. Returns when the game is over,
+    """Let people play on the full screen, or as lines where ``is_plain`` and in a pipe. Returns when the game is over,
     or left, and whether another one is wanted.
 
     ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
     KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session has kept it.
     """
     from arena.report.plain_play import show_plainly
-    from arena.report.sentences import Manner
     from arena.report.style import has_screen
 
     if has_screen(console) and not is_plain:
         from arena.tui.play_app import show_play
 
         return show_play(session, console, kept, evaluate)
-    show_plainly(session, console, Manner(is_plain, not is_plain, console.width, kept), lines)
+    show_plainly(session, console, sys.stdin, kept)
     return False
 
 
 def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
     """Plays the games of an event that have a person in them, on this console. Who leaves one raises KeyboardInterrupt,
     as Ctrl-C does."""
-    lines: Lines | None = None
 
     def play(pairing: Pairing) -> GameRecord:
         from arena.contract.bot import Limits
@@ -368,10 +363,7 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
         from arena.go.record import GameRecord
         from arena.people.saved_game import SavedGame
         from arena.people.session import GameSession
-        from arena.report.plain_play import Lines
 
-        nonlocal lines
-        lines = lines or Lines(sys.stdin)
         names = dict(zip(Colour, (pairing.black, pairing.white), strict=True))
         seats = {colour: event.players[name] for colour, name in names.items()}
         bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
@@ -390,7 +382,7 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with GameSession(SavedGame(record, people, time), build_opponents(bots, event.terms.rules)) as session:
-            play_session(session, console, lines)
+            play_session(session, console)
         if not session.snapshot().is_over:
             raise KeyboardInterrupt
         return session.record()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -180,15 +179,15 @@ def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any],
     """What shows the progress of a run until ``stack`` is closed; where games are played first, from its first step."""
     from arena.report import progress
 
-    shows: dict[str, Any] = {"rl": progress.show_self_play, "zero": progress.show_zero}
-    show = shows.get(trainer) or partial(progress.show_training, right=PREDICTED[trainer])
+    own: dict[str, Any] = {"rl": progress.iteration_words, "zero": progress.round_words}
+    words = own.get(trainer) or progress.training_words(PREDICTED[trainer])
     if trainer not in PLAY_FIRST:
-        return cast(Callable[[Any], None], stack.enter_context(show(name)))
+        return stack.enter_context(progress.show_training(name, words))
     shown: list[Callable[[Any], None]] = []
 
     def on_progress(step: Any) -> None:
         if not shown:
-            shown.append(stack.enter_context(show(name)))
+            shown.append(stack.enter_context(progress.show_training(name, words)))
         shown[0](step)
 
     return on_progress
