@@ -17,7 +17,7 @@ import torch
 from commandline import arena
 from lent_cores import CoresHere
 from test_selfplay import random_games
-from test_training import Killed, killed_after_saving, steps_logged
+from test_training import Killed, steps_logged
 
 from arena import BotFault, CheckpointError, ConfigError
 from arena.contract.bot import Bot, Decision, Limits
@@ -26,7 +26,7 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.match.openings import draw_openings
 from arena.players.registry import Registry
-from arena.report.progress import EloCurve, ShareCurve, show_self_play
+from arena.report.progress import EloCurve, ShareCurve
 from arena.report.style import Console
 from bots.nets.catalogue import Net, load_network, named_network
 from bots.nets.checkpoint import Checkpoint
@@ -317,20 +317,9 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Conf
     if (2, "mcts:playouts=10", 2) in rated:  # it may have been under way when the run was killed
         rated.remove((2, "mcts:playouts=10", 2))
     assert rated == [(2, "beginner", 4), (4, "beginner", 4), (4, "mcts:playouts=10", 2)]
+    assert steps_logged(tmp_path / "parts" / "training" / "small") == [1, 2, 3, 4]
     assert parts.identity == whole.identity and parts.manifest.rows == whole.manifest.rows
     assert parts.manifest.metrics == whole.manifest.metrics
-
-
-def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_figures_and_no_match(
-    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config, folder = replace(small, eval_opponent="", max_iterations=3), tmp_path / "training" / "small"
-    killed_after_saving(monkeypatch, 2)
-    with pytest.raises(Killed):
-        train(config, tmp_path)
-    train(config, tmp_path)
-    assert steps_logged(folder) == [1, 2, 3]
-    assert [rating.iteration for rating in rl.read_ratings(folder)] == [2, 3]
 
 
 def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(
@@ -342,6 +331,7 @@ def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(
         if progress.iteration == 2:
             signal.raise_signal(signal.SIGHUP)
 
+    small = replace(small, eval_opponent="", eval_every=100)
     endless = replace(small, max_iterations=None, max_minutes=60.0)
     stopped = Checkpoint.open(train(endless, tmp_path, stop)).manifest
     assert stopped.metrics["iterations"] == 2 and stopped.metrics["share_games"] == 16
@@ -367,13 +357,9 @@ def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
     ("change", "expected"),
     [
         ({"games": 7}, "games = 7 can't be played in pairs"),
-        ({"final_eval_games": 5}, "final_eval_games = 5 can't be played in pairs"),
         ({"max_iterations": None}, "give max_minutes or max_iterations"),
-        ({"name": "../x"}, "can't name a checkpoint"),
         ({"eval_temperature": 0.0, "plies": 0}, "one game over and over"),
         ({"eval_opponent": "nobody"}, "nobody"),
-        ({"eval_opponent": "human"}, "person"),
-        ({"eval_opponent_games": 3}, "in pairs"),
         ({"start": "nobody"}, "no checkpoint 'nobody'"),
     ],
 )
@@ -387,56 +373,32 @@ def test_what_cannot_be_is_refused_before_anything_is_played(
 
 def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_path: Path) -> None:
     """On 5x5, in seconds: more than half against the net it began with, by the interval of its last match."""
-    config = replace(small, games=24, max_iterations=16, learning_rate=0.02, eval_every=100, final_eval_games=100)
-    metrics = Checkpoint.open(train(replace(config, pool_every=4, micro_batch_size=1024), tmp_path)).manifest.metrics
+    config = replace(small, games=24, max_iterations=12, learning_rate=0.03, eval_every=100, final_eval_games=80)
+    config = replace(config, pool_every=4, micro_batch_size=1024, eval_opponent="")
+    metrics = Checkpoint.open(train(config, tmp_path)).manifest.metrics
     assert metrics["share_against_start_low"] > 0.5, metrics
 
 
 def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoint, tmp_path: Path) -> None:
-    settings = (
-        "size=5",
-        "plies=2",
-        "games=4",
-        "eval_games=4",
-        "final_eval_games=4",
-        "max_iterations=2",
-        "eval_every=1",
-    )
+    settings = "size=5 plies=2 games=4 eval_games=4 final_eval_games=4 max_iterations=2 eval_opponent_games=2".split()
     told = [word for pair in settings for word in ("--set", pair)]
     common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), *told)
     done = arena(*common, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "against beginner in 4 games" in done.stdout and "arena match checkpoint:tiny-rl" in done.stdout
-    assert "step 2" in done.stderr
     further = arena("train", "rl", "--resume", "tiny-rl", "--set", "max_iterations=3", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     manifest = Checkpoint.open(tmp_path / "results" / "checkpoints" / "tiny-rl").manifest
     assert manifest.metrics["iterations"] == 3 and manifest.settings["games"] == 4
-    wrong = arena(*common, "--set", "games=5", folder=tmp_path)
-    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "another" not in wrong.stderr
-
-
-# --- The screen ---
-
-RATINGS = tuple(
-    Rating(10 * n, "beginner", 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in range(1, 5)
-)
-
-
-def test_without_a_terminal_each_match_is_a_line() -> None:
-    console = Console(file=io.StringIO(), width=60)
-    with show_self_play("small", console) as tell:
-        for count in (0, 1, 1, 3):
-            tell(Iteration(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
-    assert [line.split(":")[1] for line in lines] == [" step 10", " step 20", " step 30"]
 
 
 def test_curves_of_matches_are_drawn() -> None:
-    for curve in (ShareCurve(RATINGS), EloCurve(RATINGS)):
+    ratings = tuple(
+        Rating(10 * n, "first", 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in (1, 4)
+    )
+    for curve in (ShareCurve(ratings), EloCurve(ratings)):
         console = Console(file=io.StringIO(), width=80)
         console.print(curve)
         assert isinstance(console.file, io.StringIO)
         shown = " ".join(console.file.getvalue().split())
-        assert "●" in shown and "step 40: 80.0% against beginner" in shown
+        assert "●" in shown and "step 40: 80.0% against first" in shown
