@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import numpy as np
 
-from arena import ConfigError, StoreError, files
+from arena import ConfigError
 from arena.contract.bot import Bot, Decision, Limits
-from arena.go.collection import Refusal, read_path
 from arena.go.coords import SYMMETRIES
 from arena.go.game import Game, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
@@ -37,10 +34,10 @@ PATIENCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """Which openings: ``plies`` moves drawn from the policy of ``entry`` at a ``temperature``, and kept if a search of
+    """Which openings: ``plies`` moves drawn from the policy of ``player`` at a ``temperature``, and kept if a search of
     ``visits`` gives each side at least ``least`` (in [0, 0.5]). The first openings of more are those of fewer."""
 
-    entry: Player
+    player: Player
     rules: Rules
     plies: int = 6
     temperature: float = 1.0
@@ -49,62 +46,39 @@ class Making:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        kind = self.entry.bot_kind
+        kind = self.player.bot_kind
         if not (kind.analyses and "policy" in kind.heads and "value" in kind.heads):
-            raise ConfigError(f"{self.entry.name} has no policy to draw from or no search; use alphago")
-
-    @property
-    def event(self) -> str:
-        """A name for these openings, by all that decides which they are."""
-        given = asdict(self) | {"entry": self.entry.identity, "rules": self.rules.to_json()}
-        return f"openings-{hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12]}"
+            raise ConfigError(f"{self.player.name} has no policy to draw from or no search; use alphago")
 
 
-def make_book(making: Making, path: Path, count: int) -> Iterator[int]:
-    """Write ``count`` openings to ``path``, a game a line; after each draw, how many are there. A file
-    that was begun with the same settings is continued.
-
-    Raises StoreError when the file holds other games, and ConfigError when no more openings are found.
-    """
-    lines, records = _kept(path, making.event)
-    seen = {position_of(record.replay()) for record in records}
-    drawn = records[-1].seed if records else 0
-    bot = patient(making.entry).build()
-    failures = 0
-    try:
-        while len(lines) < count:
+def make_book(making: Making, count: int) -> Iterator[GameRecord]:
+    """``count`` openings, no two alike. Raises ConfigError when no more are found."""
+    seen: set[bytes] = set()
+    found = failures = drawn = 0
+    with closing(patient(making.player).build()) as bot:
+        while found < count:
             games: dict[bytes, Game] = {}
             for number in range(drawn + 1, drawn + AT_ONCE + 1):
                 game = _draw(making, bot, number)
                 if not game.is_over:
                     games.setdefault(position_of(game), game)
             drawn += AT_ONCE
-            new = [game for position, game in games.items() if position not in seen]
+            balanced = _balanced(making, bot, [game for position, game in games.items() if position not in seen])
             seen |= games.keys()
-            found = [_line(making, *judged) for judged in _balanced(making, bot, new)][: count - len(lines)]
-            lines += found
-            failures = 0 if found else failures + 1
+            failures = 0 if balanced else failures + 1
             if failures == PATIENCE:
                 raise ConfigError(
-                    f"{len(lines)} openings of {making.plies} plies found; of the last {PATIENCE * AT_ONCE} drawn, "
+                    f"{found} openings of {making.plies} plies found; of the last {PATIENCE * AT_ONCE} drawn, "
                     "none was new and balanced. Use more --plies, a higher --temperature or a lower --least."
                 )
-            if found:
-                files.write(path, "".join(lines))
-            yield len(lines)
-    finally:
-        bot.close()
-
-
-def _kept(path: Path, event: str) -> tuple[list[str], list[GameRecord]]:
-    """The lines of a file that was begun, and the games in them. Raises StoreError."""
-    if not path.exists():
-        return [], []
-    records = [item for item in read_path(path) if not isinstance(item, Refusal) and item.event == event]
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    if len(records) != len(lines):
-        raise StoreError(f"{path} holds other games; choose another --out, or give the bot and options of that file")
-    return lines, records
+            for game, decision in balanced[: count - found]:
+                rate = decision.win_rate
+                last = MoveStats(None if rate is None else 1 - rate, None, decision.visits)  # for whoever made the move
+                stats = (*[UNKNOWN] * (len(game.moves) - 1), last)
+                yield GameRecord.from_game(
+                    game, event="openings", id=f"openings/{game.seed:06d}", opening=len(game.moves), facts=stats
+                )
+            found += len(balanced)
 
 
 def _draw(making: Making, bot: Bot, number: int) -> Game:
@@ -126,26 +100,9 @@ def _balanced(making: Making, bot: Bot, games: Sequence[Game]) -> list[tuple[Gam
         limits = Limits(simulations=max(2, making.visits // part))
         decisions = bot.choose_all(games, limits) if games else []
         low = making.least - wider
-        found = [
-            (game, decision)
-            for game, decision in zip(games, decisions, strict=True)
-            if decision.win_rate is not None and low <= decision.win_rate <= 1 - low
-        ]
+        pairs = zip(games, decisions, strict=True)
+        found = [(game, it) for game, it in pairs if it.win_rate is not None and low <= it.win_rate <= 1 - low]
     return found
-
-
-def _line(making: Making, game: Game, decision: Decision) -> str:
-    """The opening as a line of SGF; at its last move, what the search says to whoever made it."""
-    rate = decision.win_rate
-    last = MoveStats(None if rate is None else 1 - rate, None, decision.visits)
-    record = GameRecord.from_game(
-        game,
-        event=making.event,
-        id=f"{making.event}/{game.seed:06d}",
-        opening=len(game.moves),
-        facts=(*[UNKNOWN] * (len(game.moves) - 1), last),
-    )
-    return f"{write_sgf(record, move_notes(record))}\n"
 
 
 def main(words: list[str]) -> int:
@@ -159,14 +116,14 @@ def main(words: list[str]) -> int:
     parser.add_argument("--visits", type=int, default=3000, help="visits of the search that judges (default 3000)")
     parser.add_argument("--least", type=float, default=0.4, help="minimum win rate of each side (default 0.4)")
     parser.add_argument("--size", type=int, default=9, help="board size (default 9)")
-    parser.add_argument("--rules", default="cgos", help="rules (default cgos)")
-    parser.add_argument("--komi", type=float, help="komi (default 7 on 9x9, 7.5 on larger boards)")
     parser.add_argument("--seed", type=int, default=1, help="random seed (default 1)")
     given = parser.parse_args(words)
-    rules = Rules.preset(given.rules, given.size, given.komi)
-    entry = Registry().resolve(given.bot).checked(given.size)
-    making = Making(entry, rules, given.plies, given.temperature, given.visits, given.least, given.seed)
-    for done in make_book(making, given.out, given.count):
-        print(f"{done} of {given.count} openings", file=sys.stderr)
+    player = Registry().resolve(given.bot).checked(given.size)
+    rules = Rules.preset("cgos", given.size)
+    making = Making(player, rules, given.plies, given.temperature, given.visits, given.least, given.seed)
+    with given.out.open("w", encoding="utf-8") as file:
+        for record in make_book(making, given.count):
+            file.write(f"{write_sgf(record, move_notes(record))}\n")
+            file.flush()
     print(f"{given.out}: {given.count:,} openings of {given.plies} moves.")
     return 0

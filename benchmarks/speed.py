@@ -7,13 +7,12 @@ import platform
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from arena.contract.bot import Limits
 from arena.go import kernels
@@ -21,12 +20,7 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from bots import alphago, policy, uct
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.inference import Evaluator, Precision, sample_planes
-
-try:
-    import openvino
-except ImportError:
-    openvino = None
+from bots.nets.inference import Evaluator, OnnxModel, Precision, sample_planes
 
 Rate = Callable[[int], float]
 """Measures once, with a seed; something a second."""
@@ -68,12 +62,7 @@ def machine() -> str:
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     found = [f"{date.today()}, {name}, {os.cpu_count()} cores{load}", f"Python {platform.python_version()}"]
-    for package in ("numpy", "numba", "onnxruntime"):
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
+    return ", ".join([*found, *(f"{package} {version(package)}" for package in ("numpy", "numba", "onnxruntime"))])
 
 
 def playouts(share: float) -> None:
@@ -109,43 +98,25 @@ def uct_simulations(share: float) -> None:
     report("mcts simulations, empty 9x9", *interleaved(simulations()))
 
 
-Ask = Callable[[np.ndarray], object]
-
-
-def _onnx_runtime(model: Path, planes: np.ndarray) -> Ask:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(os.fspath(model), options, providers=["CPUExecutionProvider"])
-    return lambda planes: session.run(["policy", "value"], {"planes": planes})
-
-
-def _openvino(model: Path, planes: np.ndarray) -> Ask:
-    """For batches of this shape only, which is what makes it fast."""
-    net = openvino.Core().read_model(model)
-    net.reshape(list(planes.shape))
-    options = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    request = openvino.Core().compile_model(net, "CPU", options).create_infer_request()
-    return lambda planes: request.infer({0: planes})
-
-
 def nets(share: float, name: str = "distilled-9x9") -> None:
-    """Evaluations a second with planes ready, beside ONNX Runtime and OpenVINO on the same batch and one thread."""
+    """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread."""
     checkpoint = Checkpoint.open(find(name))
     evaluator = Evaluator(checkpoint)
-    model = checkpoint.model(int8=evaluator.precision is Precision.INT8)
-    others = {"ONNX Runtime": _onnx_runtime} | ({} if openvino is None else {"OpenVINO": _openvino})
+    other = OnnxModel(checkpoint.model(int8=evaluator.precision is Precision.INT8), threads=1)
     sample = sample_planes(find_encoder(checkpoint.manifest.encoder), 9)
     for batch in (1, 8, 32, 64):
         planes = np.resize(sample, (batch, *sample.shape[1:]))
         count = max(1, int(share * max(4, 256 // batch)))
 
-        def speed(ask: Ask, planes: np.ndarray = planes, count: int = count) -> Rate:
-            return lambda seed: timed(lambda: len([ask(planes) for _ in range(count)]) * len(planes), process_time)
+        def ours(seed: int, planes: np.ndarray = planes, count: int = count) -> float:
+            return timed(lambda: len([evaluator.evaluate(planes) for _ in range(count)]) * len(planes), process_time)
 
-        for title, begin in others.items():
-            what = f"evaluations, {name} ({evaluator.precision}), batches of {batch}"
-            report(what, *interleaved(speed(evaluator.evaluate), speed(begin(model, planes)), rounds=11), title)
+        def theirs(seed: int, planes: np.ndarray = planes, count: int = count) -> float:
+            heads = ("policy", "value")
+            return timed(lambda: len([other.run(heads, planes) for _ in range(count)]) * len(planes), process_time)
+
+        what = f"evaluations, {name} ({evaluator.precision}), batches of {batch}"
+        report(what, *interleaved(ours, theirs, rounds=11), "ONNX Runtime")
 
 
 def puct(share: float) -> None:

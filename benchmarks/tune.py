@@ -14,10 +14,11 @@ from arena import ConfigError
 from arena.cli.options import registry_of
 from arena.go.game import Rules
 from arena.match.openings import shipped_book
+from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms
+from arena.match.standings import MatchTally
 from arena.results.store import Store
 from benchmarks.speed import machine, row
-from benchmarks.strength import played
 
 EXPLANATION = """Tune settings of a bot by SPSA (Spall 1998, "Implementation of the simultaneous perturbation algorithm
 for stochastic optimization", section III), the method that fishtest uses.
@@ -52,6 +53,17 @@ def spsa(
         won = score(k, np.clip(now + width * signs, 0, 1), np.clip(now - width * signs, 0, 1))
         now = np.clip(now + gain / (held + k + 1) ** ALPHA * won / (2 * width) * signs, 0, 1)
         yield now
+
+
+def played(match: Match, store: Store, workers: int, progress: Progress) -> MatchTally:
+    """The match, as far as it isn't stored yet."""
+    standings = match.standings()
+    task = progress.add_task(f"{match.first.name} - {match.second.name}", total=match.games)
+    for update in play_event(match, store, workers):
+        standings.add(update.records)
+        progress.update(task, completed=standings.games + standings.waiting)
+    progress.remove_task(task)
+    return standings.between(*match.players)
 
 
 def main(words: Sequence[str]) -> int:

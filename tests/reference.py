@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from arena.go.board import Board
+from arena.go.coords import Colour
+
 EMPTY, BLACK, WHITE = 0, 1, 2
 
 
@@ -148,3 +151,13 @@ class ReferenceGame:
                 self.captured[before[point]] += 1
         self.history.add(self.board.position())
         self.colour = 3 - self.colour
+
+
+def board_of_diagram(diagram: str) -> Board:
+    """The board of a text diagram: a row a line, ``X`` black, ``O`` white, ``.`` empty, in any case, spaces ignored."""
+    rows = [line.replace(" ", "").upper() for line in diagram.strip().splitlines()]
+    board = Board(len(rows))
+    for move, sign in enumerate("".join(rows)):
+        if sign != ".":
+            board.put(move, Colour("XO".index(sign) + 1))
+    return board

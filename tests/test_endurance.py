@@ -72,7 +72,7 @@ FOREIGN = ("torchinductor_", ".ses")
 
 COMMON = "--set size=7 --set save_minutes=0 --set device=cpu".split()
 
-ROWS = "--set max_rows=3200 --set validate_every=320 --set test_positions=100".split()
+ROWS = "--set max_rows=3200 --set validate_every=320".split()
 
 RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32", *ROWS)
 

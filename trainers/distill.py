@@ -38,7 +38,7 @@ from trainers.bot_games import Teacher, TeachingBot
 from trainers.cluster import Lent
 from trainers.katago import Analyst
 from trainers.losses import search_loss, to_search_targets, to_tensors
-from trainers.metrics import VALIDATION_POSITIONS
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
 from trainers.records import NO_RESULT, TRAIN, Batch, Mixed, Rows, Source, SplitRule, parts_of, read_split
 from trainers.replay import Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_games
@@ -302,9 +302,9 @@ def train(
             return figures(run.averaged, "validation", validation, VALIDATION_POSITIONS)
 
         def test() -> dict[str, float]:
-            found = figures(run.averaged, "test", test_part, config.test_positions)
+            found = figures(run.averaged, "test", test_part, TEST_POSITIONS)
             if before is not None:
-                start = figures(before.to(device), "test", test_part, config.test_positions)
+                start = figures(before.to(device), "test", test_part, TEST_POSITIONS)
                 found |= {f"start_{name}": figure for name, figure in start.items()}
             return found
 

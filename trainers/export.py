@@ -11,8 +11,8 @@ import logging
 import shutil
 import struct
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,13 +29,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
-from arena.files import read_object, reason
+from arena.files import reason
 from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.game import Rules
 from arena.go.planes import Encoder
 from arena.system import cores
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.inference import INT8_TOLERANCE, RANGES
 from bots.nets.int8 import LANES
 from bots.nets.network import Network, win_rates
@@ -171,31 +171,23 @@ def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, {"planes": planes}), strict=True))
 
 
-@contextmanager
-def all_threads() -> Iterator[None]:
-    """Compute with every core of this process while inside."""
-    before = torch.get_num_threads()
+def write_files(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
+    """Write weights and models into ``folder``, with every core of this process, and measure the models; see
+    ``export``."""
+    state = {name: tensor.detach().contiguous().clone() for name, tensor in network.eval().state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    threads = torch.get_num_threads()
     torch.set_num_threads(cores())
     try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def write_files(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
-    """Write weights and models into ``folder``, and measure the models; see ``export``."""
-    network = network.eval()
-    state = {name: tensor.detach().contiguous().clone() for name, tensor in network.state_dict().items()}
-    save_file(state, folder / WEIGHTS)
-    try:
-        with all_threads():
-            return write_models(network, folder, calibration, check)
+        return write_models(network, folder, calibration, check)
     except Exception as error:  # whatever the exporter and the quantiser raise: what was learned isn't lost by it
         for model in (MODEL, MODEL_INT8):
             (folder / model).unlink(missing_ok=True)
         words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"
         logging.getLogger(__name__).warning(words, folder.name, reason(error))
         return {}
+    finally:
+        torch.set_num_threads(threads)
 
 
 def write_models(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
@@ -219,9 +211,9 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     )
     if not difference < PARITY:
         raise CheckpointError(f"it differs from torch by {difference:.2g}, more than {PARITY:g}")
-    measured = {"fp32_difference": difference}
+    measured = {"fp32_difference": float(f"{difference:.3g}")}
     if calibration is None:
-        return _rounded(measured)
+        return measured
     with TemporaryDirectory() as aside:
         write_model(network, Path(aside) / MODEL, check)
         quantise(Path(aside) / MODEL, folder / MODEL_INT8, calibration)
@@ -233,19 +225,15 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
         same = exact["policy"].argmax(1) == answers["policy"].argmax(1)
     else:
         same = (exact["ownership"] > 0) == (answers["ownership"] > 0)
-    measured["int8_agreement"] = float(same.mean())
+    measured["int8_agreement"] = float(f"{same.mean():.3g}")
     if "value" in exact:
-        rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, answers)]
-        measured["int8_win_rate_difference"] = float((rates[0] - rates[1]).abs().mean())
+        one, other = (win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, answers))
+        measured["int8_win_rate_difference"] = float(f"{float((one - other).abs().mean()):.3g}")
     if measured["int8_agreement"] < LEAST_AGREEMENT or measured.get("int8_win_rate_difference", 0.0) > INT8_TOLERANCE:
         (folder / MODEL_INT8).unlink()
         words = "%s: saved without int8, which agrees with fp32 on %.1f %% only, or win rates differ; it plays in fp32"
         logging.getLogger(__name__).warning(words, folder.name, 100 * measured["int8_agreement"])
-    return _rounded(measured)
-
-
-def _rounded(figures: Mapping[str, float]) -> dict[str, float]:
-    return {name: float(f"{value:.3g}") for name, value in figures.items()}
+    return measured
 
 
 def export(
@@ -267,20 +255,14 @@ SNAPSHOTS = 3
 def forget_snapshots(folder: Path, kept: int = 0) -> None:
     """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` latest. A checkpoint with
     such a name that another run made stays."""
-    steps = {path: path.name.removeprefix(f"{folder.name}-step") for path in folder.parent.glob(f"{folder.name}-step*")}
-    numbers = sorted(
-        (int(step), path) for path, step in steps.items() if step.isdecimal() and _run_of(path) == folder.name
-    )
-    for _, path in numbers[: max(0, len(numbers) - kept)]:
+    found = []
+    for path in folder.parent.glob(f"{folder.name}-step*"):
+        step = path.name.removeprefix(f"{folder.name}-step")
+        with suppress(CheckpointError):
+            if step.isdecimal() and Checkpoint.open(path).manifest.settings.get("name") == folder.name:
+                found.append((int(step), path))
+    for _, path in sorted(found)[: max(0, len(found) - kept)]:
         shutil.rmtree(path)
-
-
-def _run_of(folder: Path) -> str:
-    """The name of the run that made a checkpoint; empty where that isn't known."""
-    with suppress(CheckpointError):
-        settings = read_object(folder / MANIFEST, error=CheckpointError, hint="").get("settings")
-        return str(settings.get("name", "")) if isinstance(settings, dict) else ""
-    return ""
 
 
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:

@@ -1,29 +1,22 @@
 """Evaluates policy, value, ownership and score on held-out games, by ply.
 
-Beside each figure stands what knows nothing would score: the constant for values; for ownership the colour of a point's
-stone, and of the nearest stone.
+Beside each figure stands what knows nothing would score: the constant for values; for ownership the colour of the
+nearest stone.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from itertools import islice, pairwise
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional
 
-from arena.go.coords import SYMMETRIES, apply_symmetry, symmetry_table
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Outputs, win_rates
-from bots.search.dead import guess_owners
-from trainers.dead_stones import playout_weights
 from trainers.losses import moved
 from trainers.records import LATE, NO_RESULT, Batch, Games, Split, encode_positions, in_order, some_games
 from trainers.settings import Supervised
@@ -32,12 +25,10 @@ PLIES = 120
 """Moves that are told apart; later ones count with the last of them."""
 
 PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))
-"""First and last ply of each phase of a 9x9 game. From ply 15 on few games still repeat earlier ones."""
+"""First and last ply of each phase of a 9x9 game."""
 
-BINS = 10
-"""Groups of probabilities in which forecasts are compared with what happened."""
-
-BATCH = 256
+VALIDATION_POSITIONS, TEST_POSITIONS = 8_000, 60_000
+"""Positions of a validation and of a test, about, in whole games."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +64,15 @@ class Figures:
     """The share of owned points whose owner was predicted; neutral points don't count."""
     brier: float
     """Mean squared error of a point's probability."""
-    by_stone: float
-    """``ownership`` of who calls a point its stone's, and tosses a coin for an empty one."""
     by_nearest: float
     """``ownership`` of who calls a point its nearest stone's, and tosses a coin between equals."""
-    by_playouts: float
-    """``ownership`` of who calls a point the side's that has it after more playouts; NaN unless they are played."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The sums behind the figures, by ply, and the forecasts by probability."""
+    """The sums behind the figures, by ply."""
 
     sums: np.ndarray  # (PLIES, SUMS) float64
-    moves: np.ndarray  # (BINS, 3): forecasts of the likeliest move: count, sum of probabilities, how many came true
-    wins: np.ndarray  # (BINS, 3): the same of the win rate
     by_game: np.ndarray  # (games, 2): positions whose move was predicted, and all positions
 
     @property
@@ -127,15 +112,13 @@ class Evaluation:
             scored_games=int(g["counted"]),
             ownership=mean("owned", "points"),
             brier=mean("brier", "points"),
-            by_stone=mean("by_stone", "points"),
             by_nearest=mean("by_nearest", "points"),
-            by_playouts=mean("by_playouts", "played"),
         )
 
 
 _SUMS = (
     "positions moves top1 top3 top5 policy_loss results result result_squared value_error value_loss won drawn lost "
-    "counted scored score_error score_size points owned brier by_stone by_nearest played by_playouts"
+    "counted scored score_error score_size points owned brier by_nearest"
 ).split()
 
 
@@ -145,69 +128,32 @@ def _entropy(counts: Sequence[float]) -> float:
     return float(-sum(n / total * np.log(n / total) for n in counts if n)) if total else float("nan")
 
 
-def calibration_error(forecasts: np.ndarray) -> float:
-    """The mean distance of forecasts (BINS, 3) from how often they came true, each group weighed by its size."""
-    count, expected, true = forecasts.T
-    return float(np.abs(expected - true).sum() / max(1.0, count.sum()))
-
-
 def evaluate(
-    network: Net,
-    encoder: Encoder,
-    games: Games,
-    symmetries: bool = False,
-    playouts: int = 0,
-    baselines: bool = True,
-    on_progress: Callable[[int], None] = lambda _: None,
+    network: Net, encoder: Encoder, games: Games, on_progress: Callable[[int], None] = lambda _: None
 ) -> Evaluation:
-    """Evaluate every position of ``games`` by ``network``; ``on_progress`` gets the number of positions done.
-
-    With ``symmetries`` its outputs are the mean over the 8 symmetries (Silver et al. 2016, Extended Data Table 3). With
-    ``playouts`` of the rollout policy are played from each position, for comparison; without ``baselines`` nothing is
-    compared with stones.
-    """
-    sums = np.zeros((PLIES, len(_SUMS)))
-    moves, wins = np.zeros((BINS, 3)), np.zeros((BINS, 3))
-    by_game = np.stack([np.zeros(len(games)), games.lengths], 1)
+    """Evaluate every position of ``games`` by ``network``; ``on_progress`` gets the number of positions done."""
+    sums, right = np.zeros((PLIES, len(_SUMS))), np.zeros(len(games))
     owners = np.repeat(np.arange(len(games)), games.lengths)
-    outputs_of = outputs_of_all_symmetries if symmetries else outputs
-    guesses = owners_by_playouts(games, playouts)
     done = 0
-    for batch in in_order(games, encoder, BATCH):
-        answer = outputs_of(network, batch.planes)
-        plies = np.minimum(batch.plies, PLIES - 1)
-        stones = by_playouts = None
-        if baselines:
-            places = np.arange(done, done + len(batch))
-            of_stones = encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places))
-            stones = of_stones.planes.reshape(len(batch), -1)
-        if playouts:
-            by_playouts = np.stack(list(islice(guesses, len(batch))))
-        np.add.at(sums, plies, _judge(answer, batch, stones, by_playouts))
+    for batch in in_order(games, encoder, 256):
+        answer, places = outputs(network, batch.planes), np.arange(done, done + len(batch))
+        stones = encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places)).planes
+        np.add.at(sums, np.minimum(batch.plies, PLIES - 1), _judge(answer, batch, stones.reshape(len(batch), -1)))
         if answer.policy is not None:
-            probability, guess = answer.policy.softmax(1).max(1)
-            _forecast(moves, probability.numpy(), guess.numpy() == batch.moves)
-            np.add.at(by_game[:, 0], owners[done : done + len(batch)], guess.numpy() == batch.moves)
-        if answer.value is not None:
-            known = batch.results != NO_RESULT
-            _forecast(wins, win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
+            np.add.at(right, owners[places], answer.policy.argmax(1).numpy() == batch.moves)
         done += len(batch)
         on_progress(done)
-    return Evaluation(sums, moves, wins, by_game)
-
-
-VALIDATION_POSITIONS = 8_000
-"""Positions of a validation, about, in whole games."""
+    return Evaluation(sums, np.stack([right, games.lengths], 1))
 
 
 def of_records(network: Net, encoder: Encoder, split: Split, part: str, config: Supervised) -> dict[str, float]:
     """The figures that trainers log of a net, over whole games of ``part`` (validation or test), which their names
     begin with; none without test games. Those that no head tells are 0."""
-    count = VALIDATION_POSITIONS if part == "validation" else config.test_positions
+    count = VALIDATION_POSITIONS if part == "validation" else TEST_POSITIONS
     games = some_games(getattr(split, part), count, config.seed)
     if part == "test" and not len(games):
         return {}
-    found = evaluate(network, encoder, games, baselines=False)
+    found = evaluate(network, encoder, games)
     whole, late = found.figures(), found.figures(LATE)
     told = {
         "positions": whole.positions,
@@ -234,39 +180,8 @@ def outputs(network: Net, planes: np.ndarray) -> Outputs:
         return answer.to(torch.device("cpu"))
 
 
-def outputs_of_all_symmetries(network: Net, planes: np.ndarray) -> Outputs:
-    """The mean of the answers under all symmetries, turned back: of probabilities, as logits again."""
-    size = planes.shape[-1]
-    sums: dict[str, Tensor] = {}
-    for symmetry in range(SYMMETRIES):
-        answer = outputs(network, np.ascontiguousarray(apply_symmetry(planes, symmetry)))
-        back = torch.from_numpy(symmetry_table(size)[symmetry].astype(np.int64))
-        told = {
-            "policy": None if answer.policy is None else answer.policy[:, back].softmax(1),
-            "value": None if answer.value is None else answer.value.softmax(1),
-            "ownership": None if answer.ownership is None else answer.ownership[:, back[:-1]].sigmoid(),
-            "score": answer.score,
-        }
-        for name, part in told.items():
-            if part is not None:
-                sums[name] = sums.get(name, torch.zeros_like(part)) + part / SYMMETRIES
-    as_logits = {"policy": Tensor.log, "value": Tensor.log, "ownership": Tensor.logit, "score": Tensor.clone}
-    return Outputs(**{name: as_logits[name](part) for name, part in sums.items()})
-
-
-def owners_by_playouts(games: Games, playouts: int) -> Iterator[np.ndarray]:
-    """Of every position of every game in order, who has each point after most playouts of the shipped rollout policy:
-    (n²,) int8, 1 the side to move, -1 the other, 0 neither."""
-    weights = playout_weights(games.size)
-    for begin, end in pairwise(games.starts):
-        owners = np.empty((end - begin, games.size**2), np.int8)
-        guess_owners(games.size, games.moves[begin:end], weights, playouts, owners)
-        yield from owners
-
-
-def _judge(answer: Outputs, batch: Batch, stones: np.ndarray | None, by_playouts: np.ndarray | None) -> np.ndarray:
-    """(B, SUMS): what each position adds to the sums; ``stones`` and ``by_playouts`` (B, n²) are 1, -1 and 0 for the
-    side to move."""
+def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> np.ndarray:
+    """(B, SUMS): what each position adds to the sums; ``stones`` (B, n²) are 1, -1 and 0 for the side to move."""
     columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch)), "counted": ~np.isnan(batch.scores)}
     if answer.policy is not None:
         moves = torch.from_numpy(batch.moves)
@@ -308,20 +223,9 @@ def _judge(answer: Outputs, batch: Batch, stones: np.ndarray | None, by_playouts
             "points": owned.sum(1),
             "owned": (((ownership > 0.5) == own) & owned).sum(1),
             "brier": ((ownership - own) ** 2 * owned).sum(1),
+            "by_nearest": ((1 + nearest_stones(stones) * batch.owners) / 2 * owned).sum(1),  # between equals half right
         }
-        if stones is not None:
-            columns |= {
-                "by_stone": _share_right(stones, batch.owners),
-                "by_nearest": _share_right(nearest_stones(stones), batch.owners),
-            }
-        if by_playouts is not None:
-            columns |= {"played": owned.sum(1), "by_playouts": _share_right(by_playouts, batch.owners)}
     return np.stack([columns.get(name, np.zeros(len(batch))) for name in _SUMS], 1)
-
-
-def _share_right(guess: np.ndarray, owners: np.ndarray) -> np.ndarray:
-    """How many owned points of each row were guessed; a guess of 0 is half right."""
-    return np.asarray(((1 + guess * owners) / 2 * (owners != 0)).sum(1))
 
 
 @cache
@@ -339,28 +243,8 @@ def nearest_stones(stones: np.ndarray) -> np.ndarray:
     return np.sign(near[1] - near[0])
 
 
-def _forecast(bins: np.ndarray, probabilities: np.ndarray, true: np.ndarray) -> None:
-    """Add forecasts and whether (or how far) they came true."""
-    places = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
-    added = np.stack([np.ones(len(places)), probabilities, np.asarray(true, np.float64)], 1)
-    np.add.at(bins, places, added)
-
-
 def phases(evaluation: Evaluation) -> Sequence[tuple[str, Figures]]:
     """The figures of all positions, of those from ply 15 on and of each phase, under the numbers of their moves."""
     parts = [(f"{first + 1} to {last + 1}", evaluation.figures(first, last)) for first, last in PHASES[:-1]]
     last_part = (f"{PHASES[-1][0] + 1} on", evaluation.figures(PHASES[-1][0]))
     return [("all", evaluation.figures()), ("16 on", evaluation.figures(15)), *parts, last_part]
-
-
-def by_ply_as_csv(evaluation: Evaluation) -> str:
-    """The figures of each ply that was met, under their names; empty where there is nothing to tell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["ply", *(item.name for item in fields(Figures))])
-    for ply in range(PLIES):
-        one = evaluation.figures(ply, ply)
-        if one.positions:
-            told = (f"{value:.6g}" for value in asdict(one).values())
-            writer.writerow([ply, *("" if value == "nan" else value for value in told)])
-    return text.getvalue()

@@ -94,7 +94,7 @@ def build_optimizers(network: nn.Module, config: Loop) -> list[torch.optim.Optim
     matrices = [p for p in weights if config.optimizer != "muon" or id(p) not in ends]
     chosen = {id(p) for p in matrices}
     others = [p for p in network.parameters() if id(p) not in chosen]
-    rate, decay = config.learning_rate, config.weight_decay
+    rate, decay = config.learning_rate, config.WEIGHT_DECAY
     if config.optimizer == "muon":
         adam = torch.optim.AdamW(others, rate * ADAM_SHARE, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
         optimizers: list[torch.optim.Optimizer] = [Muon(matrices, rate, weight_decay=decay), adam]

@@ -10,45 +10,37 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torch import Tensor
-from torch.nn import functional
 
 from bots.nets.network import Outputs
 from trainers import metrics
 from trainers.losses import Target, to_tensors
 from trainers.progress import Progress
-from trainers.records import read_sizes, rows_of_sizes
+from trainers.records import read_split, training_rows
 from trainers.settings import Ownership as Config
 from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
 
 
-def loss(outputs: Outputs, target: Target, squared: bool) -> tuple[Tensor, Tensor]:
+def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
     """The mean over points and scored rows of the squared error of the probability that a point will be the side to
-    move's, or of its cross entropy; and the share of owned points that were predicted.
-
-    A point of no one's is half of each side's.
-    """
+    move's; and the share of owned points that were predicted. A point of no one's is half of each side's."""
     assert outputs.ownership is not None  # what ``check`` makes sure of
     scored = ~target.scores.isnan()
-    count = scored.sum().clamp(min=1)
     shares = (target.owners.to(outputs.ownership.dtype) + 1) / 2
-    if squared:
-        by_point = (outputs.ownership.sigmoid() - shares) ** 2
-    else:
-        by_point = functional.binary_cross_entropy_with_logits(outputs.ownership, shares, reduction="none")
+    by_point = (outputs.ownership.sigmoid() - shares) ** 2
     owned = target.owners != 0
     right = ((outputs.ownership.detach() > 0) == (target.owners > 0)) & owned
-    return (by_point.mean(1) * scored).sum() / count, right.sum() / owned.sum().clamp(min=1)
+    return (by_point.mean(1) * scored).sum() / scored.sum().clamp(min=1), right.sum() / owned.sum().clamp(min=1)
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
     check(config, "ownership", ("ownership",), results)
     encoder = encoder_of(config)
-    split, others = read_sizes(config, results / "cache", inherited_rules(config.start, results))
+    split = read_split(config, results / "cache", inherited_rules(config.start, results), several_sizes=True)
     network = build(config, results)
-    if others:
+    if split.others:
         require_all_sizes(network, config)
-    rows = rows_of_sizes((split.train, *others), encoder, config)
+    rows = training_rows(split, encoder, config)
     for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step
         parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))
     planes = split.planes(encoder, config.seed)
@@ -64,7 +56,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         run.restore()
         with run.batches(rows, to_tensors, config.batch_size) as batches:
             for inputs, target in batches:
-                error, right = loss(run.forward(inputs), target, config.loss == "mse")
+                error, right = loss(run.forward(inputs), target)
                 on_progress(run.step(error, config.batch_size, {"right": right}))
                 run.validate_when_due(config.validate_every, lambda: figures("validation"))
                 run.snapshot_when_due(origin)

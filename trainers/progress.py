@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass, fields
+import json
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 from arena import CheckpointError
 from arena.ratings import Estimate, PairCounts, Result, compare, expected_score, rate
 
-RATINGS_FILE = "ratings.csv"
+RATINGS_FILE = "ratings.jsonl"
 """The matches of a run that learns from its own games, beside its state."""
 
 
@@ -149,36 +149,18 @@ class Round:
 
 def write_rating(folder: Path, rating: Rating) -> None:
     """Append a line to a run's ratings."""
-    path = folder / RATINGS_FILE
-    new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [item.name for item in fields(Rating)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(
-            {name: float(f"{getattr(rating, name):.5g}") for name in ("share", "low", "high")}
-            | {name: getattr(rating, name) for name in ("iteration", "against", "games", "won", "drawn", "lost")}
-        )
+    with (folder / RATINGS_FILE).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(rating)) + "\n")
 
 
 def read_ratings(folder: Path) -> list[Rating]:
     """A run's ratings by iteration, of each match the last; none where there is no file. Raises CheckpointError for a
     file of something else."""
     path = folder / RATINGS_FILE
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     try:
-        ratings = {
-            (int(line["iteration"]), line["against"]): Rating(
-                int(line["iteration"]),
-                line["against"],
-                *(int(line[name]) for name in ("games", "won", "drawn", "lost")),
-                *(float(line[name]) for name in ("share", "low", "high")),
-            )
-            for line in lines
-        }
-    except (KeyError, TypeError, ValueError) as error:
+        ratings = [Rating(**json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
         raise CheckpointError(f"{path}: holds no ratings ({error}); remove it to start the curve again") from error
-    return sorted(ratings.values(), key=lambda rating: rating.iteration)
+    latest = {(rating.iteration, rating.against): rating for rating in ratings}
+    return sorted(latest.values(), key=lambda rating: rating.iteration)

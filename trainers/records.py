@@ -1,38 +1,44 @@
-"""Game records as training rows: SGF files, arena.db or a dataset, split by game; a seeded order of rows; batches."""
+"""Game records as training rows: read, filtered, split by game, and encoded in a seeded order as batches."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
+import json
 import math
+import re
+import signal
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
-from itertools import count
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from itertools import count, islice
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import convert, read_object, replacing
+from arena.files import convert, read_object, reason, replacing
 from arena.go import collection
+from arena.go.board import Board
 from arena.go.collection import Text
-from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
+from arena.go.coords import BLACK, SYMMETRIES, WHITE, Move, symmetry_table
+from arena.go.game import Ending
 from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
+from arena.results.store import Store
+from bots.nets.checkpoint import SHIPPED
+from bots.nets.rollout import RolloutPolicy
+from bots.search.dead import judge
+from bots.search.rollouts import SHARPNESS, Weights
 from trainers.settings import Records, Supervised
-
-if TYPE_CHECKING:
-    from arena.results.store import Store
-
-FORMAT = 2
-"""Written into the name of every cached file; a change of what ``Games`` holds raises it."""
 
 UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
 """How ``Games.winners`` tells results; the first three are also 0 and the two colours."""
@@ -57,11 +63,8 @@ class Games:
     komis: np.ndarray  # (games,) float64, White's
     winners: np.ndarray  # (games,) uint8: UNKNOWN, BLACK_WON, WHITE_WON, DRAWN
     dates: np.ndarray  # (games,) int32: 20180301, or 0 where the record has none
-    sources: np.ndarray  # (games,) uint8: which of the files it came from
     scored: np.ndarray  # (games,) bool: whether the recorded margin is that of the last position
-    owners: (
-        np.ndarray
-    )  # (games, size²) int8: whose each point is in the last position: 1 Black's, -1 White's, 0 no one's
+    owners: np.ndarray  # (games, size²) int8: the owner of each point in the last position: 1 Black, -1 White, 0 nobody
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -80,115 +83,49 @@ class Games:
         """The games that ``which``, a mask or indices, names."""
         indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
         lengths = self.lengths[indices]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        starts = _starts(lengths)
         flat = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
-        return Games(
-            self.size,
-            self.moves[flat],
-            starts,
-            self.komis[indices],
-            self.winners[indices],
-            self.dates[indices],
-            self.sources[indices],
-            self.scored[indices],
-            self.owners[indices],
-        )
+        others = {name: getattr(self, name)[indices] for name in PER_GAME}
+        return Games(self.size, self.moves[flat], starts, **others)
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Games apart: no game, under no symmetry, is in two of them."""
-
-    train: Games
-    validation: Games
-    test: Games
-    rules: tuple[SplitRule, ...] = ()
-    """By what they are apart; see ``parts_of``."""
-    source: str = ""
-    """The records' names and the sha256 of their contents, for manifests."""
-
-    @property
-    def komi(self) -> float:
-        """White's in most training games."""
-        return float(np.median(self.train.komis))
-
-    def planes(self, encoder: Encoder, seed: int) -> Callable[[int], np.ndarray]:
-        """Gives planes (B, P, n, n) of as many held-out positions as asked for, always the same."""
-        rows = Rows(self.validation if len(self.validation) else self.train, encoder, seed + 1)
-        return lambda count: rows.batch(0, count).planes
+ARRAYS = tuple(item.name for item in fields(Games) if item.name != "size")
+PER_GAME = ARRAYS[2:]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Training rows, all for the side to move."""
-
-    planes: np.ndarray  # (B, P, n, n) float32
-    moves: np.ndarray  # (B,) int64
-    results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
-    plies: np.ndarray  # (B,) int64: moves played before
-    owners: (
-        np.ndarray
-    )  # (B, n²) int8: 1 where the point will be the side to move's, -1 the other's, 0 no one's or unknown
-    scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
-
-    def __len__(self) -> int:
-        return len(self.moves)
+def _starts(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def canonical_key(moves: np.ndarray, size: int) -> bytes:
-    """16 bytes that a game shares with its 8 symmetric twins and, but for chance, with no other."""
-    twins = symmetry_table(size)[:, moves].astype(np.uint16)  # (8, moves)
-    return hashlib.blake2b(min(twin.tobytes() for twin in twins), digest_size=16).digest()
+def join_games(parts: Sequence[Games]) -> Games:
+    """All games in one."""
+    lengths = np.concatenate([part.lengths for part in parts])
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("moves", *PER_GAME)}
+    return Games(parts[0].size, starts=_starts(lengths), **arrays)
 
 
-def games_from_records(
-    records: Iterable[tuple[int, GameRecord]],
-    size: int,
-    settle: Callable[[GameRecord], np.ndarray | None] | None = None,
-) -> Games:
-    """The usable games of (source, record): this size, no setup stones, Black first, no game twice under symmetry.
-
-    A record's place in ``Games`` keeps the order of ``records``; of two twins the first stays. ``settle``
-    tells the owners (size²,) of games whose last position doesn't give the recorded margin; None where it can't.
-    """
-    moves: list[np.ndarray] = []
-    taken: list[GameRecord] = []
-    komis, winners, dates, sources, margins = [], [], [], [], []
-    seen: set[bytes] = set()
-    for source, record in records:
-        if record.rules.size != size or any(record.setup) or record.first is not BLACK or not record.moves:
-            continue
-        flat = np.array(record.moves, np.uint16)
-        key = canonical_key(flat, size)
-        if key in seen:
-            continue
-        seen.add(key)
-        moves.append(flat)
-        komis.append(record.rules.komi)
-        winners.append(_winner(record))
-        dates.append(_date(record.date))
-        sources.append(source)
-        margins.append(_margin(record))
-        if settle is not None:
-            taken.append(record)
-    starts = np.concatenate([[0], np.cumsum([len(flat) for flat in moves])]).astype(np.int64)
-    flat = np.concatenate(moves) if moves else np.empty(0, np.uint16)
-    owners = np.empty((len(moves), size * size), np.int8)
-    final_owners(size, flat, starts, owners)
-    scored = owners.sum(1) == np.array(margins, np.float64)  # NaN equals nothing
-    for game, record in enumerate(taken):
-        if not scored[game] and settle is not None and (settled := settle(record)) is not None:
-            owners[game], scored[game] = settled, True
+def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bool = False) -> Games:
+    """The usable games: this size, no setup stones, Black first. With ``dead_stones``, the dead stones of those whose
+    last position doesn't give the recorded margin are marked."""
+    used = [r for r in records if r.rules.size == size and not any(r.setup) and r.first is BLACK and r.moves]
+    moves = np.array([move for record in used for move in record.moves], np.uint16)
+    starts = _starts([len(record.moves) for record in used])
+    owners = np.empty((len(used), size * size), np.int8)
+    final_owners(size, moves, starts, owners)
+    scored = owners.sum(1) == np.array([_margin(record) for record in used], np.float64)  # NaN equals nothing
+    if dead_stones:
+        for game in np.flatnonzero(~scored).tolist():
+            if (marked := owners_without_dead(used[game])) is not None:
+                owners[game], scored[game] = marked, True
     return Games(
         size,
-        flat,
+        moves,
         starts,
-        np.array(komis, np.float64),
-        np.array(winners, np.uint8),
-        np.array(dates, np.int32),
-        np.array(sources, np.uint8),
-        scored,
-        owners,
+        komis=np.array([record.rules.komi for record in used], np.float64),
+        winners=np.array([_winner(record) for record in used], np.uint8),
+        dates=np.array([_date(record.date) for record in used], np.int32),
+        scored=scored,
+        owners=owners,
     )
 
 
@@ -213,10 +150,40 @@ def _date(text: str) -> int:
     return year * 10000 + month * 100 + day
 
 
+def owners_without_dead(record: GameRecord) -> np.ndarray | None:
+    """Who owns each point at the end of a game that stopped before dead stones were captured: (size²,) int8, 1 Black,
+    -1 White, 0 nobody. Playouts tell the dead stones; None unless the recorded margin is the count as it stands or
+    without them."""
+    outcome = record.outcome
+    if outcome is None or outcome.ending is not Ending.SCORE or outcome.margin is None:
+        return None
+    game = record.replay()
+    dead = () if game.margin() == outcome.margin else dead_stones(game.board)
+    if game.margin(dead) != outcome.margin:
+        return None
+    return np.array([0, 1, -1], np.int8)[game.board.without(dead).owners()]
+
+
+def dead_stones(board: Board) -> tuple[Move, ...]:
+    """What playouts of the shipped rollout policy take for dead."""
+    return judge(board, _playout_weights(board.size)).moves
+
+
+@cache
+def _playout_weights(size: int) -> Weights:
+    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(size, SHARPNESS)
+
+
 # --- Splits ---
 
 TRAIN, VALIDATION, TEST = range(3)
 """The parts of a split, in the order of the fields of ``Split``."""
+
+
+def canonical_key(moves: np.ndarray, size: int) -> bytes:
+    """16 bytes that a game shares with its 8 symmetric twins and, but for chance, with no other."""
+    twins = symmetry_table(size)[:, moves].astype(np.uint16)  # (8, moves)
+    return hashlib.blake2b(min(twin.tobytes() for twin in twins), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +214,36 @@ class SplitRule:
         return VALIDATION if validation < round(self.validation * 2**16) else TRAIN
 
 
-def parts_of(games: Games, rules: Sequence[SplitRule], seen: set[bytes] | None = None) -> np.ndarray:
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Games apart: no game, under no symmetry, is in two of them."""
+
+    train: Games
+    validation: Games
+    test: Games
+    rules: tuple[SplitRule, ...] = ()
+    """By what they are apart; see ``parts_of``."""
+    source: str = ""
+    """The records' names and the sha256 of their contents, for manifests."""
+    others: tuple[Games, ...] = ()
+    """Training games of other sizes."""
+
+    @property
+    def komi(self) -> float:
+        """White's in most training games."""
+        return float(np.median(self.train.komis))
+
+    def planes(self, encoder: Encoder, seed: int) -> Callable[[int], np.ndarray]:
+        """Gives planes (B, P, n, n) of as many held-out positions as asked for, always the same."""
+        rows = Rows(self.validation if len(self.validation) else self.train, encoder, seed + 1)
+        return lambda count: rows.batch(0, count).planes
+
+
+def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
     """The part of each game by the first of ``rules``, (games,) int64; TRAIN where another one for such games says so:
     those are of the nets that a run begins with, which have learned from it. -1 for a game whose twin under a symmetry
-    came before. ``seen`` are the keys of games before these, and then of these, too."""
-    seen = set() if seen is None else seen
+    came before."""
+    seen: set[bytes] = set()
     rules = [rule for rule in rules if rule.played == rules[0].played]
     parts = np.full(len(games), -1)
     for game, day in enumerate(games.dates.tolist()):
@@ -294,146 +286,125 @@ def some_games(games: Games, positions: int, seed: int) -> Games:
     return games.select(order[:enough])
 
 
-# --- Datasets ---
-
-DATASET_FORMAT = 3
-"""The version of a dataset's folder; a reader refuses any other."""
-
-MANIFEST = "manifest.json"
-PARTS = ("train", "validation", "test")
-ARRAYS = tuple(known.name for known in fields(Games) if known.name != "size")
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a dataset is; plain data, stored as JSON beside the parts."""
-
-    size: int
-    sources: Mapping[str, str]
-    """Name of each file or folder that was read to the sha256 of its contents, in the order of ``Games.sources``."""
-    filter: Mapping[str, Any]
-    """Which games were kept; the fields of ``dataset.GameFilter``."""
-    split: Mapping[str, Any]
-    """How they were split; the fields of ``SplitRule``."""
-    read: int
-    """Games read, those refused counted."""
-    rejects: Mapping[str, int]
-    """Why games were left out, the commonest reason first."""
-    dead_stones: Mapping[str, int]
-    """Kept games that were counted, by how their dead stones were labelled (names of ``dead_stones.LabelledBy``); empty
-    where none were."""
-    gnugo: str
-    """The GNU Go that marked dead stones where playouts failed; empty without."""
-    games: Mapping[str, int]
-    positions: Mapping[str, int]
-    files: Mapping[str, str] = field(default_factory=dict)
-    """File name to sha256."""
-    created: str = ""
-    format: int = DATASET_FORMAT
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A folder whose manifest was read; its parts are mapped into memory, not loaded."""
-
-    folder: Path
-    manifest: Manifest
-    train: Games
-    validation: Games
-    test: Games
-
-    @classmethod
-    def open(cls, folder: str | Path, verify: bool = False) -> Dataset:
-        """Map a folder; with ``verify`` all its files are read and their sha256 compared.
-
-        Raises RecordError for one that is missing, incomplete, damaged or of another version.
-        """
-        folder = Path(folder)
-        manifest = _read_manifest(folder)
-        for name, expected in manifest.files.items():
-            if verify and (folder / name).is_file() and sha256_of(folder / name) != expected:
-                raise RecordError(f"{folder / name}: isn't the file that {MANIFEST} describes; build the dataset again")
-        return cls(folder, manifest, *(_map_part(folder, part, manifest) for part in PARTS))
-
-    @property
-    def rule(self) -> SplitRule:
-        """How its games were split."""
-        return SplitRule(**self.manifest.split)
-
-    def ratings(self, part: str) -> np.ndarray:
-        """(games, 2) float32: the Elo of Black and White, 0 where it isn't known."""
-        return _map(self.folder / part / "ratings.npy")
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    hint = "build the dataset with: arena data build"
-    content = read_object(path, error=RecordError, hint=hint)
-    if content.get("format") != DATASET_FORMAT:
-        raise RecordError(
-            f"{path}: has format {content.get('format')!r}, and this version reads {DATASET_FORMAT}; {hint}"
-        )
-    return convert(content, Manifest, path, error=RecordError, hint=hint)
-
-
-def _map(path: Path) -> np.ndarray:
-    try:
-        return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path}: can't be mapped ({error}); build the dataset again") from error
-
-
-def _map_part(folder: Path, part: str, manifest: Manifest) -> Games:
-    games = Games(manifest.size, **{name: _map(folder / part / f"{name}.npy") for name in ARRAYS})
-    if len(games) != manifest.games[part] or len(games.moves) != manifest.positions[part]:
-        raise RecordError(f"{folder / part}: isn't the part that {MANIFEST} describes; build the dataset again")
-    return games
-
-
 # --- Reading ---
 
+RESULTS = ("any", "known", "scored")
 
-def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
-    """The usable games of some paths (see ``read_texts``); kept in ``cache`` under a name made from their contents.
-    With ``dead_stones``, those of unfinished boards are marked as ``dead_stones.label_dead_stones`` does it.
+CHUNK = 200
+"""Games that a process parses at a time."""
 
-    Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.
+
+@dataclass(frozen=True, slots=True)
+class GameFilter:
+    """Which games are taken, and whether their dead stones are marked. Setup stones, handicaps and White first are
+    never taken."""
+
+    size: int = 9
+    rating: float = 0
+    """Elo that both must have at least; 0 asks for none."""
+    rank: str = ""
+    """What both must be at least, such as 5k or 1d; any when empty."""
+    results: str = "any"
+    """any, known (a winner or a draw), or scored (counted at the end)."""
+    min_moves: int = 1
+    dead_stones: bool = False
+    """Mark the dead stones of counted games whose raw count isn't the recorded one."""
+
+    def __post_init__(self) -> None:
+        if self.results not in RESULTS:
+            raise ConfigError(f"results = '{self.results}' is not one of {', '.join(RESULTS)}")
+        if self.rank and rank_of(self.rank) is None:
+            raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
+
+    def refusal(self, record: GameRecord) -> str:
+        """Why a game isn't taken, in words fit to count; empty when it is."""
+        outcome, ranks = record.outcome, (record.black_rank, record.white_rank)
+        if record.rules.size != self.size:
+            return "another size"
+        if any(record.setup) or record.first is not BLACK:
+            return "handicap or setup stones"
+        if len(record.moves) < max(1, self.min_moves):
+            return "too short"
+        if self.results != "any" and outcome is None:
+            return "unknown result"
+        if self.results == "scored" and outcome is not None and outcome.ending is not Ending.SCORE:
+            return "not scored"
+        if self.rating and min(rating_of(text) or 0 for text in ranks) < self.rating:
+            return "rating too low or unknown"
+        least = rank_of(self.rank)
+        if least is not None and any((rank := rank_of(text)) is None or rank < least for text in ranks):
+            return "rank too low or unknown"
+        return ""
+
+
+def rating_of(text: str) -> float | None:
+    """The Elo that a rank property such as ``2650?`` tells, or None."""
+    found = re.fullmatch(r"\s*(\d{2,4}(?:\.\d+)?)\s*\??\s*", text)
+    return float(found[1]) if found else None
+
+
+def rank_of(text: str) -> int | None:
+    """A rank on a scale where 1k is 0, 1d is 1 and 1p is 10, or None."""
+    found = re.fullmatch(r"\s*(\d{1,2})\s*([kdp])(?:[a-z]*)\s*[?*]?\s*", text.lower())
+    if not found:
+        return None
+    number = int(found[1])
+    return {"k": 1 - number, "d": number, "p": 9 + number}[found[2]]
+
+
+def parse(filter: GameFilter, texts: Sequence[bytes]) -> tuple[Games, Counter[str]]:
+    """The games of some SGF texts, and why others were left out."""
+    records, rejects = [], Counter[str]()
+    for text in texts:
+        try:
+            record = read_sgf(text)
+            refusal = filter.refusal(record)
+        except RecordError as error:
+            refusal = str(error).partition(":")[0]
+        if refusal:
+            rejects[refusal] += 1
+        else:
+            records.append(record)
+    return games_from_records(records, filter.size, filter.dead_stones), rejects
+
+
+def read_games(
+    paths: Sequence[Path],
+    filter: GameFilter,
+    processes: int = 1,
+    on_progress: Callable[[int, int], None] = lambda read, kept: None,
+) -> tuple[Games, Counter[str]]:
+    """The games of some paths (see ``read_texts``), no game twice under symmetry, and why others were left out;
+    ``on_progress`` hears how many were read and kept. Raises RecordError when a path can't be read or no game is left.
     """
-    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}{' settled' * dead_stones}".encode()).hexdigest()[:24]
-    stored = cache / f"games-{name}.npz"
-    try:
-        with np.load(stored, allow_pickle=False) as arrays:
-            return Games(size, **arrays)
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
-        logging.getLogger(__name__).warning("%s: is damaged (%s) and is made anew", stored, error)
-    settle: Callable[[GameRecord], np.ndarray | None] | None = None
-    if dead_stones:
-        from trainers import dead_stones as dead  # playouts are compiled
-
-        def settle(record: GameRecord) -> np.ndarray | None:
-            return dead.label_dead_stones(record, dead.judges())[1]
-
-    games = games_from_records(_read(paths), size, settle)
-    if not len(games):
-        named = ", ".join(str(path) for path in paths)
-        raise RecordError(f"{named}: no {size}x{size} game without setup stones; give other files or another size")
-    with replacing(stored) as aside, aside.open("wb") as file:  # whoever finds it finds all of it
-        np.savez(file, **{name: getattr(games, name) for name in ARRAYS})
-    return games
+    texts = (text for path in paths for _, _, text in read_texts(path))
+    chunks = iter(lambda: list(islice(texts, CHUNK)), [])
+    parts, rejects, kept = [games_from_records((), filter.size)], Counter[str](), 0
+    with _mapping(processes) as mapped:
+        for games, refused in mapped(partial(parse, filter), chunks):
+            parts.append(games)
+            rejects.update(refused)
+            kept += len(games)
+            on_progress(kept + rejects.total(), kept)
+    games = join_games(parts)
+    first = parts_of(games, [SplitRule()]) >= 0
+    if again := int((~first).sum()):
+        rejects["duplicate"] = again
+    if not first.any():
+        commonest = "; ".join(f"{why} {number:,}" for why, number in rejects.most_common(3)) or "there is none"
+        named = ", ".join(map(str, paths))
+        raise RecordError(f"{named}: no {filter.size}x{filter.size} game can be used ({commonest}); give other records")
+    return games.select(first), rejects
 
 
-def _read(paths: Sequence[Path]) -> Iterator[tuple[int, GameRecord]]:
-    for source, path in enumerate(paths):
-        for _, _, sgf in read_texts(path):
-            with suppress(RecordError):
-                yield min(source, 255), read_sgf(sgf)
+@contextmanager
+def _mapping(processes: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """A lazy map that computes in as many processes; Ctrl-C is this one's to hear."""
+    if processes == 1:
+        yield map
+        return
+    with get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        yield pool.imap
 
 
 def read_texts(path: Path) -> Iterator[Text]:
@@ -442,15 +413,9 @@ def read_texts(path: Path) -> Iterator[Text]:
     if path.suffix != ".db":
         yield from collection.read_texts(path)
         return
-    with _open_store(path) as store:
+    with Store.open(path) as store:
         for number, record in enumerate(store.games(), 1):
             yield str(path), number, write_sgf(record).encode()
-
-
-def _open_store(path: Path) -> Store:
-    from arena.results.store import Store
-
-    return Store.open(path)
 
 
 def digest_of(paths: Sequence[Path]) -> str:
@@ -462,16 +427,11 @@ def digest_of(paths: Sequence[Path]) -> str:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise RecordError(f"{path}: is not a regular file; give files of SGF games")
         if path.suffix == ".db" and path.exists():
-            with _open_store(path) as store:
+            with Store.open(path) as store:
                 for event in store.events():
                     digest.update(f"{event.id} {store.count(event=event.id)}\n".encode())
             continue
-        files = [path]
-        if (path / MANIFEST).is_file():
-            files = [path / MANIFEST]  # which has the sha256 of the others
-        elif path.is_dir():
-            files = [file for file in sorted(path.rglob("*")) if file.is_file()]
-        for file in files:
+        for file in [known for known in sorted(path.rglob("*")) if known.is_file()] if path.is_dir() else [path]:
             try:
                 with file.open("rb") as opened:
                     digest.update(hashlib.file_digest(opened, "sha256").digest())
@@ -485,54 +445,178 @@ def described(paths: Sequence[Path]) -> str:
     return f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
 
 
-def read_sizes(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> tuple[Split, list[Games]]:
-    """As ``read_split``; and where several datasets are named, the training games of those of other sizes.
-
-    Raises RecordError and ConfigError as that does, and RecordError for two datasets of one size.
-    """
-    paths = [Path(path) for path in settings.data]
-    if len(paths) < 2 or not all((path / MANIFEST).is_file() for path in paths):
-        return read_split(settings, cache, inherited), []
-    sets = [(path, Dataset.open(path)) for path in paths]
-    sizes = [opened.manifest.size for _, opened in sets]
-    if settings.size not in sizes or len(set(sizes)) < len(sizes):
-        raise RecordError(
-            f"datasets of sizes {', '.join(map(str, sizes))}: one must be of size {settings.size}, and each of another"
-        )
-    own = next(str(path) for path, opened in sets if opened.manifest.size == settings.size)
-    others = [opened for _, opened in sets if opened.manifest.size != settings.size and len(opened.train)]
-    split = read_split(replace(settings, data=(own,)), cache, inherited)
-    rules = dict.fromkeys((*split.rules, *(other.rule for other in others)))
-    return replace(split, rules=tuple(rules), source=described(paths)), [other.train for other in others]
+def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
+    """The usable games of some paths, as ``read_games`` reads them; kept in ``cache`` under a name made from their
+    contents. Raises RecordError as that does."""
+    filter = GameFilter(size, dead_stones=dead_stones)
+    name = hashlib.sha256(f"{DATASET_FORMAT} {filter} {digest_of(paths)}".encode()).hexdigest()[:24]
+    stored = cache / f"games-{name}.npz"
+    if not stored.exists():
+        games, _ = read_games(paths, filter)
+        with replacing(stored) as aside:
+            _save_arrays(aside, games)
+    return _load_arrays(stored, size)[0]
 
 
-def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
+def _save_arrays(path: Path, games: Games, **more: np.ndarray) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **{name: getattr(games, name) for name in ARRAYS}, **more)  # type: ignore[arg-type]  # numpy takes an array for its flag
+
+
+def _load_arrays(path: Path, size: int) -> tuple[Games, dict[str, np.ndarray]]:
+    """The games in a file, and its other arrays. Raises RecordError for one that is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays}
+        return Games(size, **{name: found.pop(name) for name in ARRAYS}), found
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
+        raise RecordError(f"{path}: can't be read ({reason(error)}); remove it, and make it again") from error
+
+
+# --- Datasets ---
+
+DATASET_FORMAT = 4
+"""The version of a dataset's folder; a reader refuses any other."""
+
+MANIFEST, ARRAYS_FILE = "manifest.json", "games.npz"
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a dataset is; plain data, stored as JSON beside its games."""
+
+    size: int
+    sources: Mapping[str, str]
+    """Name of each file or folder that was read to the sha256 of its contents."""
+    filter: Mapping[str, Any]
+    """Which games were kept; the fields of ``GameFilter``."""
+    split: Mapping[str, Any]
+    """How they were split; the fields of ``SplitRule``."""
+    read: int
+    """Games read, those refused counted."""
+    rejects: Mapping[str, int]
+    """Why games were left out, the commonest reason first."""
+    created: str = ""
+    format: int = DATASET_FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Games in a folder, in the parts in which they were split when it was built."""
+
+    folder: Path
+    manifest: Manifest
+    games: Games
+    parts: np.ndarray  # (games,) int64: TRAIN, VALIDATION, TEST
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Dataset:
+        """Raises RecordError for a folder that is missing, damaged or of another version."""
+        folder, hint = Path(folder), "build the dataset with: arena data build"
+        content = read_object(folder / MANIFEST, error=RecordError, hint=hint)
+        if (found := content.get("format")) != DATASET_FORMAT:
+            raise RecordError(
+                f"{folder / MANIFEST}: has format {found!r}, and this version reads {DATASET_FORMAT}; {hint}"
+            )
+        manifest = convert(content, Manifest, folder / MANIFEST, error=RecordError, hint=hint)
+        games, others = _load_arrays(folder / ARRAYS_FILE, manifest.size)
+        return cls(folder, manifest, games, others["parts"])
+
+    @property
+    def rule(self) -> SplitRule:
+        return SplitRule(**self.manifest.split)
+
+    def part(self, part: int) -> Games:
+        """Its games in TRAIN, VALIDATION or TEST."""
+        return self.games.select(self.parts == part)
+
+
+def build(
+    paths: Sequence[Path],
+    folder: Path,
+    filter: GameFilter,
+    rule: SplitRule,
+    processes: int = 1,
+    on_progress: Callable[[int, int], None] = lambda read, kept: None,
+) -> Dataset:
+    """Read records into a new dataset at ``folder``, as ``read_games`` does it. The result depends on the records and
+    settings only, not on ``processes``. The complete folder gets its name at the end: stopped before, this leaves
+    nothing. Raises RecordError when ``folder`` exists, too."""
+    if folder.exists():
+        raise RecordError(f"{folder} exists already; choose another --out or remove it")
+    sources = {path.name: digest_of([path]) for path in paths}
+    if len(sources) < len(paths):
+        raise ConfigError("sources need different names")
+    games, rejects = read_games(paths, filter, processes, on_progress)
+    manifest = Manifest(
+        size=filter.size,
+        sources=sources,
+        filter=asdict(filter),
+        split=asdict(rule),
+        read=len(games) + rejects.total(),
+        rejects=dict(rejects.most_common()),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    with replacing(folder, error=RecordError, hint="choose another --out") as aside:
+        aside.mkdir(parents=True)
+        _save_arrays(aside / ARRAYS_FILE, games, parts=parts_of(games, [rule]))
+        (aside / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
+    return Dataset.open(folder)
+
+
+def summary(games: Games) -> dict[str, str]:
+    """What some games have, by the titles of rows."""
+    results = np.bincount(games.winners, minlength=4)
+    counts = {
+        "games": len(games),
+        "positions": len(games.moves),
+        "Black won": results[BLACK_WON],
+        "White won": results[WHITE_WON],
+        "draws": results[DRAWN],
+        "unknown": results[UNKNOWN],
+        "with ownership": games.scored.sum(),
+        "moves, median": int(np.median(games.lengths)) if len(games) else 0,
+        "moves, most": games.lengths.max(initial=0),
+    }
+    years = zip(*np.unique(games.dates // 10000, return_counts=True), strict=True)
+    counts |= {str(year) if year else "no date": number for year, number in years}
+    return {title: f"{number:,}" for title, number in counts.items()}
+
+
+def read_split(
+    settings: Records, cache: Path, inherited: Sequence[SplitRule] = (), several_sizes: bool = False
+) -> Split:
     """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
-    Games from which the net that it begins with has learned, by the rules that are ``inherited``, are held out of
-    neither: a dataset's are left out, others are learned from.
+    With ``several_sizes`` there may be datasets of other sizes, to learn from only. Games from which the net that it
+    begins with has learned, by the rules that are ``inherited``, are held out of neither: a dataset's are left out,
+    others are learned from.
 
     Raises RecordError for records that can't be used, ConfigError for settings that can't be.
     """
     paths = [Path(path) for path in settings.data]
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
-    if any((path / MANIFEST).is_file() for path in paths):
-        if len(paths) > 1:
-            raise RecordError("a dataset can't be mixed with other records; make one of all: arena data build")
-        dataset = Dataset.open(paths[0])
-        if dataset.manifest.size != settings.size:
-            size = dataset.manifest.size
-            raise RecordError(
-                f"{paths[0]} holds {size}x{size} games, not {settings.size}x{settings.size}; set the size"
-            )
-        rules = tuple(dict.fromkeys((dataset.rule, *inherited)))
-        validation, test = dataset.validation, dataset.test
-        if len(rules) > 1:
-            validation, test = (part.select(parts_of(part, rules) != TRAIN) for part in (validation, test))
-        split = Split(dataset.train, validation, test, rules, described(paths))
-    else:
+    are_sets = [(path / MANIFEST).is_file() for path in paths]
+    if not any(are_sets):
         rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
         split = replace(split_by_game(load_games(paths, settings.size, cache), *rules), source=described(paths))
+    elif not all(are_sets):
+        raise RecordError("a dataset can't be mixed with other records; make one of all: arena data build")
+    else:
+        sets = {(opened := Dataset.open(path)).manifest.size: opened for path in paths}
+        if settings.size not in sets or len(sets) < len(paths) or (len(sets) > 1 and not several_sizes):
+            sizes = ", ".join(str(Dataset.open(path).manifest.size) for path in paths)
+            one = "and each other of another" if several_sizes else "and there may be no other"
+            raise RecordError(f"datasets of sizes {sizes}: one must be of size {settings.size}, {one}")
+        own = sets.pop(settings.size)
+        others = tuple(games for other in sets.values() if len(games := other.part(TRAIN)))
+        rules = tuple(dict.fromkeys((own.rule, *inherited)))
+        held_out = own.part(VALIDATION), own.part(TEST)
+        if len(rules) > 1:
+            held_out = tuple(part.select(parts_of(part, rules) != TRAIN) for part in held_out)  # type: ignore[assignment]  # of two
+        rules = tuple(dict.fromkeys((*rules, *(other.rule for other in sets.values()))))
+        split = Split(own.part(TRAIN), *held_out, rules, described(paths), others)
     if not len(split.train):
         raise RecordError(
             "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
@@ -541,6 +625,23 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
 
 
 # --- Rows ---
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Training rows, all for the side to move."""
+
+    planes: np.ndarray  # (B, P, n, n) float32
+    moves: np.ndarray  # (B,) int64
+    results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
+    plies: np.ndarray  # (B,) int64: moves played before
+    owners: (
+        np.ndarray
+    )  # (B, n²) int8: 1 where the point will be the side to move's, -1 the other's, 0 neither or unknown
+    scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
+
+    def __len__(self) -> int:
+        return len(self.moves)
 
 
 class Rows:
@@ -602,19 +703,12 @@ class Source(Protocol):
     def batch(self, first: int, count: int) -> Batch: ...
 
 
-class Counted(Source, Protocol):
-    """An endless order of rows that come again after an epoch."""
-
-    @property
-    def per_epoch(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class BySize:
     """Orders of rows of several board sizes in one: a step of ``step_rows`` rows is of one size, and each is as
     often as it has rows. Which it is depends on the seed and the step alone."""
 
-    orders: Sequence[Counted]
+    orders: Sequence[Rows | Mixed]
     step_rows: int
     seed: int
 
@@ -625,9 +719,9 @@ class BySize:
         return self.orders[int(np.searchsorted(counts, drawn, side="right"))].batch(first, count)
 
 
-def rows_of_sizes(games: Sequence[Games], encoder: Encoder, config: Supervised) -> Source:
-    """The endless order of all positions of some games; those of several board sizes take turns."""
-    orders = [Rows(some, encoder, config.seed, config.num_workers) for some in games]
+def training_rows(split: Split, encoder: Encoder, config: Supervised) -> Source:
+    """The endless order of all training positions; those of several board sizes take turns."""
+    orders = [Rows(games, encoder, config.seed, config.num_workers) for games in (split.train, *split.others)]
     return BySize(orders, config.batch_size, config.seed) if len(orders) > 1 else orders[0]
 
 
@@ -635,7 +729,7 @@ def rows_of_sizes(games: Sequence[Games], encoder: Encoder, config: Supervised) 
 class Mixed:
     """Two orders of rows in one: evenly spread, the share ``share`` of the rows is the second's."""
 
-    first: Counted
+    first: Rows
     second: Source
     share: float
 

@@ -104,7 +104,6 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         komis=chunk["komis"].astype(np.float64),
         winners=np.where(sound, won, UNKNOWN).astype(np.uint8),
         dates=np.zeros(count, np.int32),
-        sources=np.zeros(count, np.uint8),
         scored=sound,
         owners=owners,
     )

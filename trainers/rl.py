@@ -54,6 +54,15 @@ LEARNER, OPPONENT = 0, 1
 SHORT = 32
 """Games of the last match of a run that was stopped."""
 
+POOL_SIZE = 20
+"""Opponents in the pool: the first net and the latest others."""
+
+TEMPERATURE = 1.0
+"""Of the policy when moves are drawn, in matches, too."""
+
+BOT_GAMES, LAST = 40, 4
+"""Most games of a match against a bot, and how many times as many as others the last match has."""
+
 AT_ONCE, AT_ONCE_THERE = 1024, 32
 """Games under way at once, and on a core of a cluster."""
 
@@ -189,15 +198,13 @@ class Pool:
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_run(config)
-    for name in ("games", "eval_games", "eval_opponent_games", "final_eval_games"):
+    for name in ("games", "eval_games"):
         if (count := getattr(config, name)) % 2:
             raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
-    if config.eval_temperature == 0 and config.plies == 0:
-        raise ConfigError("eval_temperature = 0 without openings plays one game over and over; give plies")
     checkpoint = start_of(config, results)
     checkpoint.require("policy", "value")
     checkpoint.require_size(config.size)
-    draw_openings(rules_of(config), max(config.games, config.final_eval_games) // 2, config.plies, config.seed)
+    draw_openings(rules_of(config), max(config.games, LAST * config.eval_games) // 2, config.plies, config.seed)
 
 
 def rules_of(config: Config) -> Rules:
@@ -250,7 +257,7 @@ def train(
     learner_plays, opponent_plays, averaged_plays, first_plays = (
         TorchEvaluator(net, encoder, device, config.bf16) for net in nets
     )
-    pool = Pool(run.folder / "pool", config.pool_every, config.pool_size)
+    pool = Pool(run.folder / "pool", config.pool_every, POOL_SIZE)
     with Cores(lent, rules) if lent else nullcontext() as cores, run:
         run.restore()
         games: Games | None = None  # of the latest iteration
@@ -272,7 +279,7 @@ def train(
             """A match of the averaged net against the first one, always with the same openings."""
             averaged_plays.refresh()
             match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
-            player, other = (PolicyBot(net, config.eval_temperature) for net in (averaged_plays, first_plays))
+            player, other = (PolicyBot(net, TEMPERATURE) for net in (averaged_plays, first_plays))
             rating = Rating.of(run.step_count, start.manifest.name, match.play(player, other, slots=AT_ONCE))
             write_rating(run.folder, rating)
             return rating
@@ -280,8 +287,9 @@ def train(
         def rate_bot() -> None:
             """The same against the bot, unless the run is stopped in it."""
             averaged_plays.refresh()
-            match = RatingMatch(rules, config.eval_opponent_games, config.plies, (config.seed, 5, run.step_count))
-            player = PolicyBot(averaged_plays, config.eval_temperature)
+            count = min(BOT_GAMES, config.eval_games)
+            match = RatingMatch(rules, count, config.plies, (config.seed, 5, run.step_count))
+            player = PolicyBot(averaged_plays, TEMPERATURE)
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
                 write_rating(run.folder, rating)
 
@@ -295,7 +303,7 @@ def train(
             seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
             openings = draw_openings(rules, config.games // 2, config.plies, seed)
             seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))
-            play = Play((network, opponent), encoder.name, rules, config.temperature, seeds, openings)
+            play = Play((network, opponent), encoder.name, rules, TEMPERATURE, seeds, openings)
             if cores is None:
                 learner_plays.refresh()
                 opponent_plays.refresh()
@@ -337,7 +345,7 @@ def train(
                 assert outputs.policy is not None  # what ``check`` makes sure of
                 usual = heads.loss(outputs, targets)
                 others = usual.total(config) - usual.policy
-                of_policy, entropy = policy_loss(outputs.policy, part, config.temperature)
+                of_policy, entropy = policy_loss(outputs.policy, part, TEMPERATURE)
                 total = of_policy - config.entropy_weight * entropy + others
                 (total * (len(some) / len(games))).backward()
                 means = torch.stack([total, of_policy, entropy, others])
@@ -345,7 +353,7 @@ def train(
                 if at == 0:  # rows enough to tell how far away the first net is
                     with torch.no_grad():
                         then = first(planes).to(torch.float32).policy
-                        far = divergence(outputs.policy.detach(), then, part.sensible, config.temperature)
+                        far = divergence(outputs.policy.detach(), then, part.sensible, TEMPERATURE)
             names = ("loss", "policy_loss", "entropy", "others_loss")
             run.update(len(places), {**dict(zip(names, sums, strict=True)), "divergence": far})
 
@@ -378,7 +386,7 @@ def train(
         is_done = run.done >= 1
         if is_done and not any(rating.iteration == run.step_count for rating in ratings()):
             rate_bot()
-        last = rate_start(config.final_eval_games if is_done else min(SHORT, config.final_eval_games))
+        last = rate_start(LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games))
         metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
         metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
         if is_done:

@@ -33,6 +33,9 @@ _CHUNK = 500
 BATCH, DECAY = 32, 1e-4
 """Positions a step, and the L2 penalty of the weights that a step touches."""
 
+TEST_POSITIONS = 200_000
+"""Positions of the test, about, in whole games."""
+
 
 @kernel
 def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrink):  # type: ignore[no-untyped-def]
@@ -123,7 +126,7 @@ def measure(learned: np.ndarray, games: Games) -> dict[str, float]:
 
     The losses are mean cross entropies in nats of the positions whose move it considers: its own, and that of one that
     finds all considered moves as likely. Moves that fill an own eye or that the rules forbid are not considered, and
-    count as wrong. Late positions are those from ply ``LATE`` on, where games have parted.
+    count as wrong.
     """
     every = np.arange(len(games))
     found = learn(games.size, games.moves, games.starts, every, tie(), learned, learned, 1, 0.0, 0.0)
@@ -157,7 +160,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     minutes = (time.monotonic() - begun) / 60
     metrics: dict[str, float] = {}
     for part, held_out in (("validation", split.validation), ("test", split.test)):
-        some = some_games(held_out, config.test_positions, config.seed)
+        some = some_games(held_out, TEST_POSITIONS, config.seed)
         if len(some):
             metrics |= {f"{part}_{key}": round(value, 5) for key, value in measure(learned, some).items()}
     manifest = Manifest(

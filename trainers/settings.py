@@ -31,6 +31,12 @@ GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
 SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.pt", "metrics.jsonl"
 """All settings of a run, what it is resumed from, and its log."""
 
+OPTIMIZERS, SCHEDULES = ("muon", "adamw", "sgd"), ("cosine", "constant", "wsd")
+
+RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}
+"""Learning rates at which the optimizers are alike: one that is chosen without a rate has the preset's, times the ratio
+of theirs."""
+
 
 def option(
     default: Any,
@@ -43,6 +49,11 @@ def option(
     """A field of a trainer's settings: its default, where it is shown, a sentence, and what values it takes."""
     metadata = {"group": group, "help": help, "low": low, "high": high, "choices": choices}
     return field(default=default, metadata=metadata)
+
+
+def inherit(kind: type[Settings], name: str, default: Any) -> Any:
+    """The setting ``name`` of ``kind`` with another default."""
+    return field(default=default, metadata=kind.__dataclass_fields__[name].metadata)
 
 
 def is_first() -> bool:
@@ -79,7 +90,7 @@ class Records(Settings):
     """Settings of trainers that learn from game records."""
 
     data: tuple[str, ...] = option(
-        (), SOURCE, "SGF files, folders or archives to learn from, or datasets, one of each board size"
+        (), SOURCE, "SGF files, folders, archives or an arena.db to learn from, or datasets, one of each board size"
     )
     test_from: str = option(
         "", SOURCE, "Games of this day or later are the test set, such as 2018-03-01. A dataset has its own"
@@ -92,7 +103,6 @@ class Records(Settings):
         0.9,
     )
     validation_split: float = option(0.01, SOURCE, "Share of the other games held out for validation", 0, 1)
-    test_positions: int = option(60_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
 
 
 @dataclass(frozen=True)
@@ -101,10 +111,12 @@ class Loop(Settings):
 
     WARMUP: ClassVar[float] = 0.02
     """Share of the budget in which the learning rate rises."""
+    WEIGHT_DECAY: ClassVar[float] = 0.01
+    """Decoupled weight decay of the convolutions."""
 
-    start: str = option("", NET, "Checkpoint to train on from, by name or folder; its net may be smaller")
+    start: str = option("", NET, "Checkpoint to train on from, by name or folder")
     max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)
-    optimizer: str = option("muon", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
+    optimizer: str = option("muon", LEARNING, "Optimizer", choices=OPTIMIZERS)
     learning_rate: float = option(
         0.04, LEARNING, "Peak learning rate, after the warmup; for adamw an eighth, for sgd 2.5 times that of muon", 0
     )
@@ -112,9 +124,8 @@ class Loop(Settings):
         "cosine",
         LEARNING,
         "Decay of the learning rate; wsd keeps it constant and lowers it in the last fifth",
-        choices=("cosine", "constant", "wsd"),
+        choices=SCHEDULES,
     )
-    weight_decay: float = option(0.01, LEARNING, "Decoupled weight decay of the convolutions", 0)
     ema_decay: float = option(0.999, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
     save_minutes: float = option(1.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
     snapshot_minutes: float = option(
@@ -124,7 +135,6 @@ class Loop(Settings):
         0,
     )
     tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
-    wandb: bool = option(False, WATCHING, "Log to Weights & Biases, too")
     threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
     num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
     device: str = option("auto", MACHINE, "Device; auto takes cuda where there is one", choices=("auto", "cpu", "cuda"))
@@ -143,22 +153,15 @@ class Supervised(Loop, Records):
     validate_every: int = option(50_000, WATCHING, "Rows between validations", 1)
 
 
-RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}
-"""Learning rates at which the optimizers are alike: one that is chosen without a rate has the preset's, times the ratio
-of theirs."""
-
-
 def is_paths(item: Field[Any]) -> bool:
     """Whether a setting is a list of paths."""
     return item.type in (tuple[str, ...], "tuple[str, ...]")
 
 
 ADJUSTABLE = frozenset(
-    "data max_rows max_minutes max_iterations max_games save_minutes snapshot_minutes "
-    "eval_opponents eval_visits "
-    "tensorboard wandb threads num_workers device compile "
-    "test_positions validate_every parallel_games game_threads eval_every "
-    "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
+    "data max_rows max_minutes max_iterations max_games save_minutes snapshot_minutes eval_opponents eval_visits "
+    "tensorboard threads num_workers device compile validate_every parallel_games game_threads eval_every eval_games "
+    "eval_opponent".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
 
@@ -176,21 +179,14 @@ class SL(Supervised):
     SHOWN = ("data", "name", "net", "start", "max_minutes")
 
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
-    ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss", 0)
+    ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss, a mean over points", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
 
 
 SL_PRESETS = {
-    "tiny": SL("tiny", net="arena-2x16", batch_size=64, max_rows=20_000, validate_every=5_000, test_positions=5_000),
+    "tiny": SL("tiny", net="arena-2x16", batch_size=64, max_rows=20_000, validate_every=5_000),
     "cpu": SL("sl", net="arena-6x56", batch_size=128, max_minutes=90, ema_decay=0.9995, validate_every=100_000),
-    "gpu": SL(
-        "sl-large",
-        net="arena-10x128",
-        batch_size=1024,
-        max_minutes=25,
-        validate_every=500_000,
-        **GPU,
-    ),
+    "gpu": SL("sl-large", net="arena-10x128", batch_size=1024, max_minutes=25, validate_every=500_000, **GPU),
 }
 
 
@@ -201,13 +197,10 @@ class Ownership(Supervised):
     SHOWN = ("data", "name", "net", "max_minutes")
 
     net: str = option("gocnn-5x64", NET, "Net: gocnn-LAYERSxCHANNELS or arena-BLOCKSxCHANNELS")
-    loss: str = option("mse", LEARNING, "Loss of a point's probability", choices=("mse", "cross-entropy"))
 
 
 OWNERSHIP_PRESETS = {
-    "tiny": Ownership(
-        "tiny-ownership", net="gocnn-3x16", batch_size=64, max_rows=20_000, validate_every=5_000, test_positions=5_000
-    ),
+    "tiny": Ownership("tiny-ownership", net="gocnn-3x16", batch_size=64, max_rows=20_000, validate_every=5_000),
     "cpu": Ownership("ownership", batch_size=128, max_minutes=20, learning_rate=0.01, validate_every=100_000),
     "gpu": Ownership("ownership", batch_size=1024, max_minutes=10, validate_every=500_000, **GPU),
 }
@@ -221,13 +214,9 @@ class Rollout(Records):
 
     epochs: float = option(0.6, BUDGET, "Passes over the games; less than one is enough", 1e-6)
     learning_rate: float = option(0.3, LEARNING, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
-    test_positions: int = option(200_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
 
 
-ROLLOUT_PRESETS = {
-    "tiny": Rollout("tiny-rollout", epochs=0.02, test_positions=5_000),
-    "cpu": Rollout("rollout"),
-}
+ROLLOUT_PRESETS = {"tiny": Rollout("tiny-rollout", epochs=0.02), "cpu": Rollout("rollout")}
 
 
 @dataclass(frozen=True)
@@ -237,47 +226,38 @@ class RL(Loop):
     SHOWN = ("name", "start", "max_minutes", "eval_opponent")
 
     WARMUP = 0.0
+    WEIGHT_DECAY = 0.0
 
     start: str = option("sl-9x9", NET, "Checkpoint to begin with and to be measured against, by name or folder")
     komi: float = option(7.0, PLAYING, "Komi, by CGOS rules", -361, 361)
     games: int = option(64, PLAYING, "Games an iteration, half with each colour; an iteration is one step", 2)
     plies: int = option(4, PLAYING, "Moves of the random openings; each is played with both colours", 0, 60)
-    temperature: float = option(1.0, PLAYING, "Policy temperature when moves are drawn", 0.05, 10)
     pool_every: int = option(10, PLAYING, "Iterations between snapshots of the net for the pool of opponents", 1)
-    pool_size: int = option(20, PLAYING, "Opponents in the pool: the first net and the latest others", 1)
     max_iterations: int | None = option(None, BUDGET, "Iterations", 1)
-    optimizer: str = option("adamw", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
-    learning_rate: float = option(0.0002, LEARNING, "Peak learning rate, after the warmup", 0)
-    lr_schedule: str = option("constant", LEARNING, "Decay of the learning rate", choices=("cosine", "constant", "wsd"))
-    weight_decay: float = option(0.0, LEARNING, "Decoupled weight decay of the convolutions", 0)
-    ema_decay: float = option(0.8, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
+    optimizer: str = inherit(Loop, "optimizer", "adamw")
+    learning_rate: float = inherit(Loop, "learning_rate", 0.0002)
+    lr_schedule: str = inherit(Loop, "lr_schedule", "constant")
+    ema_decay: float = inherit(Loop, "ema_decay", 0.8)
     gae_lambda: float = option(1.0, LEARNING, "GAE lambda (1 = Monte Carlo returns)", 0, 1)
     entropy_weight: float = option(0.0, LEARNING, "Weight of the entropy bonus, in nats a move", 0)
-    value_weight: float = option(0.1, LEARNING, "Weight of the value loss", 0)
-    ownership_weight: float = option(0.05, LEARNING, "Weight of the ownership loss", 0)
-    score_weight: float = option(0.02, LEARNING, "Weight of the score loss", 0)
+    value_weight: float = inherit(SL, "value_weight", 0.1)
+    ownership_weight: float = inherit(SL, "ownership_weight", 0.05)
+    score_weight: float = inherit(SL, "score_weight", 0.02)
     eval_every: int = option(10, WATCHING, "Iterations between matches against the first net and the opponent", 1)
-    eval_games: int = option(100, WATCHING, "Games of a match against the first net, half with each colour", 2)
-    eval_temperature: float = option(1.0, WATCHING, "Policy temperature in those matches; 0 plays the best move", 0, 10)
-    eval_opponent: str = option(
-        "mcts:playouts=300", WATCHING, "Bot to play a match against, too, named as in arena match; '' for none"
+    eval_games: int = option(
+        100,
+        WATCHING,
+        "Games of a match against the first net, half with each colour; the last match has 4 times as many",
+        2,
     )
-    eval_opponent_games: int = option(40, WATCHING, "Games of that match, half with each colour", 2)
-    final_eval_games: int = option(400, WATCHING, "Games of the last match, whose score is in the manifest", 2)
+    eval_opponent: str = option(
+        "mcts:playouts=300", WATCHING, "Bot to play up to 40 games against, too, named as in arena match; '' for none"
+    )
     micro_batch_size: int = option(512, MACHINE, "Rows in memory at once; all rows of an iteration make one step", 1)
 
 
 RL_PRESETS = {
-    "tiny": RL(
-        "tiny-rl",
-        games=16,
-        max_iterations=20,
-        pool_every=5,
-        eval_every=5,
-        eval_games=32,
-        eval_opponent_games=8,
-        final_eval_games=64,
-    ),
+    "tiny": RL("tiny-rl", games=16, max_iterations=20, pool_every=5, eval_every=5, eval_games=16),
     "cpu": RL("rl", games=64, max_minutes=240, threads=2, num_workers=2),
     "gpu": RL(
         "rl-large",
@@ -291,7 +271,6 @@ RL_PRESETS = {
         entropy_weight=0.01,
         eval_every=20,
         eval_games=512,
-        final_eval_games=2000,
         micro_batch_size=8192,
         num_workers=12,
         device="cuda",
@@ -312,15 +291,10 @@ class Value(Supervised):
     policy_moves: int = option(60, SOURCE, "Most moves by the policy, before one random move and then the position", 1)
     komi: float = option(7.0, SOURCE, "Komi", -1000, 1000)
     net: str = option("arena-6x56", NET, "Net: arena-BLOCKSxCHANNELS")
-    start: str = option(
-        "sl-9x9", NET, "Checkpoint to start from; its policy stays; its net may be smaller; '' for none"
-    )
-    learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
-    policy_weight: float = option(
-        1.0, LEARNING, "Weight of the KL divergence from the policy of start; without start, of the policy loss", 0
-    )
-    ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss, in scored games", 0)
-    score_weight: float = option(0.1, LEARNING, "Weight of the score loss, in scored games", 0)
+    start: str = option("sl-9x9", NET, "Checkpoint to start from; its policy stays; '' for none")
+    learning_rate: float = inherit(Loop, "learning_rate", 0.01)
+    ownership_weight: float = inherit(SL, "ownership_weight", 0.3)
+    score_weight: float = inherit(SL, "score_weight", 0.1)
     parallel_games: int = option(1_024, MACHINE, "Games under way at once", 1)
 
 
@@ -334,7 +308,6 @@ VALUE_PRESETS = {
         max_rows=2_000,
         ema_decay=0.99,
         validate_every=1_000,
-        test_positions=1_000,
     ),
     "cpu": Value("value", batch_size=128, max_minutes=60, ema_decay=0.9995, validate_every=100_000),
     "gpu": Value(
@@ -360,7 +333,6 @@ class Distill(Supervised):
         SOURCE,
         "Bot to learn from: an alphago, checkpoint:NAME for a net alone, or an engine with an analysis mode",
     )
-    teacher_license: str = option("", SOURCE, "Licence of the teacher's net, for the manifest")
     player: str = option(
         "",
         SOURCE,
@@ -381,17 +353,17 @@ class Distill(Supervised):
     earlier: tuple[str, ...] = option(
         (), SOURCE, "Folders of earlier games to learn from, too, of any size: results/cache/distill-games-..."
     )
-    validation_split: float = option(0.03, SOURCE, "Share of the games held out for validation", 0, 1)
+    validation_split: float = inherit(Records, "validation_split", 0.03)
     records_share: float = option(0.25, SOURCE, "With --data: share of the rows that imitate records", 0, 1)
     net: str = option("", NET, "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
-    start: str = option("distilled-9x9", NET, "Checkpoint to start from; its net may be smaller; '' for none")
-    learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
+    start: str = option("distilled-9x9", NET, "Checkpoint to start from; '' for none")
+    learning_rate: float = inherit(Loop, "learning_rate", 0.01)
     outcome_share: float = option(
         0.5, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
     )
-    value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
-    ownership_weight: float = option(0.1, LEARNING, "Weight of the ownership loss", 0)
-    score_weight: float = option(0.05, LEARNING, "Weight of the score loss", 0)
+    value_weight: float = inherit(SL, "value_weight", 0.4)
+    ownership_weight: float = inherit(SL, "ownership_weight", 0.1)
+    score_weight: float = inherit(SL, "score_weight", 0.05)
     parallel_games: int = option(32, MACHINE, "Games under way at once, in each game thread", 1)
     game_threads: int = option(1, MACHINE, "Threads that play games, each with a teacher of its own", 1)
 
@@ -448,22 +420,11 @@ class Zero(Loop):
         0.3, PLAYING, "Playout cap randomization: share of moves searched in full; 1 searches all of them so", 0.01, 1
     )
     cheap_search_visits: int = option(12, PLAYING, "Playout cap randomization: visits for the other moves", 2)
-    gumbel_sample_size: int = option(16, PLAYING, "Moves considered at the root", 2, 362)
-    gumbel_scale: float = option(1.0, PLAYING, "Scale of the Gumbel noise at the root", 0, 10)
     komi: float | None = option(
         None, PLAYING, "Mean komi, by CGOS rules; without one it is Black's mean margin in the latest games", -361, 361
     )
     komi_stdev: float = option(
         1.0, PLAYING, "Standard deviation of komi; 0 for one komi. A tenth of the games have 5 times as much", 0, 50
-    )
-    policy_init_prob: float = option(0.5, PLAYING, "Share of games whose first moves are drawn from the policy", 0, 1)
-    policy_init_moves: int = option(3, PLAYING, "Maximum number of opening moves drawn from the policy", 0, 60)
-    fork_game_prob: float = option(
-        0.05,
-        PLAYING,
-        "Share of games that begin with the first moves of an earlier game and a move drawn from the policy",
-        0,
-        1,
     )
     max_games: int | None = option(None, BUDGET, "Games", 1)
     max_minutes: float | None = option(60, BUDGET, "Minutes of play and training, all sittings together", 0)
@@ -472,20 +433,13 @@ class Zero(Loop):
     replay_window: int = option(
         250_000, LEARNING, "New rows up to which all are learned from; then the window grows more slowly", 1_000
     )
-    learning_rate: float = option(0.02, LEARNING, "Peak learning rate, after the warmup", 0)
-    lr_schedule: str = option(
-        "wsd",
-        LEARNING,
-        "Decay of the learning rate; wsd keeps it constant and lowers it in the last fifth",
-        choices=("cosine", "constant", "wsd"),
-    )
-    ema_decay: float = option(0.995, LEARNING, "Decay a step of the averaged weights, which play and are saved", 0, 1)
-    outcome_share: float = option(
-        0.7, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
-    )
-    value_weight: float = option(1.5, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
-    ownership_weight: float = option(1.5, LEARNING, "Weight of the ownership loss, a mean over points", 0)
-    score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
+    learning_rate: float = inherit(Loop, "learning_rate", 0.02)
+    lr_schedule: str = inherit(Loop, "lr_schedule", "wsd")
+    ema_decay: float = inherit(Loop, "ema_decay", 0.995)
+    outcome_share: float = inherit(Distill, "outcome_share", 0.7)
+    value_weight: float = inherit(SL, "value_weight", 1.5)
+    ownership_weight: float = inherit(SL, "ownership_weight", 1.5)
+    score_weight: float = inherit(SL, "score_weight", 0.1)
     snapshot_minutes: float = option(
         5.0, WATCHING, "Minutes between checkpoints NAME-stepN, which play the matches; the last three are kept", 0.01
     )

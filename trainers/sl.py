@@ -14,7 +14,7 @@ from pathlib import Path
 from trainers import metrics
 from trainers.losses import loss, to_tensors
 from trainers.progress import Progress
-from trainers.records import read_sizes, rows_of_sizes
+from trainers.records import read_split, training_rows
 from trainers.settings import SL as Config
 from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
 
@@ -28,11 +28,11 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """
     check(config, "sl", ("policy",), results)
     encoder = encoder_of(config)
-    split, others = read_sizes(config, results / "cache", inherited_rules(config.start, results))
+    split = read_split(config, results / "cache", inherited_rules(config.start, results), several_sizes=True)
     network = build(config, results)
-    if others:
+    if split.others:
         require_all_sizes(network, config)
-    rows = rows_of_sizes((split.train, *others), encoder, config)
+    rows = training_rows(split, encoder, config)
     origin = origin_of(config, results, "sl", split.komi, split.source, split.planes(encoder, config.seed), split.rules)
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:

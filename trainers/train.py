@@ -7,7 +7,6 @@ import json
 import logging
 import math
 import os
-import resource
 import shutil
 import signal
 import threading
@@ -18,10 +17,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -33,9 +31,9 @@ from arena import CheckpointError, ConfigError
 from arena.files import Held, lock, make_private, reason, replacing, write
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
-from bots.nets.catalogue import Net, load_network, load_weights, named_network, network_from, usual_encoder
+from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import Network, NetworkConfig, Outputs
+from bots.nets.network import Outputs
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.optimizers import build_optimizers, learning_rate
 from trainers.progress import Progress
@@ -61,8 +59,6 @@ GPU = "cuda"
 
 def pick_device(name: str) -> torch.device:
     """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise ConfigError(f"unknown device '{name}'; there are auto, cpu, cuda")
     devices = torch.get_device_module(GPU)
     if name == "cpu" or (name == "auto" and not devices.is_available()):
         return torch.device("cpu")
@@ -218,76 +214,15 @@ def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
     """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
-
-    A residual net may have more blocks and channels than the checkpoint's: it then gives the same outputs. Raises
-    CheckpointError for a net of another shape.
-    """
-    wanted = asdict(network.config)
-    given = asdict(network_from(checkpoint.manifest.network).config)
+    Raises CheckpointError for a net of another shape."""
+    wanted, given = asdict(network.config), asdict(network_from(checkpoint.manifest.network).config)
     other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
-    alike = wanted.keys() == given.keys()
-    if alike and not other:
-        load_weights(network, checkpoint, strict=False)
-    elif (
-        alike
-        and isinstance(network, Network)
-        and other <= {"blocks", "channels"}
-        and all(given[key] < wanted[key] for key in other)
-    ):
-        small = load_network(checkpoint)
-        assert isinstance(small, Network)  # its configuration has the same fields
-        grow(small, network)
-    else:
+    if other or wanted.keys() != given.keys():
+        shape = ", ".join(f"{key} {given[key]}" for key in given if key in other)
         raise CheckpointError(
-            f"{checkpoint.folder}: can't be trained on from, its net is another: "
-            f"{', '.join(f'{key} {given[key]}' for key in given if key in other)}; --net needs its shape, or more "
-            "blocks and channels"
+            f"{checkpoint.folder}: can't be trained on from, its net is another: {shape}; give its net"
         )
-
-
-def grow(small: Network, large: Network) -> None:
-    """Make ``large`` give the outputs of ``small``; both have as many pooling blocks, and heads of one size.
-
-    Growing a net instead of beginning anew is Net2Net's idea (Chen, Goodfellow and Shlens 2016). Here no channel is
-    copied: new ones have random features that nothing reads yet, as the weights by which old ones would read them are
-    0, and a new block adds 0 to what passes through it.
-    """
-    inner = dict(matching_blocks(small.config, large.config))
-    with torch.no_grad():
-        for name in ("stem", "norm", "policy", "value", "ownership", "score"):
-            old, new = getattr(small, name), getattr(large, name)
-            if old is not None and new is not None:
-                _embed(old, new)
-        for place, block in enumerate(large.tower):
-            if place in inner:
-                _embed(small.tower[inner[place]], block)
-            else:
-                nn.init.zeros_(block.conv2.weight)  # type: ignore[union-attr, arg-type]  # every block has one
-
-
-def matching_blocks(small: NetworkConfig, large: NetworkConfig) -> Iterator[tuple[int, int]]:
-    """Which block of the larger tower is which of the smaller: pairs (place there, place here). Both pool at the ends
-    of equal parts of the tower; what a part has more is new."""
-    here = 0
-    for there in range(large.blocks):
-        if here < small.blocks and large.pools(there) == small.pools(here):
-            yield there, here
-            here += 1
-
-
-def _embed(old: nn.Module, new: nn.Module) -> None:
-    """Put the weights of ``old`` into the first channels of ``new``, which don't read the others."""
-    given: dict[str, Tensor] = old.state_dict()
-    for name, tensor in new.state_dict().items():
-        weights = given[name]
-        if weights.ndim == 4:
-            outputs, inputs = weights.shape[:2]
-            tensor[:outputs, inputs:] = 0
-            tensor[:outputs, :inputs] = weights
-        elif weights.ndim:
-            tensor[: len(weights)] = weights
-        else:
-            tensor.copy_(weights)
+    load_weights(network, checkpoint, strict=False)
 
 
 # --- A run ---
@@ -308,12 +243,8 @@ READ_SECONDS = 0.5
 
 Ready = TypeVar("Ready")
 
-Tell = Callable[[Mapping[str, float], int], object]
-"""What is called with the figures that a run logs, and its rows so far."""
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What is remembered of a step."""
 
     figures: Tensor  # (names,), on the device: reading them waits for it
@@ -356,7 +287,7 @@ def origin_of(
 class Run:
     """One training run: the net, its averaged twin, the optimizers and the counters, saved together in a folder.
 
-    A context manager: while inside, loggers are open, and SIGINT, SIGTERM and SIGHUP ask the run to stop after its
+    A context manager: while inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its
     present step. A run that was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with
     as many threads and processes, when its budget is in rows or steps (with one in minutes the learning rate follows
     the clock).
@@ -385,14 +316,19 @@ class Run:
         self._names: tuple[str, ...] = ()
         self._rate = self._waited = 0.0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
+        self._logged = -1
         self._open = ExitStack()
-        self._loggers: list[Tell] = []
+        self._tensorboard: Any = None
         make_private(self.folder)
 
     def __enter__(self) -> Run:
         self._open.__enter__()
-        if is_first():
-            self._loggers += self._open.enter_context(loggers(self.config, self.folder))
+        if is_first() and self.config.tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise ConfigError("tensorboard = true needs one more package: pip install tensorboard") from error
+            self._tensorboard = self._open.enter_context(SummaryWriter(self.folder / "tensorboard"))
         self._open.enter_context(stop_signals(self.ask_to_stop))
         return self
 
@@ -508,10 +444,6 @@ class Run:
         if self._counts:
             torch._foreach_copy_([copy for copy, _ in self._counts], [tensor for _, tensor in self._counts])
 
-    def passed(self, rows: int) -> bool:
-        """Whether the last step reached a multiple of so many rows."""
-        return bool(self._recent) and self.rows // rows > (self.rows - self._recent[-1].rows) // rows
-
     # --- Figures ---
 
     def figures(self, steps: int = REMEMBERED) -> dict[str, float]:
@@ -544,26 +476,22 @@ class Run:
         )
 
     def log(self, **figures: float) -> None:
-        """Append figures to the log beside the state, JSON a line, and pass them to the loggers."""
-        figures |= {"learning_rate": self._rate, "memory_mb": memory_in_use(self.device)}
-        rounded = {name: float(f"{figure:.5g}") for name, figure in figures.items()}
+        """Append figures to the log beside the state, JSON a line."""
+        rounded = {name: float(f"{figure:.5g}") for name, figure in (figures | {"learning_rate": self._rate}).items()}
         line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
         with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(line)}\n")
-        for tell in self._loggers:
-            tell(rounded, self.rows)
+        if self._tensorboard is not None:
+            for name, figure in rounded.items():
+                self._tensorboard.add_scalar(name, figure, self.rows)
+            self._tensorboard.flush()
+        self._logged = self.step_count
 
-    def log_validation(self, figures: Mapping[str, float]) -> None:
+    def _log_validation(self, figures: Mapping[str, float]) -> None:
         """Log the figures of a validation beside those of the last steps."""
         progress = self.progress()
         speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
         self.log(**self.figures(), **speed, **figures)
-
-    def last_logged_step(self) -> int:
-        """The step of the last line of the log; -1 for none."""
-        path = self.folder / METRICS_FILE
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return json.loads(lines[-1])["step"] if lines else -1
 
     # --- Saving ---
 
@@ -617,18 +545,18 @@ class Run:
         self._started = self._saved = self._kept = time.monotonic()
         if is_first():
             write_file(self.config, self.folder)
-            self._drop_later_figures()
+            self._reopen_log()
         return True
 
-    def _drop_later_figures(self) -> None:
+    def _reopen_log(self) -> None:
         """Take the lines of steps that will be made again, and one that was cut off, out of the log."""
         path = self.folder / METRICS_FILE
-        if not path.exists():
-            return
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= self.step_count]
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        steps = [json.loads(line)["step"] for line in lines if line.endswith("\n")]
+        kept = [step for step in steps if step <= self.step_count]
+        self._logged = kept[-1] if kept else -1
         if len(kept) < len(lines):
-            write(path, "".join(kept), error=CheckpointError)
+            write(path, "".join(lines[: len(kept)]), error=CheckpointError)
 
     def save_checkpoint(
         self, origin: Origin, metrics: Mapping[str, float] | None = None, name: str = "", calibrates: bool = True
@@ -656,8 +584,9 @@ class Run:
 
     def validate_when_due(self, rows: int, validate: Callable[[], Mapping[str, float]]) -> None:
         """Log the figures of ``validate`` if the last step reached a multiple of so many rows."""
-        if is_first() and self.passed(rows):
-            self.log_validation(validate())
+        before = self.rows - self._recent[-1].rows
+        if is_first() and self.rows // rows > before // rows:
+            self._log_validation(validate())
 
     def snapshot_is_due(self) -> bool:
         minutes = self.config.snapshot_minutes
@@ -687,8 +616,8 @@ class Run:
         self.save()
         figures = dict(validate())
         if self.done >= 1:
-            if self.last_logged_step() != self.step_count:  # the log ends with the run
-                self.log_validation(figures)
+            if self._logged != self.step_count:  # the log ends with the run
+                self._log_validation(figures)
             figures |= test()
             forget_snapshots(self.saved)
         return self.save_checkpoint(origin, figures)
@@ -720,44 +649,3 @@ def claim(config: Supervised, results: Path) -> None:
         Run(build(config, results), config, results).restore()
     elif is_first():
         write_file(config, folder)
-
-
-# --- Loggers ---
-
-
-def memory_in_use(device: torch.device) -> float:
-    """The most memory so far, in MB: that of the device, or of this process where it learns on the processor."""
-    of_device = getattr(torch.get_device_module(device), "max_memory_allocated", None)
-    return of_device(device) / 1e6 if of_device else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-
-@contextmanager
-def loggers(config: Loop, folder: Path) -> Iterator[list[Tell]]:
-    """What passes a run's figures to TensorBoard and Weights & Biases, as its settings say. Raises ConfigError where
-    one of them isn't installed."""
-    with ExitStack() as stack:
-        found: list[Tell] = []
-        if config.tensorboard:
-            package = _package("tensorboard", "torch.utils.tensorboard")
-            writer = stack.enter_context(package.SummaryWriter(folder / "tensorboard"))
-
-            def tell_tensorboard(figures: Mapping[str, float], rows: int) -> None:
-                for name, figure in figures.items():
-                    writer.add_scalar(name, figure, rows)
-                writer.flush()
-
-            found.append(tell_tensorboard)
-        if config.wandb:
-            begun = {"name": config.name, "id": config.name, "resume": "allow", "dir": folder, "config": asdict(config)}
-            run = stack.enter_context(_package("wandb").init(project=os.environ.get("WANDB_PROJECT", "arena"), **begun))
-            found.append(lambda figures, rows: run.log({**figures, "rows": rows}))
-        yield found
-
-
-def _package(setting: str, module: str = "") -> Any:
-    """What a setting needs. Raises ConfigError where it isn't installed."""
-    try:
-        return import_module(module or setting)
-    except ImportError as error:
-        needed = "'arena[wandb]'" if setting == "wandb" else setting
-        raise ConfigError(f"{setting} = true needs one more package ({error.name}): pip install {needed}") from error

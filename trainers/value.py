@@ -34,7 +34,7 @@ from bots.nets.network import Outputs, expected_result
 from trainers import losses
 from trainers.cluster import Lent
 from trainers.losses import Losses, Target, to_tensors
-from trainers.metrics import VALIDATION_POSITIONS
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
 from trainers.records import (
     NO_RESULT,
@@ -241,7 +241,7 @@ def train(
         order = np.random.default_rng(config.seed).permutation(len(parts[part]))
         return parts[part][order[: count or len(order)]]
 
-    floor = results_at(games, some(TRAIN, config.test_positions)).mean()
+    floor = results_at(games, some(TRAIN, TEST_POSITIONS)).mean()
 
     def measure(network: Net, name: str, places: np.ndarray) -> dict[str, float]:
         """The errors of a net, and of the mean result of training games."""
@@ -264,8 +264,8 @@ def train(
         def test() -> dict[str, float]:
             """The errors over test positions and as many of training games, the gap between the two, and the error of
             the net from which the run started."""
-            tested = some(TEST, config.test_positions)
-            found = measure(run.averaged, "train", some(TRAIN, config.test_positions))
+            tested = some(TEST, TEST_POSITIONS)
+            found = measure(run.averaged, "train", some(TRAIN, TEST_POSITIONS))
             found |= measure(run.averaged, "test", tested)
             if before is not None:
                 found["test_start"] = squared_error(before, games, tested, encoder)
@@ -280,7 +280,7 @@ def train(
                 terms = loss(run.forward(planes), targets, policy)
                 total = (
                     terms.value
-                    + config.policy_weight * terms.policy
+                    + terms.policy
                     + config.ownership_weight * terms.ownership
                     + config.score_weight * terms.score
                 )

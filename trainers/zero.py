@@ -76,6 +76,12 @@ LEAST = 4
 PLIES = 4
 """Random moves at the start of the games against other bots."""
 
+POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3
+"""The share of games whose first moves are drawn from the policy, and the most of them."""
+
+FORK_GAME_PROB = 0.05
+"""The share of games that begin with the first moves of an earlier game and a move drawn from the policy."""
+
 WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0
 """The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
 
@@ -106,11 +112,10 @@ class Recipe:
             config.cheap_search_visits + 1,
             config.full_search_prob,
             first_pass=int(FIRST_PASS * points),
-            gumbel_scale=config.gumbel_scale,
+            gumbel_scale=1.0,
             decided_full_search_factor=DECIDED_FULL_SEARCH_FACTOR,
         )
         search = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
-        search = search._replace(gumbel_sample_size=config.gumbel_sample_size)
         rules = Rules.preset("cgos", self.size, move_limit=2 * points + 38)
         return SearchGames(rules, net, params, search, slots, threads, groups)
 
@@ -122,9 +127,9 @@ class Recipe:
         komi = max(-float(self.size**2), min(float(self.size**2), round(2 * random.normal(self.komi, stdev)) / 2))
         seed, drawn = int(random.integers(2**62)), 0
         opening: Opening = ()
-        if random.random() < config.policy_init_prob:
-            drawn = int(random.integers(config.policy_init_moves + 1))
-        if earlier and random.random() < config.fork_game_prob:
+        if random.random() < POLICY_INIT_PROB:
+            drawn = int(random.integers(POLICY_INIT_MOVES + 1))
+        if earlier and random.random() < FORK_GAME_PROB:
             moves = earlier[int(random.integers(len(earlier)))]
             moves = moves[: random.integers(1 + len(moves) // 2)].tolist()
             opening = tuple(moves[: (*moves, pass_move(self.size)).index(pass_move(self.size))])

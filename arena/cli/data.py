@@ -23,15 +23,12 @@ def data_build(
     paths: Paths,
     out: Annotated[Path, typer.Option(help="Folder to create.")],
     size: Annotated[int, typer.Option(help="Board size.", min=2, max=19)] = 9,
-    rules: Annotated[list[str] | None, typer.Option(help="Only games by these rules (repeatable).")] = None,
-    komi: Annotated[list[float] | None, typer.Option(help="Only games with this komi (repeatable).")] = None,
     rating: Annotated[float, typer.Option(help="Minimum Elo of both players (default 0: no minimum).", min=0)] = 0,
     rank: Annotated[str, typer.Option(help="Minimum rank of both players, such as 5k or 1d.")] = "",
     game_results: Annotated[
         str, typer.Option("--with-result", help="Required result: any, known or scored (counted at the end).")
     ] = "any",
-    shortest: Annotated[int, typer.Option("--min-moves", help="Minimum number of moves.", min=1)] = 1,
-    longest: Annotated[int, typer.Option("--max-moves", help="Maximum number of moves.", min=1)] = 3000,
+    min_moves: Annotated[int, typer.Option(help="Minimum number of moves.", min=1)] = 1,
     test_from: Annotated[
         str, typer.Option(help="Put games from this day on into the test set, such as 2018-03-01.")
     ] = "",
@@ -54,8 +51,8 @@ def data_build(
     """Build a dataset from game records: no duplicates (under symmetry), split by game.
 
     Handicap games are left out. The split depends on each game alone, so it does not change when games are added.
-    People stop before dead stones are captured. With --dead-stones, playouts mark them, or GNU Go if they fail and it
-    is installed. If the score then matches the recorded result, the game also provides ownership targets.
+    People stop before dead stones are captured. With --dead-stones, playouts mark them. If the score then matches the
+    recorded result, the game also provides ownership targets.
 
     Examples: [bold]arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01[/bold] ·
     [bold]arena data build ogs.zip --out sets/people --rank 1d --dead-stones[/bold]
@@ -63,12 +60,9 @@ def data_build(
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from arena.report.style import Console
-    from trainers.dataset import GameFilter, build
-    from trainers.records import SplitRule, day_of
+    from trainers.records import GameFilter, SplitRule, build, day_of
 
-    chosen = GameFilter(
-        size, tuple(rules or ()), tuple(komi or ()), rating, rank, game_results, shortest, longest, dead_stones
-    )
+    chosen = GameFilter(size, rating, rank, game_results, min_moves, dead_stones)
     rule = SplitRule(day_of(test_from), validation, test)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
@@ -99,35 +93,24 @@ def data_stats(paths: Paths) -> None:
 
         for path in paths:
             if path not in records:
-                Console().print(dataset_sheet(Dataset.open(path, verify=True)))
+                Console().print(dataset_sheet(Dataset.open(path)))
     if records:
         items = (item for path in records for item in read_path(path, skip_damaged=True))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
         Console().print(statistics_table(counted))
 
 
-_SETTLED = {
-    "AS_IT_STANDS": "counted as it stands",
-    "PLAYOUTS": "counted, dead by playouts",
-    "GNUGO": "counted, dead by GNU Go",
-    "DISPUTED": "counted, but not so",
-}
-
-
 def dataset_sheet(dataset: Dataset) -> Sheet:
     """A row for each figure, a column for each part, the rejects below."""
     from arena.report.tables import Sheet
-    from trainers.dataset import summary
-    from trainers.records import PARTS
+    from trainers.records import PARTS, summary
 
     manifest = dataset.manifest
-    parts = [summary(getattr(dataset, part), dataset.ratings(part)) for part in PARTS]
+    parts = [summary(dataset.part(part)) for part in range(len(PARTS))]
     known = [title for title in parts[0] if not title.isdecimal() and title != "no date"]
     years = sorted({title for part in parts for title in part} - set(known))
     rows = [(title, *(part.get(title, "0") for part in parts)) for title in (*known, *years)]
     counts = {"games read": manifest.read, **{f"left out: {reason}": n for reason, n in manifest.rejects.items()}}
-    settled = manifest.dead_stones or {}
-    counts |= {_SETTLED[name]: n for name, n in settled.items() if name != "GNUGO" or manifest.gnugo}
     rows += [(name, f"{count:,}", *[""] * (len(PARTS) - 1)) for name, count in counts.items()]
     title = f"{dataset.folder} ({manifest.size}x{manifest.size})"
     return Sheet((title, *PARTS), rows, numbers=tuple(range(1, len(PARTS) + 1)), flexible=(0,))

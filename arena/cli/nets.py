@@ -312,18 +312,10 @@ def evaluate(
         int, typer.Option(help="Approximate number of positions, from randomly drawn games (default 0: all).")
     ] = 0,
     size: Annotated[int, typer.Option(help="Only games on this board size.")] = 9,
-    symmetries: Annotated[
-        bool,
-        typer.Option(
-            "--symmetries", help="Evaluate each position under all 8 symmetries, which takes 8 times as long."
-        ),
-    ] = False,
     dead_stones: Annotated[
         bool, typer.Option("--dead-stones", help="Mark dead stones where the board differs from the recorded result.")
     ] = False,
-    playouts: Annotated[int, typer.Option(help="Also estimate ownership by this many playouts.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Random seed for drawing games.")] = 1,
-    csv: Annotated[Path | None, typer.Option(help="Also write the figures of each move to this CSV file.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Measure a net on games that it was not trained on.
@@ -335,12 +327,10 @@ def evaluate(
     """
     try:
         from bots.nets.catalogue import load_network
-        from trainers.metrics import by_ply_as_csv
         from trainers.metrics import evaluate as measure
         from trainers.records import games_since, load_games, some_games
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
-    from arena import files
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
@@ -352,20 +342,10 @@ def evaluate(
     with Console(stderr=True).status("reading the records"):
         games = some_games(games_since(load_games(data, size, results / "cache", dead_stones), since), positions, seed)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
-        evaluation = measure(
-            load_network(found),
-            find_encoder(found.manifest.encoder),
-            games,
-            symmetries,
-            playouts,
-            on_progress=on_progress,
-        )
+        evaluation = measure(load_network(found), find_encoder(found.manifest.encoder), games, on_progress)
     console = Console()
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)
         console.print()
     for doubt in doubts_of(evaluation, games.komis.tolist(), found.manifest.komi, found.manifest.metrics):
         console.print(doubt, soft_wrap=True, highlight=False)
-    if csv is not None:
-        files.write(csv, by_ply_as_csv(evaluation).encode())
-        console.print(f"Written to {csv}.", soft_wrap=True, highlight=False)

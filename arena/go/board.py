@@ -10,7 +10,6 @@ from arena.go import kernels
 from arena.go.coords import GTP_COLUMNS, MAX_SIZE, Colour, Move, star_points
 
 _SYMBOLS = {0: ".", 1: "X", 2: "O"}
-_COLOURS = {".": 0, "+": 0, ",": 0, "X": 1, "#": 1, "O": 2, "0": 2}
 
 
 class Board:
@@ -28,27 +27,6 @@ class Board:
         self.size = size
         self.array = np.zeros(1, kernels.BOARD)
         kernels.new_board(self.array, 0, size)
-
-    @classmethod
-    def from_diagram(cls, diagram: str) -> Board:
-        """The board of a text diagram: a row a line, ``X`` black, ``O`` white, ``.`` empty, spaces ignored.
-
-        Raises ValueError when the diagram isn't square, has another sign, or leaves a group without liberties.
-        """
-        rows = [line.replace(" ", "").upper() for line in diagram.strip().splitlines()]
-        size = len(rows)
-        board = cls(size)
-        for row, line in enumerate(rows):
-            if len(line) != size:
-                raise ValueError(f"row {row + 1} of the diagram has {len(line)} points, not {size}")
-            for column, sign in enumerate(line):
-                if sign not in _COLOURS:
-                    raise ValueError(f"'{sign}' in row {row + 1} is none of . X O")
-                if _COLOURS[sign]:
-                    board.put(row * size + column, Colour(_COLOURS[sign]))
-        if any(_COLOURS[sign] and not board.liberties(move) for move, sign in enumerate("".join(rows))):
-            raise ValueError("the diagram has a group without liberties")
-        return board
 
     def copy(self) -> Board:
         twin = Board.__new__(Board)

@@ -519,34 +519,8 @@ class Standings:
             return None
         return self.league.ratings.los(keys[name], keys[other])
 
-    def surprises(self, league: League, chance: float = 0.001) -> list[Surprise]:
-        """The pairs of players whose result has less than this chance at the ratings, the least likely first."""
-        ratings = league.ratings
-        chances = ratings.surprise()
-        names = [self.players[key] for key in ratings.players]
-        found = []
-        for i, first in enumerate(names):
-            for j, second in enumerate(names[:i]):
-                if chances[i, j] < chance:
-                    numbers = float(ratings.points[i, j]), round(ratings.games[i, j]), float(ratings.expected[i, j])
-                    points, games, expected = numbers
-                    found.append(Surprise(first, second, points, games, expected, float(chances[i, j])))
-        return sorted(found, key=lambda surprise: surprise.chance)
-
 
 # --- Ratings ---
-
-
-@dataclass(frozen=True, slots=True)
-class Surprise:
-    """Two players whose result the ratings hardly explain. ``expected`` are the first one's points at the ratings."""
-
-    first: str
-    second: str
-    points: float
-    games: int
-    expected: float
-    chance: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,6 @@ class Ratings:
     components: tuple[tuple[str, ...], ...]  # strongest first; within one, everybody has beaten everybody, see `beaten`
     points: FloatArray  # both colours together
     games: FloatArray
-    expected: FloatArray  # points at the fit
     beaten: NDArray[np.bool_]  # directly or through others; a draw beats both ways
     likelihood: Likelihood
 
@@ -127,22 +126,6 @@ class Ratings:
             return superiority(self._sweep(i, j))
         return math.erfc(-self.likelihood.signed_root(self._contrast(i, j), 0.0) / math.sqrt(2)) / 2
 
-    def surprise(self) -> FloatArray:
-        """(n, n) in [0, 1]: the chance at the fit, at most, that the score of any pair is as unlikely as this one; 1
-        where they never met.
-
-        A small one is a pairing that a single scale of strength doesn't explain, such as a cycle. The tail is
-        binomial, with both colours at their mean expectation, so it errs to the large side; it is taken twice for both
-        sides, and as often as there are pairs that met (C. Bonferroni, 1936).
-        """
-        from scipy.special import betainc
-
-        games = np.where(self.games > 0, self.games, 1.0)
-        # P(binomial >= points), for halves too; no points are always reached
-        least = betainc(np.maximum(self.points, 1e-9), games - self.points + 1, self.expected / games)
-        pairs = np.count_nonzero(self.games) / 2
-        return np.where(self.games > 0, np.minimum(2 * pairs * np.minimum(least, least.T), 1.0), 1.0)
-
     def _index(self, player: str) -> int:
         if player not in self.players:
             raise ValueError(f"{player} has no rated games; rated are {', '.join(self.players)}")
@@ -199,7 +182,6 @@ def rate(
     zero[[players.index(anchor)] if anchor is not None else max(groups, key=len)] = 1
     shift = np.eye(n) - zero / zero.sum()
     relative = shift @ strength
-    black_expected = black_games * _sigma(fit[:n, None] - fit[:n] + fit[n])
     return Ratings(
         players=players,
         elo=_frozen(relative),
@@ -209,7 +191,6 @@ def rate(
         components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
         points=_frozen(points),
         games=_frozen(games),
-        expected=_frozen(black_expected + (black_games - black_expected).T),
         beaten=_frozen(beaten),
         likelihood=likelihood,
     )

@@ -22,7 +22,6 @@ from arena.match.standings import League, MatchTally, Standing, Standings
 from arena.match.worker import Snapshot
 from arena.ratings import Comparison, SprtState
 from arena.report import style
-from arena.report.text import ALARM
 from arena.results.standings import Moment
 
 ENOUGH = 4
@@ -350,17 +349,7 @@ class TournamentState(EventState):
             self.course.append(
                 Moment(games, {one.name: one.elo for one in self._league.standings if one.elo is not None})
             )
-        self._warning = "; ".join(filter(None, (self._alarm(self._league), self._repeats())))
-
-    def _alarm(self, league: League) -> str:
-        """The result that the ratings explain worst, and how many more they don't explain."""
-        surprises = self.standings.surprises(league, ALARM)
-        if not surprises:
-            return ""
-        worst = surprises[0]
-        score, expected = f"{worst.points:g}-{worst.games - worst.points:g}", worst.games - worst.expected
-        more = f", and {len(surprises) - 1} more such results" if len(surprises) > 1 else ""
-        return f"{worst.first} against {worst.second} {score}, expected {worst.expected:.1f}-{expected:.1f}{more}"
+        self._warning = self._repeats()
 
     def _repeats(self) -> str:
         repeating = [tally for tally in self.standings.tallies if tally.repeats]

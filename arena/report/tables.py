@@ -338,8 +338,8 @@ def _number(value: float) -> str:
 
 
 def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
-    """Moves; results and ownership, where the games tell them; how far forecasts can be trusted."""
-    from trainers.metrics import calibration_error, phases
+    """Moves; results and ownership, where the games tell them."""
+    from trainers.metrics import phases
 
     named, whole = phases(evaluation), evaluation.figures()
 
@@ -351,9 +351,7 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
     if not isnan(whole.top1):
         yield sheet(
             f"{name}: move prediction; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
-            f"{_share(evaluation.top1_error) or 'unknown'}. Calibration error: "
-            f"{calibration_error(evaluation.moves):.1%} of the top move, "
-            f"{calibration_error(evaluation.wins):.1%} of the win rate.",
+            f"{_share(evaluation.top1_error) or 'unknown'}.",
             {
                 **_basis("positions", "games"),
                 **{f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)},
@@ -386,12 +384,12 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
             | {"points off": ("score_error", _number), "even game": ("score_floor", _number)},
         )
     if not isnan(whole.ownership):
-        shares = {"owners": "ownership", "by stone": "by_stone", "by nearest stone": "by_nearest"}
+        shares = {"owners": "ownership", "by nearest stone": "by_nearest"}
         yield sheet(
-            "ownership at the end: the share of points predicted, next to simple baselines."
+            "ownership at the end: the share of points predicted, next to a simple baseline."
             + (f" {beyond}" if isnan(whole.score_error) else ""),
             _basis("scored", "scored_games")
-            | {name: (field, _share) for name, field in (shares | {"by playouts": "by_playouts"}).items()}
+            | {name: (field, _share) for name, field in shares.items()}
             | {"Brier": ("brier", _number)},
         )
 

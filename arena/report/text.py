@@ -28,9 +28,6 @@ from arena.results.standings import Kind, Overview, Report
 BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
-ALARM = 0.01
-"""A result less likely than this at the ratings, among all pairs that met, is pointed out."""
-
 LEAST_CHECKED = 10
 """Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
 
@@ -276,21 +273,10 @@ def _time(report: Standings, name: str) -> str:
 
 
 def _doubts(table: Standings, league: League) -> list[tuple[str, str]]:
-    """Doubts about the ratings: players without a measured distance, and results that the ratings don't explain."""
-    lines = []
-    if len(league.ratings.components) > 1:
-        lines.append(("Order", f"{_order(table, league)}; the distance between these groups is not measured"))
-    for found in table.surprises(league, ALARM):
-        score = f"{found.points:g}-{found.games - found.points:g}"
-        expected = f"{found.expected:.1f}-{found.games - found.expected:.1f}"
-        lines.append(
-            (
-                "Alarm",
-                f"{found.first} against {found.second}: {score}, where the ratings expect {expected} "
-                f"(p = {found.chance:.1g} over all pairs); one scale of strength doesn't explain it",
-            )
-        )
-    return lines
+    """Doubts about the ratings: players without a measured distance."""
+    if len(league.ratings.components) == 1:
+        return []
+    return [("Order", f"{_order(table, league)}; the distance between these groups is not measured")]
 
 
 def _order(table: Standings, league: League) -> str:

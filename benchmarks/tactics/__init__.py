@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,7 +21,6 @@ import msgspec
 from arena import BotFault, IllegalMove, UserError
 from arena.cli.options import registry_of
 from arena.contract.bot import Bot, Limits
-from arena.contract.code import find_program
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.players.registry import Player
@@ -34,7 +34,6 @@ BOTS = (
     "alphago:visits=100",
     "alphago:visits=400",
 )
-GNUGO = "gtp:command=gnugo --mode gtp --level 10 --max-level 10 --chinese-rules --positional-superko --capture-all-dead"
 EXPLANATION = """Ask bots for the move in positions with known answers, and count the right ones.
 
 The positions are in benchmarks/tactics/*.txt, a category a file, each with a diagram, the right moves, a sentence, and
@@ -161,17 +160,14 @@ def solved(bot: Bot, positions: Iterable[Position], limits: Limits, seed: int = 
     return {position: bot.choose(position.game(seed), limits).move for position in positions}
 
 
-def playable(player: Player, positions: Iterable[Position]) -> list[Position]:
+def playable(player: Player, positions: Sequence[Position]) -> list[Position]:
     """Those on a board of a size that the player can play on."""
-
-    def fits(position: Position) -> bool:
-        try:
-            player.checked(position.rules.size)
-        except UserError:
-            return False
-        return True
-
-    return [position for position in positions if fits(position)]
+    sizes = set()
+    for size in {position.rules.size for position in positions}:
+        with suppress(UserError):
+            player.checked(size)
+            sizes.add(size)
+    return [position for position in positions if position.rules.size in sizes]
 
 
 def main(words: Sequence[str]) -> int:
@@ -180,33 +176,30 @@ def main(words: Sequence[str]) -> int:
         description=EXPLANATION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bot", nargs="*", help=f"bots to test (default: {', '.join(BOTS)}, and GNU Go if installed)")
+    parser.add_argument("bot", nargs="*", default=BOTS, help=f"bots to test (default: {', '.join(BOTS)})")
     parser.add_argument("--only", metavar="CATEGORY", action="append", help="positions of these categories only")
     parser.add_argument("--missed", action="store_true", help="show each position that a bot gets wrong")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the positions are")
     parser.add_argument("--config", type=Path, help="file of bots (default: arena.toml in the current folder)")
     arguments = parser.parse_args(words)
-    positions = all_positions(arguments.folder)
+    positions = all_positions()
     known = sorted({position.category for position in positions})
     for category in arguments.only or ():
         if category not in known:
             raise UserError(f"there is no category '{category}'; there are {', '.join(known)}")
     positions = [position for position in positions if position.category in (arguments.only or known)]
     categories = list(dict.fromkeys(position.category for position in positions))
-    specs = arguments.bot or [*BOTS, *([GNUGO] if find_program("gnugo") else [])]
     registry = registry_of(arguments.config, Path("results"))
-    players = [registry.resolve(spec) for spec in specs]  # a wrong name fails before any bot thinks
+    players = [registry.resolve(spec) for spec in arguments.bot]  # a wrong name fails before any bot thinks
     print(f"| {' | '.join(['bot', *categories, 'all'])} |\n|{'---|' * (len(categories) + 2)}")
-    for spec, player in zip(specs, players, strict=True):
-        name = "GNU Go 3.8, level 10" if spec == GNUGO else spec
+    for player in players:
         try:
             bot = player.build()
             moves = solved(bot, playable(player, positions), player.limits)
             bot.close()
         except BotFault as error:
-            print(f"{name}: left out: {error}", flush=True)
+            print(f"{player.name}: left out: {error}", flush=True)
             continue
-        cells = [name]
+        cells = [player.name]
         for category in categories:
             asked = [position for position in moves if position.category == category]
             cells.append(f"{sum(moves[position] in position.right for position in asked)}/{len(asked)}")
@@ -214,14 +207,7 @@ def main(words: Sequence[str]) -> int:
         print(f"| {' | '.join(cells)} | {right}/{len(moves)}, {100 * right / max(1, len(moves)):.0f} % |", flush=True)
         for position, move in moves.items():
             if arguments.missed and move not in position.right:
-                print(_explain(position, move), flush=True)
+                played = "resigns" if move is None else f"plays {gtp_from_move(move, position.rules.size)}"
+                words = f"{position.to_play.name.capitalize()} {played}, right is {position.answer}. {position.why}"
+                print(f"\n{position.category}, {position.name}: {words}\n{position.game().board}\n", flush=True)
     return 0
-
-
-def _explain(position: Position, move: Move | None) -> str:
-    played = "resigns" if move is None else f"plays {gtp_from_move(move, position.rules.size)}"
-    colour = position.to_play.name.capitalize()
-    return (
-        f"\n{position.category}, {position.name}: {colour} {played}, right is {position.answer}. {position.why}\n"
-        f"{position.game().board}\n"
-    )

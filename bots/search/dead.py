@@ -13,7 +13,7 @@ import numpy as np
 from arena.go.board import Board
 from arena.go.coords import Move
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, clear, owner_map, play_any, point_of, region_owner, seeded
+from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, owner_map, point_of, region_owner, seeded
 from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.rollouts import Weights, policy_playout
 
@@ -67,28 +67,6 @@ def count_owners(boards, first, second, weights, count, seed, counts):
         for move in range(owners.shape[0]):
             if owners[move]:
                 counts[owners[move] - 1, move] += 1
-
-
-@kernel
-def guess_owners(size, moves, weights, count, owners):
-    """Write to ``owners`` (moves, size²), for the position before each of a game's ``moves``, who has each point after
-    most of ``count`` playouts: 1 the side to move, -1 the other, 0 neither."""
-    boards = np.empty(3, BOARD)
-    board = boards[2]
-    clear(board, size)
-    counts = np.empty((2, size * size), np.int32)
-    colour = 1
-    for i in range(len(moves)):
-        boards[0] = boards[2]
-        counts[:] = 0
-        count_owners(boards, colour, colour, weights, count, i, counts)
-        for move in range(size * size):
-            owners[i, move] = np.sign(counts[colour - 1, move] - counts[2 - colour, move])
-        if moves[i] < size * size:
-            play_any(board, point_of(board, moves[i]), colour)
-        else:
-            board.ko = 0
-        colour = 3 - colour
 
 
 @inlined

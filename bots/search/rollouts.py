@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, longest_playout, next_random, place, seeded
+from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, longest_playout, next_random, place
 
 FEATURES = "rollout-1"
 """The name of this set of features; what a code means never changes under it."""
@@ -584,19 +584,6 @@ def policy_playout(board, colour, last, previous, weights, state):
         colour = 3 - colour
         moves += 1
     return area_score(board), moves, state
-
-
-@kernel
-def run_policy_playouts(boards, colour, last, previous, weights, count, seed, margins):
-    """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
-    state = seeded(seed)
-    total = 0
-    for i in range(count):
-        boards[1] = boards[0]
-        margin, moves, state = policy_playout(boards[1], colour, last, previous, weights, state)
-        margins[i] = margin
-        total += moves
-    return total
 
 
 @inlined

@@ -1,18 +1,14 @@
 """One contract for every kind of bot, and what each kind promises besides."""
 
-import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from arena import CheckpointError
 from arena.contract.bot import Bot, Decision, Limits
-from arena.go.coords import move_from_gtp, pass_move, symmetry_table
-from arena.go.game import BLACK, WHITE, Game, Rules
+from arena.go.coords import pass_move, symmetry_table
+from arena.go.game import BLACK, Game, Rules
 from arena.players.registry import Registry
 
 SPECS = [
@@ -60,11 +56,6 @@ def as_data(decision: Decision) -> tuple[object, ...]:
 def test_the_contract_covers_every_kind() -> None:
     covered = {Registry().resolve(spec).kind for spec in SPECS}
     assert covered | {"human", "gtp"} == set(Registry().kinds)
-
-
-def test_a_kind_declares_that_its_bots_weigh_candidates(players: dict[str, Bot]) -> None:
-    for spec, bot in players.items():
-        assert Registry().resolve(spec).bot_kind.analyses == (type(bot).analyse is not Bot.analyse), spec
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -166,21 +157,6 @@ def test_a_policy_does_not_pass_as_long_as_the_board_is_lost() -> None:
             game.play(move)
 
 
-def test_the_hybrid_beats_its_own_policy() -> None:
-    players = {name: Registry().resolve(name).build() for name in ("sl", "alphago:visits=60")}
-    won = 0
-    for seed in range(4):
-        game = Game(Rules.preset(), seed=seed)
-        for move in ("E5", "C3", "G7", "C7")[:seed]:
-            game.play(move_from_gtp(move, 9))
-        colour = WHITE if seed % 2 else BLACK
-        while not game.is_over:
-            bot = players["alphago:visits=60" if game.to_play is colour else "sl"]
-            game.play(int(bot.choose(game, Limits()).move or 0))
-        won += game.outcome is not None and game.outcome.winner is colour
-    assert won >= 3
-
-
 @pytest.mark.parametrize("spec", ["mcts", "alphago:stop_early=false"])
 def test_a_search_stops_at_its_seconds_or_its_simulations_whichever_come_first(spec: str) -> None:
     bot = Registry().resolve(spec).build()
@@ -216,16 +192,3 @@ def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: fl
     for seen in (of_black, -of_white):
         points = seen.reshape(9, 9)
         assert (points[:, :4] > 0.2).all() and (points[:, 5:] < -0.2).all(), points.round(1)
-
-
-def test_a_net_is_refused_on_a_size_that_it_does_not_play(tmp_path: Path) -> None:
-    from bots.nets.checkpoint import MANIFEST, find
-
-    folder = tmp_path / "small"
-    shutil.copytree(find("sl-9x9"), folder)
-    manifest = folder / MANIFEST
-    manifest.write_text(re.sub(r'"largest": \d+', '"largest": 9', manifest.read_text()))
-    entry = Registry().resolve(f"checkpoint:{folder}")
-    entry.checked(9)
-    with pytest.raises(CheckpointError, match="can't play 13x13"):
-        entry.checked(13)

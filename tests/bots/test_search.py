@@ -509,8 +509,8 @@ def check_endings(trees: tree.TreePool, slot: int, node: int, game: Game) -> int
     return checked
 
 
-@pytest.mark.parametrize("size", [5, 9])
-@pytest.mark.parametrize("preset", ["cgos", "chinese", "japanese"])
+@pytest.mark.parametrize("size", [5])
+@pytest.mark.parametrize("preset", ["cgos", "japanese"])
 @pytest.mark.parametrize("params", [BARE, TRUST_NET], ids=["uct", "puct"])
 def test_a_line_that_ends_the_game_has_the_result_that_the_referee_gives_it(
     params: Any, preset: str, size: int

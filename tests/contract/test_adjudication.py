@@ -1,7 +1,5 @@
 """Games that are given to a side before their end: by which rules, in whose words, and which are played on."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +12,7 @@ from arena.go.coords import BLACK, WHITE, Colour
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match.game_loop import GameLoop
-from arena.match.runner import play_event
-from arena.match.schedule import Match, Pairing, Terms
-from arena.results.store import Store
+from arena.match.schedule import Pairing
 
 SEVEN = Rules.preset("cgos", 7)
 AGREE = Adjudication(agree=0.02, turns=3, play_on=0.0)
@@ -146,34 +142,3 @@ def test_a_game_of_a_bot_that_tells_no_win_rate_goes_to_its_end_and_a_resignatio
         assert (record.outcome.ending, record.adjudged) == (Ending.SCORE, None)
     record = play(Adjudication(turns=1), "PUNDIT", "RESIGNS")[0]
     assert (record.outcome.ending, record.adjudged) == (Ending.RESIGN, None)
-
-
-def test_one_that_gives_itself_no_chance_loses_where_that_is_a_rule() -> None:
-    record = play(Adjudication(agree=0.0, resign=0.05, turns=2, play_on=0.0), "GOOD", "PUNDIT")[0]
-    assert (record.outcome.winner, record.outcome.ending) == (BLACK, Ending.ADJUDICATED)
-    assert record.reason == "PUNDIT 1 gave itself under 5 % for 2 turns"
-
-
-def test_a_game_ends_the_same_whatever_is_played_beside_it_and_by_how_many_workers(tmp_path: Path) -> None:
-    players = scripted("PUNDIT", "one", at=8), scripted("PUNDIT", "two", at=8)
-    event = Match(*players, Terms(SEVEN, adjudication=Adjudication(play_on=0.5)), games=8)
-
-    def played(workers: int) -> dict[str, tuple[object, ...]]:
-        with Store.open(tmp_path / f"{workers}.db", write=True) as store:
-            for _ in play_event(event, store, workers):
-                pass
-            return {
-                record.id: (record.moves, record.outcome, record.reason, record.adjudged)
-                for record in store.games(event=event.event)
-            }
-
-    alone = {}
-    for pairing in event.pairings():
-        bots = {name: entry.build() for name, entry in event.players.items()}
-        loop = GameLoop(bots, SEVEN, dict.fromkeys(bots, Limits(deadline=600.0)), event.terms.adjudication)
-        loop.start_game(pairing)
-        while loop.live_games:
-            for record in loop.play_round():
-                alone[record.id] = (record.moves, record.outcome, record.reason, record.adjudged)
-    assert played(2) == alone
-    assert {outcome[3] for outcome in alone.values()} == {BLACK}

@@ -1,7 +1,6 @@
 """Who a player is: its kind, settings, net and code. A player that has changed isn't taken for the one it was."""
 
 import json
-import os
 import shutil
 import sqlite3
 import sys
@@ -9,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, Done, arena, arena_alone
+from commandline import ROOT, arena
 
 from arena import UserError, __version__
 from arena.contract.bot import Limits
@@ -29,39 +28,6 @@ from bots.random import BOT as RANDOM
 
 BOT = replace(RANDOM, summary="{}", revision=0)
 """
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A folder in which a package with one bot is installed, as pip leaves it."""
-    about = tmp_path / "site" / "mine-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[arena.bots]\nmine = mine:BOT\n")
-    (about.parent / "mine.py").write_text(BOT.format("one"))
-    return about.parent
-
-
-def run(site: Path, *arguments: str) -> Done:
-    """A command where the package is installed, in its own folder."""
-    home = site.parent
-    path = os.pathsep.join(map(str, (site, ROOT, ROOT / "tests")))
-    return arena_alone(*arguments, folder=home, PYTHONPATH=path, columns=200)
-
-
-@pytest.mark.slow
-def test_a_bot_whose_source_has_changed_is_a_new_player(site: Path) -> None:
-    """A changed bot's games were merged with those of the old one: 'played earlier'."""
-    play = ("match", "mine", "fast-random", "--size", "5", "--workers", "1", "-n")
-    assert "mine has changed" not in run(site, *play, "2").stdout
-    (site / "mine.py").write_text(BOT.format("two"))
-    done = run(site, *play, "4")
-    assert done.returncode == 0, done.stderr
-    assert "played earlier" not in done.stdout
-    line = next(line for line in done.stdout.splitlines() if "mine has changed since 2 stored games" in line)
-    assert "it is a new player" in line
-    with Store.open(site.parent / "results" / "arena.db") as store:
-        assert len([player for player in store.players().values() if player.kind == "mine"]) == 2
 
 
 @pytest.mark.parametrize("imported", ["import brain", "from brain import *", "def late():\n    from brain import x"])

@@ -4,10 +4,8 @@ An input is a name and bytes, as a file of ``corpus/KIND`` has them: what is fou
 """
 
 import json
-import os
 import re
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -15,9 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from threading import Thread
-from typing import IO, Any
-from unittest.mock import patch
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -26,7 +22,7 @@ from safetensors.torch import save
 from small_nets import HEADS, PLANES, SIZE, Head, small_model, small_net
 from stored_events import earlier_wins, games_of, player, store_event
 
-from arena import BotFault, UserError
+from arena import UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.collection import read_path
 from arena.go.game import Game, Rules
@@ -37,7 +33,6 @@ from arena.players.registry import Registry
 from arena.ratings import Sprt
 from arena.results.standings import overviews, player_ratings, read_report
 from arena.results.store import Store
-from bots.gtp import Config, GtpBot
 from bots.nets.catalogue import load_network
 from bots.nets.checkpoint import MANIFEST, SHIPPED, WEIGHTS, Checkpoint
 from bots.nets.inference import Evaluator
@@ -212,87 +207,6 @@ def check_board(server: Server) -> None:
     for vertex in legal.text[1:].split():
         column = "ABCDEFGHJKLMNOPQRST".index(vertex[0])
         assert at[size - int(vertex[1:]), column] not in "XO", (vertex, board.text)
-
-
-ENGINE = [
-    "=",
-    "?",
-    "= \n",
-    "\n",
-    "=1001",
-    "=1002",
-    "=1005 2",
-    "= C3",
-    "= pass",
-    "= resign",
-    "=9",
-    "=== banner",
-    "# word",
-]
-ENGINE += ["= genmove\ntime_settings\ntime_left\nkata-set-rules", "C3", "Z99", "= D4 # sure", "---", "---", "---", "\t"]
-
-
-class Scripted:
-    """What ``subprocess.Popen`` gives: an engine whose answers are given beforehand, and no process. Each command is
-    answered by the next part of the script; after the last its output ends."""
-
-    pid = 1 << 30  # of no process
-    returncode: int | None = None
-
-    def __init__(self, script: list[bytes]):
-        (theirs, ours), (our_out, their_out), (our_err, their_err) = os.pipe(), os.pipe(), os.pipe()
-        os.close(their_err)
-        self.stdin, self.stdout, self.stderr = (
-            os.fdopen(ours, "wb", 0),
-            os.fdopen(our_out, "rb"),
-            os.fdopen(our_err, "rb"),
-        )
-        self._script = script
-        ends = (os.fdopen(theirs, "rb"), os.fdopen(their_out, "wb", 0))
-        self._thread = Thread(target=self._play, args=ends, daemon=True)
-        self._thread.start()
-
-    def _play(self, commands: IO[bytes], answers: IO[bytes]) -> None:
-        with commands, answers, suppress(OSError):
-            for part, _ in zip(self._script, commands, strict=False):
-                answers.write(part)
-        self.returncode = 3
-
-    def poll(self) -> int | None:
-        return self.returncode
-
-    def kill(self) -> None:
-        """No watcher is there, either."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        self.stdin.close()
-        self._thread.join(timeout)
-        return 3
-
-
-def check_engine(name: str, data: bytes) -> None:
-    """Whatever an engine answers, there is a decision that a referee can judge, or the engine is at fault."""
-    starts = iter(range(9))
-
-    def started(*_: object, **__: object) -> Scripted:
-        return Scripted(data.split(b"---\n") if next(starts) == 0 else [])
-
-    def play() -> None:
-        bot = GtpBot(Config(sys.executable, startup=0.02))
-        with closing(bot):
-            bot.require_size(SIZE)
-            game = Game(FIVE, seed=1)
-            while not game.is_over and len(game.moves) < 6:
-                limits = Limits(main=10.0, deadline=0.02)
-                bot.prepare(game, limits)
-                move = bot.choose(game, limits).move
-                assert move is None or 0 <= move <= SIZE * SIZE
-                if move is None or not game.legal_moves()[move]:
-                    break
-                game.play(move)
-
-    with patch("bots.gtp.subprocess.Popen", started):
-        one_line(play, BotFault)
 
 
 # --- Results ---
@@ -497,7 +411,6 @@ MADE = st.fixed_dictionaries(
 
 TARGETS = {
     "archive": Target(st.tuples(st.sampled_from(ARCHIVES), st.binary(max_size=600)), check_archive),
-    "engine": Target(named("answers", lines(ENGINE, 40)), check_engine),
     "gtp": Target(named("commands", lines(GTP, 12)), check_server),
     "heads": Target(
         named("heads.json", in_json(MADE)) | named("model.onnx", st.deferred(lambda: damaged(model()))),

@@ -133,15 +133,6 @@ def test_two_eyes_live_and_one_does_not() -> None:
     assert not kernel_map(board_of(dead), 1).any()
 
 
-def test_a_region_with_room_for_two_eyes_belongs_to_nobody() -> None:
-    """Black lives in the corner and walls off a large empty side in which White may still live."""
-    rows = [".X.X.....", "XXXX.....", "...X.....", "XXXX.....", "X" * 9, "O" * 9, *["." * 9] * 3]
-    owned = kernel_map(board_of(rows), 1)
-    assert owned[0, 0] == SAFE and owned[4].tolist() == [SAFE] * 9
-    assert not owned[0, 4:].any() and not owned[3, 4:].any()
-    assert owned[2, :3].tolist() == [SAFE] * 3
-
-
 @pytest.mark.parametrize("preset", ["cgos", "tromp-taylor"])
 def test_pass_alive_stones_are_never_captured_though_their_owner_only_passes(preset: str) -> None:
     """With and without suicide."""

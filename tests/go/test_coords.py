@@ -33,23 +33,6 @@ def test_every_move_survives_the_way_through_gtp_and_sgf(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "row", "column", "gtp", "sgf"),
-    [
-        (19, 0, 0, "A19", "aa"),
-        (19, 0, 18, "T19", "sa"),
-        (19, 3, 15, "Q16", "pd"),
-        (19, 15, 3, "D4", "dp"),
-        (9, 8, 8, "J1", "ii"),
-        (9, 0, 7, "H9", "ha"),
-    ],
-)
-def test_points_have_the_names_that_players_use(size: int, row: int, column: int, gtp: str, sgf: str) -> None:
-    move = row * size + column
-    assert (gtp_from_move(move, size), sgf_from_move(move, size)) == (gtp, sgf)
-    assert move_from_gtp(f" {gtp.lower()}\n", size) == move and move_from_gtp("Pass", size) == size * size
-
-
-@pytest.mark.parametrize(
     "text",
     ["", " ", "D", "4", "4D", "D0", "D10", "K4", "D-1", "D+4", "D4.0", "D 4", "D4E5", "dd", "resign", "²3", "A²"],
 )

@@ -1,28 +1,23 @@
 """Dead stones: positions whose fates are known, the kernel beside its slow twin, and counts that agree with records."""
 
 import random
-import sys
-from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
 from test_alive import alive_map, board_of
 from test_alive import groups as connected_groups
 
-from arena.contract.code import find_program
 from arena.go.board import Board
-from arena.go.coords import BLACK, WHITE, Colour, Move, pass_move
+from arena.go.coords import BLACK, WHITE, Colour, pass_move
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD, random_move
 from arena.go.record import GameRecord
-from bots.gtp import Config, GtpBot
 from bots.nets.checkpoint import SHIPPED
 from bots.nets.rollout import RolloutPolicy
 from bots.search.alive import SAFE, TAKEN
 from bots.search.dead import Fates, judge, mark_dead
 from bots.search.rollouts import SHARPNESS, Weights
-from trainers.dead_stones import GnuGo, LabelledBy, by_playouts, label_dead_stones
+from trainers.records import dead_stones, owners_without_dead
 
 ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]
 """Black at the right edge, alive whatever White does."""
@@ -161,59 +156,23 @@ def record_of(rules: str, margin: float | None, order: int = 0, ending: Ending =
     return GameRecord.from_game(game)
 
 
-def those(dead: list[Move] | None) -> tuple[tuple[LabelledBy, object], ...]:
-    return ((LabelledBy.PLAYOUTS, lambda board: []), (LabelledBy.GNUGO, lambda board: dead))
-
-
 @pytest.mark.parametrize(
-    ("rules", "margin", "expected"),
+    ("rules", "margin", "is_dead"),
     [
-        ("chinese", 0.5, LabelledBy.GNUGO),
-        ("chinese", 25 - 22 - 6.5, LabelledBy.AS_IT_STANDS),
-        ("chinese", 1.5, LabelledBy.DISPUTED),
-        ("japanese", 7 + 1 - 3 - 6.5, LabelledBy.GNUGO),  # the dead stone is a prisoner, too
-        ("japanese", 7 - 3 - 6.5, LabelledBy.DISPUTED),
-        ("chinese", None, LabelledBy.UNCOUNTED),
+        ("chinese", 0.5, True),
+        ("chinese", 25 - 22 - 6.5, False),
+        ("chinese", 1.5, None),
+        ("japanese", 7 + 1 - 3 - 6.5, True),  # the dead stone is a prisoner, too
+        ("japanese", 7 - 3 - 6.5, None),
+        ("chinese", None, None),
     ],
 )
-def test_a_judge_is_believed_where_the_count_is_the_recorded_one(
-    rules: str, margin: float | None, expected: LabelledBy
+def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
+    rules: str, margin: float | None, is_dead: bool | None
 ) -> None:
-    settled, owners = label_dead_stones(record_of(rules, margin, ending=Ending.RESIGN), those(DEAD))  # type: ignore[arg-type]
-    assert settled is expected
-    if expected is LabelledBy.GNUGO:
-        assert owners is not None and owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7
-    else:
-        assert (owners is None) == (expected is not LabelledBy.AS_IT_STANDS)
-
-
-def test_a_judge_without_an_opinion_settles_nothing_and_playouts_have_one_on_another_size() -> None:
-    settled, owners = label_dead_stones(record_of("chinese", 0.5), those(None))  # type: ignore[arg-type]
-    assert settled is LabelledBy.DISPUTED and owners is None
-    assert by_playouts(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
-
-
-ENGINE = """
-import sys
-for line in sys.stdin:
-    word = next(word for word in line.split() if not word.isdigit())
-    answers = {"name": "= Judge", "version": "= 1", "final_status_list": sys.argv[1]}
-    print(answers.get(word, "= "), end="\\n\\n", flush=True)
-"""
-
-
-@pytest.mark.parametrize(
-    ("answer", "dead"), [("= A1 C3\nA2", (42, 30, 35)), ("= ", ()), ("? no", None), ("= Z9", None)]
-)
-def test_an_engine_says_which_stones_are_dead(answer: str, dead: tuple[Move, ...] | None, tmp_path: Path) -> None:
-    program = tmp_path / "engine.py"
-    program.write_text(ENGINE)
-    with closing(GnuGo(GtpBot(Config(command=f"{sys.executable} {program} '{answer}'")))) as gnugo:
-        assert gnugo.title == "Judge 1"
-        assert gnugo(Board(7)) == dead
-
-
-@pytest.mark.skipif(find_program("gnugo") is None, reason="no GNU Go here")
-def test_gnu_go_agrees_about_a_plain_position() -> None:
-    with closing(GnuGo.find()) as gnugo:
-        assert gnugo(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
+    record = record_of(rules, margin, ending=Ending.RESIGN)
+    assert dead_stones(record.replay().board) == tuple(DEAD)
+    owners = owners_without_dead(record)
+    assert (owners is None) == (is_dead is None)
+    if owners is not None:
+        assert (owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7) is is_dead

@@ -3,6 +3,7 @@
 from io import StringIO
 
 import pytest
+from reference import board_of_diagram
 from test_dead import ALIVE, FATES, FINAL
 
 from arena.go.board import Board
@@ -16,7 +17,7 @@ REST = "......... ......... .X.X.X.X. ......... ......... ........."
 
 
 def of(rows: str) -> Board:
-    return Board.from_diagram("\n".join(rows.split()))
+    return board_of_diagram("\n".join(rows.split()))
 
 
 def drawn(board: Board, dead: tuple[int, ...]) -> list[str]:
@@ -73,5 +74,5 @@ def test_the_score_over_gtp_takes_dead_stones_off_where_the_rules_do() -> None:
 def test_no_stone_is_dead_by_rules_that_count_all_as_alive() -> None:
     for name, dead in (("chinese", (15,)), ("japanese", (15,)), ("cgos", ()), ("tromp-taylor", ())):
         game = Game(Rules.preset(name, 7))
-        game.board = Board.from_diagram("\n".join(FINAL))
+        game.board = board_of_diagram("\n".join(FINAL))
         assert agreed_fates(game) == Fates(dead)

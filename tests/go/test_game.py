@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import board_of_diagram
 from sgfmill import boards as sgfmill_boards
 
 from arena import ConfigError, IllegalMove
-from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, Colour, Move, move_from_gtp, pass_move
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, Scoring, handicap_points
 
 
 def position(diagram: str, rules: str = "cgos", to_play: Colour = BLACK, **options: Any) -> Game:
     """A game that starts from a diagram, with komi 0 unless given."""
-    board = Board.from_diagram(diagram)
+    board = board_of_diagram(diagram)
     stones = board.stones.reshape(-1)
     chosen = Rules.preset(rules, board.size, **{"komi": 0.0, **options})
     black, white = (np.flatnonzero(stones == colour).tolist() for colour in Colour)
@@ -187,24 +187,6 @@ def test_a_published_end_position_counts_as_its_answer_says() -> None:
     assert area.margin(dead) == (59 + 36) - (49 + 23)
     assert territory.margin(dead) == (36 + 8) - (23 + 5) - 6.5
     assert area.margin() == area.board.area_margin() != area.margin(dead)
-
-
-def test_dead_stones_become_prisoners_and_their_points_territory() -> None:
-    diagram = """
-        . X . O .
-        . X . O X
-        . X . O .
-        O X . O .
-        . X . O .
-    """
-    territory, area = position(diagram, "japanese"), position(diagram)
-    dead = points(territory, "A2 E4")
-    assert territory.margin() == 0
-    assert territory.margin(dead) == (5 + 1) - (5 + 1)
-    assert territory.margin(dead[:1]) == (5 + 1) - 0
-    assert area.margin(dead) == 0
-    assert area.margin(dead[:1]) == 10 - (5 + 0) + 1
-    assert territory.board.count(WHITE) == 6, "counting takes nothing off the board"
 
 
 # Turns and the end
@@ -387,18 +369,6 @@ def test_a_refused_move_changes_nothing(game: Game, move: str | int, message: st
     assert whole_state(game) == before
 
 
-def test_a_copy_and_its_original_go_their_own_ways() -> None:
-    game = play(Game(Rules.preset("cgos", 5, komi=0), seed=11), "C3 B2")
-    twin = game.copy()
-    before = whole_state(game)
-    assert whole_state(twin) == before
-    play(twin, "D4 A1").resign(BLACK)
-    assert whole_state(game) == before
-    before = whole_state(twin)
-    play(game, "D2 E2 A5 A4")
-    assert whole_state(twin) == before
-
-
 def test_the_seed_of_a_move_is_splitmix64_of_the_games_seed_and_the_number_of_moves() -> None:
     """The published first outputs from 1234567, a bit shorter; rules and moves don't matter."""
     outputs = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
@@ -447,26 +417,3 @@ def test_random_games_keep_their_books_and_are_what_sgfmill_makes_of_them(
     points = game.board.territory_margin() + captures if by_territory else other.area_score()
     assert game.margin() == points - game.rules.komi
     assert game.outcome is None or game.outcome == Outcome.scored(game.margin())
-    diagram = game.board.diagram()
-    for written in (diagram, diagram.replace(" ", "").lower(), diagram.translate(str.maketrans("XO.", "#0+"))):
-        again = Board.from_diagram(written)
-        assert (again.diagram(), again.hash) == (diagram, game.board.hash)
-
-
-@pytest.mark.parametrize(
-    ("diagram", "message"),
-    [
-        ("... ...", "row 1 of the diagram has 3 points, not 2"),
-        ("..... .... ..... ..... .....", "row 2 of the diagram has 4 points, not 5"),
-        ("..... ..?.. ..... ..... .....", "'?' in row 2 is none of . X O"),
-        ("OX... X.... ..... ..... .....", "the diagram has a group without liberties"),
-        ("XXXXX XXXXX XXXXX XXXXX XXXXX", "the diagram has a group without liberties"),
-    ],
-)
-def test_a_wrong_diagram_is_refused(diagram: str, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        Board.from_diagram(diagram.replace(" ", "\n"))
-    assert str(caught.value) == message
-    for size in (-1, 0, 20):
-        with pytest.raises(ValueError, match=str(size)):
-            Board(size)

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from reference import ReferenceBoard
-from test_game import KO, play, position
+from reference import ReferenceBoard, board_of_diagram
+from test_game import position
 
 from arena import CheckpointError
-from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf, pass_move
 from arena.go.game import Game, Rules
 from arena.go.ladders import DEPTH, EFFORT
@@ -232,30 +231,6 @@ def test_the_encoders_of_others_agree_with_their_slow_twins(size: int, seeds: ra
     assert size > 5 or set(np.flatnonzero(~seen).tolist()) <= rare | {47}, "a plane that was never set proves nothing"
 
 
-def test_the_planes_of_a_small_position_look_like_this() -> None:
-    """White to play after Black took a ko at C4; komi 7 is White's."""
-    game = play(position(KO, komi=7), "E1 pass C4")
-    planes = encode_game(ENCODER, game)
-    drawn = {
-        number: "\n".join("".join(".1"[int(value)] for value in row) for row in planes[number])
-        for number in range(17)
-        if set(planes[number].reshape(-1).tolist()) == {0, 1}
-    }
-    shown = """
-        0 own   1 them  3 own1  4 own2  5 own3  6 them1 7 them2 8 them3 9 ko    10 last 12 third
-        ..1..   .1...   ..1..   .....   .....   .....   .1...   .....   .....   .....   .....
-        ...1.   1.1..   .....   .....   ...1.   ..1..   .....   1....   .1...   ..1..   .....
-        ..1..   .1...   .....   ..1..   .....   .....   .....   .1...   .....   .....   .....
-        .....   .....   .....   .....   .....   .....   .....   .....   .....   .....   .....
-        .....   ....1   .....   .....   .....   .....   ....1   .....   .....   .....   ....1
-    """
-    _, *rows = (line.split() for line in shown.strip().splitlines())
-    columns = ["\n".join(column) for column in zip(*rows, strict=True)]
-    assert drawn == dict(zip((0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 12), columns, strict=True))
-    constant = {2: 1.0, 11: 0.0, 13: 0.0, 14: 0.0, 15: np.float32(7 / 15), 16: 0.0}
-    assert all((planes[number] == value).all() for number, value in constant.items())
-
-
 @pytest.mark.parametrize("size", [5, 9, 13, 19])
 def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
     """Plies of some games in any order, some twice, with every symmetry."""
@@ -344,7 +319,7 @@ LADDER = """
 
 def ladder_moves(to_play: Colour, white: str = "", black: str = "") -> tuple[set[str], set[str]]:
     """The points that capture in a ladder and those that escape from one, with more stones on the board above."""
-    stones = Board.from_diagram(LADDER).stones.reshape(-1)
+    stones = board_of_diagram(LADDER).stones.reshape(-1)
     setup = [np.flatnonzero(stones == colour).tolist() for colour in (BLACK, WHITE)]
     for point, side in ((black, 0), (white, 1)):
         setup[side] += [move_from_gtp(point, 9)] if point else []

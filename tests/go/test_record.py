@@ -76,14 +76,6 @@ def test_a_record_comes_back_from_its_sgf_replays_and_has_the_canonical_moves_of
     assert replace(record, moves=moves, setup=(black, white)).canonical_moves() == record.canonical_moves()
 
 
-def test_canonical_moves_differ_with_the_game_and_an_openings_begin_the_games() -> None:
-    one, other = (read_sgf(f"(;SZ[9];B[ee];W[cc];B[{move}])") for move in ("gg", "gf"))
-    assert one.canonical_moves() != other.canonical_moves()
-    moves = GameRecord.from_game(played_game(3, 9)).moves
-    whole = GameRecord(Rules(), moves, None).canonical_moves()[2]
-    assert GameRecord(Rules(), moves[:10], None).canonical_moves()[2] == whole[:10]
-
-
 def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
     game = Game(Rules.preset("japanese", 9, 0.5), seed=7, black=handicap_points(9, 2))
     game.play(move_from_gtp("E5", 9))
@@ -257,10 +249,6 @@ def test_300_000_variations_take_less_than_a_second(nested: bool) -> None:
     assert process_time() - start < 1
 
 
-def test_variations_within_variations_are_read_to_any_depth() -> None:
-    assert read_sgf("(;" * 100_000 + "B[qd]" + ")" * 100_000).moves == (73,)
-
-
 PIECES = "( ; ) B W AB AW AE SZ KM RE RU HA PL GM CA C AP [ ]".split()
 VALUES = [*r"[ee] [tt] [] [9] [aa:cc] [B+R] [7] [arena:1] \ : é".split(), "[seed 1; ending crash]", "\0"]
 
@@ -379,12 +367,6 @@ def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path)
     path = tmp_path / "games.sgf"  # here a broken game takes the rest with it
     path.write_text(f"{games(1)[0]} (;SZ[9];B[ee](;W[cc])(;W[dd])")
     assert [(item.number, item.reason) for item in list(read_path(path))[1:]] == [(2, "not an SGF")]
-
-
-def test_a_collection_in_another_charset_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "games.sgf"
-    path.write_bytes("(;CA[gbk]SZ[9]PB[許功])(;CA[gbk]SZ[9]PW[許功蓋])".encode("gbk"))
-    assert [item.black + item.white for item in read_path(path) if isinstance(item, GameRecord)] == ["許功", "許功蓋"]
 
 
 def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
 """KataGo's JSON protocol for analysis: queries to an engine in this process, then a real one, and KaTrain's."""
 
-import importlib
 import json
-import shlex
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ARENA, arena, arena_alone, environment, refused
+from commandline import arena, arena_alone, refused
 
 from arena import CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
@@ -165,9 +162,9 @@ def test_a_search_of_any_length_lets_others_through() -> None:
     assert [each["id"] for each in told] == ["low", "long"]
 
 
-@pytest.mark.parametrize("name", ["sl", "alphago", "mcts"])
+@pytest.mark.parametrize("name", ["alphago", "mcts"])
 def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves(name: str) -> None:
-    with closing(Registry().resolve(f"{name}:stop_early=false" if name != "sl" else name).build()) as bot:
+    with closing(Registry().resolve(f"{name}:stop_early=false").build()) as bot:
         flags = {"includeOwnership": True, "includeMovesOwnership": True, "includePolicy": name != "mcts"}
         allow = [{"player": "B", "moves": ["C3", "B2"], "untilDepth": 1}]
         moves = [["B", "D4"], ["W", "D2"], ["B", "pass"], ["W", "C4"]]
@@ -177,7 +174,7 @@ def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves(name: str)
             query("part", moves=moves, maxVisits=20, allowMoves=allow),
             has_net=name != "mcts",
         )
-    assert whole["rootInfo"]["visits"] >= (1 if name == "sl" else 40)
+    assert whole["rootInfo"]["visits"] >= 40
     assert len(whole["ownership"]) == 25 and abs(whole["rootInfo"]["scoreLead"]) < 33
     assert {info["move"] for info in part["moveInfos"]} <= {"C3", "B2"} and part["moveInfos"]
     if name != "mcts":
@@ -215,39 +212,3 @@ def test_the_command_answers_from_pipe_to_pipe(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert error["error"].startswith("not JSON") and result["moveInfos"][0]["order"] == 0
     refused(arena("analysis", "random", folder=tmp_path), "doesn't analyse")
-
-
-@contextmanager
-def katrain_engine(command: str) -> Iterator[Any]:
-    class Client:
-        def log(self, message: str, level: int = 0) -> None: ...
-
-    module = importlib.import_module("katrain.core.engine")
-    config = {"backend": "custom", "altcommand": command, "max_visits": 20, "max_time": 60.0, "wide_root_noise": 0.0}
-    engine = module.KataGoEngine(Client(), {**config, "_enable_ownership": True, "allow_recovery": False})
-    try:
-        yield engine
-    finally:
-        engine.shutdown(finish=None)
-
-
-def test_katrain_analyses_a_game_with_our_bot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KIVY_NO_ARGS", "1")
-    for name in ("katrain", "kivy", "pysgf"):
-        pytest.importorskip(name, reason="KaTrain is not installed (pip install katrain)")
-    nodes, moves = importlib.import_module("katrain.core.game_node"), importlib.import_module("pysgf")
-    for name, value in environment().items():
-        monkeypatch.setenv(name, value)
-    node = nodes.GameNode(properties={"SZ": ["9"], "KM": ["7"], "RU": ["chinese"]})
-    node = node.play(moves.Move.from_gtp("E5", player="B"))
-    found: list[dict[str, Any]] = []
-    with katrain_engine(f"{ARENA_COMMAND} analysis sl") as engine:
-        engine.request_analysis(node, callback=lambda told, partial: found.append(told))
-        until = time.monotonic() + 60
-        while not found and time.monotonic() < until:
-            time.sleep(0.05)
-    node.set_analysis(found[0])
-    assert node.analysis_complete and len(node.ownership) == 81 and node.candidate_moves[0]["pv"]
-
-
-ARENA_COMMAND = shlex.join(ARENA)

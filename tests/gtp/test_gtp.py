@@ -1,12 +1,9 @@
 """Our bots served over GTP: a scripted transport for every command, then real processes, GNU Go if there is one."""
 
 import json
-import random
 import re
-import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from io import StringIO
@@ -14,21 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ARENA, ROOT, arena, environment
+from commandline import ARENA, environment
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
-from arena.contract.code import find_program
 from arena.go.coords import BLACK, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import PRESETS, Game, Rules
 from arena.gtp.server import Server, serve
 from arena.players.registry import Registry
 from bots.gtp import katago_rules
-
-GNUGO = find_program("gnugo")
-needs_gnugo = pytest.mark.skipif(GNUGO is None, reason="GNU Go is not installed")
 
 REQUIRED = "protocol_version name version known_command list_commands quit boardsize clear_board komi play genmove"
 OPTIONAL = (
@@ -195,13 +188,6 @@ def test_undo_goes_back_through_captures_and_a_ko() -> None:
     assert refused(server, "undo") == "cannot undo"
     ask(server, *(f"play {move}" for move in KO))
     assert refused(server, "play b C2") == "illegal move"
-
-
-def test_superko_forbids_a_ko_that_passes_have_cooled() -> None:
-    for rules, legal, answer in (("cgos", False, "? illegal move"), ("japanese", True, "= ")):
-        server = server_of(rules=rules, size=5)
-        ask(server, *(f"play {move}" for move in [*KO, "b pass", "w pass"]))
-        assert ("C2" in ask(server, "all_legal b").split(), talk(server, "play b C2")) == (legal, [answer])
 
 
 def test_a_colour_may_play_twice_and_the_other_has_not_passed() -> None:
@@ -420,17 +406,6 @@ def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
     assert answers[3] == "? syntax error"
 
 
-def test_analysis_of_a_net_tells_priors_and_the_rate_of_who_is_to_move() -> None:
-    with closing(Registry().resolve("alphago").build()) as bot:
-        server = server_of(bot, analyses=True)
-        ask(server, "play b A1", *(f"play w {column}{row}" for column in "CEG" for row in (3, 5, 7)))
-        for colour, wins in (("w", True), ("b", False)):
-            [report] = talk(server, f"lz-analyze {colour} 99")[0].splitlines()[1:]
-            best = re.fullmatch(f"{INFO}( {INFO})*", report)
-            assert best is not None and best[2] is not None and (int(best[1]) > 5000) is wins
-            assert 0 < sum(int(prior) for prior in re.findall(r"prior (\d+)", report)) <= 10_100
-
-
 def facts(info: str) -> dict[str, list[str]]:
     """What a candidate's report says, by key."""
     keys = "move visits winrate scoreMean scoreLead prior lcb order pv movesOwnership rootInfo ownership".split()
@@ -462,7 +437,7 @@ def test_analysis_tells_score_ownership_and_the_root() -> None:
     assert len(owners) == 25 and all(-1 <= value <= 1 for value in owners) and sum(owners) < 0
 
 
-@pytest.mark.parametrize("name", ["alphago", "mcts", "sl"])
+@pytest.mark.parametrize("name", ["alphago", "mcts"])
 def test_analysis_keeps_to_the_moves_that_are_allowed(name: str) -> None:
     with closing(Registry().resolve(name).build()) as bot:
         server = server_of(bot, analyses=True, has_net=name != "mcts", size=5)
@@ -500,13 +475,6 @@ def test_a_move_by_the_clock_is_reported_on_meanwhile() -> None:
         *reports, play = talk(server, "lz-genmove_analyze b 5")[0].splitlines()[1:]
     assert len(reports) > 2 and all(report.startswith("info move ") for report in reports)
     assert play.startswith("play ")
-
-
-def test_a_net_without_search_is_analysed_by_one_visit() -> None:
-    with closing(Registry().resolve("sl").build()) as bot:
-        server = server_of(bot, analyses=True, has_net=True, size=5)
-        ask(server, "play b C3", "play w pass")
-        assert "visits 1 " in talk(server, "kata-analyze 1")[0]
 
 
 def test_analysis_that_fails_is_refused_and_ends_where_it_has_begun() -> None:
@@ -583,59 +551,3 @@ def test_the_command_serves_until_quit_the_end_of_input_or_ctrl_c(peer: Opener) 
         assert (arena.process.returncode, errors) == (status, "")
         if command:  # the process ends at once
             assert output.endswith("\n= \n\n")
-
-
-def test_the_command_serves_a_bot_within_the_limits_behind_its_name(peer: Opener, tmp_path: Path) -> None:
-    log = tmp_path / "engine.log"
-    engine = shlex.join([sys.executable, str(ROOT / "tests" / "engines" / "scripted.py"), "good"])
-    server = peer([*ARENA, "gtp", f"gtp:command={engine},log={log}@seconds=3"])
-    assert server.ask("genmove b") == "= A1"
-    assert "> time_settings 0 3 1\n" in log.read_text()
-
-
-def test_the_command_refuses_what_it_can_not_serve(tmp_path: Path) -> None:
-    for arguments, words in (
-        (["human"], "a person can't play here"),
-        (["sl", "--size", "4"], "4"),
-        (["nobody"], "unknown bot"),
-        (["mcts", "--rules", "chess"], "unknown rules"),
-    ):
-        ended = arena("gtp", *arguments, folder=tmp_path)
-        assert (ended.returncode, ended.stdout) == (2, "")
-        assert words in ended.stderr and ended.stderr.count("\n") == 1
-
-
-@needs_gnugo
-def test_gnu_go_agrees_on_stones_captures_and_legal_moves(peer: Opener) -> None:
-    """Random legal moves by random colours, now and then taken back."""
-    size, moves = 9, 120
-    gnugo = peer([GNUGO, "--mode", "gtp", "--chinese-rules"])
-    server = server_of(rules="japanese", size=size)  # simple ko, as GNU Go has it
-    gnugo.ask(f"boardsize {size}")
-    gnugo.ask("clear_board")
-    chance = random.Random(size)
-    colour = BLACK
-    corner = [move for move in range(size * size) if max(divmod(move, size)) < 8]  # crowded, so that stones are taken
-    taken = 0
-    for number in range(moves):
-        legal = {each: set(ask(server, f"all_legal {each.letter}").split()) for each in Colour}
-        for each in Colour:
-            assert legal[each] == set(gnugo.ask(f"all_legal {each.name}")[1:].split())
-        near = [point for move in corner if (point := gtp_from_move(move, size)) in legal[colour]]
-        play = f"play {colour.letter} {chance.choice(near or ['pass'])}"
-        ask(server, play)
-        assert gnugo.ask(play) == "="
-        if number % 10 == 7:
-            ask(server, *["undo"] * 3)
-            for _ in range(3):
-                gnugo.ask("undo")
-        for each in Colour:
-            sign = "XO"[each - 1]
-            shown = enumerate(stones(server).replace("\n", ""))
-            ours = {gtp_from_move(move, size) for move, stone in shown if stone == sign}
-            assert ours == set(gnugo.ask(f"list_stones {each.name}")[1:].split())
-            captured = int(gnugo.ask(f"captures {each.name}")[1:])
-            assert f"({sign}) has captured {captured} stones" in ask(server, "showboard")
-            taken = max(taken, captured)
-        colour = chance.choice([colour.opponent] * 5 + [colour])
-    assert taken > 3

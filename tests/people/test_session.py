@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from played import Clock
+from reference import board_of_diagram
 from scripted_bots import Scripted
 
 from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.limits import TimeLeft
-from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
@@ -64,7 +64,7 @@ def kifu_of(
 ) -> SavedGame:
     """A game before its first move, of ada and a bot; ``diagram`` sets stones up."""
     rules = rules or Rules.preset("chinese", 5)
-    stones = Board.from_diagram(diagram).stones.reshape(-1) if diagram else np.zeros(0)
+    stones = board_of_diagram(diagram).stones.reshape(-1) if diagram else np.zeros(0)
     setup = tuple(tuple(np.flatnonzero(stones == colour).tolist()) for colour in Colour)
     names = {"black": "ada", "white": "bot"} if tuple(people) == (BLACK,) else {"black": "bot", "white": "ada"}
     time = fields.pop("time", Limits())
@@ -369,7 +369,7 @@ def test_an_estimate_of_a_settled_board_is_its_count() -> None:
 
 
 def test_an_estimate_by_territory_counts_who_has_placed_more() -> None:
-    black, white = (np.flatnonzero(Board.from_diagram(SETTLED).stones == colour).tolist() for colour in Colour)
+    black, white = (np.flatnonzero(board_of_diagram(SETTLED).stones == colour).tolist() for colour in Colour)
     game = Game(Rules.preset("japanese", 5), 0, black, white, BLACK)
     assert estimated(game, 10).margin == game.margin()
 
@@ -409,7 +409,7 @@ def test_a_count_comes_to_what_the_game_says(name: str) -> None:
 
 
 def test_chains_with_two_liberties_in_common_are_one_group() -> None:
-    board = Board.from_diagram("X....\n.X...\n...X.\nXX.O.\n.....")
+    board = board_of_diagram("X....\n.X...\n...X.\nXX.O.\n.....")
     assert group_at(board, 0) == {0, 6}
     assert group_at(board, 13) == {13}
     assert group_at(board, 15) == {15, 16}

@@ -18,7 +18,7 @@ from arena.contract.settings import read_value
 from arena.go.game import Game, Rules
 from arena.match.schedule import Match, Terms, event_from_json, event_to_json
 from arena.players.player import Player
-from arena.players.registry import Registry, load_kind
+from arena.players.registry import Registry
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import Checkpoint, find
 
@@ -122,37 +122,22 @@ def test_a_whole_number_keeps_all_its_digits(value: object) -> None:
     assert read_value(value, fields(Numbers)[0], "here") == int(Decimal(value))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", ["9223372036854775808", "1e999999999", "Infinity", [0, [1], 2], "0x10"])
-def test_a_whole_number_that_no_kernel_holds_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match="is not a whole number"):
-        read_value(value, fields(Numbers)[0], "here")
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("fast-randm", "unknown bot 'fast-randm'; did you mean 'fast-random'?"),
-        ("Random", "unknown bot 'Random'; did you mean 'random'?"),
         ("chekpoint:x", "unknown bot 'chekpoint'; did you mean 'checkpoint'?"),
         ("zzzzzz", "unknown bot 'zzzzzz'; see: arena bots"),
-        ("", "unknown bot ''"),
         ("uct:playout=5", "uct: unknown setting 'playout'; did you mean 'playouts'?"),
         ("uct:zzz=5", "uct: unknown setting 'zzz'; there are playouts, "),
-        ("random:zzz=5", "random: unknown setting 'zzz'; there are none"),
         ("uct:fast", "'uct:fast': 'fast' is not a setting=value"),
-        ("uct:=5", "uct: unknown setting ''"),
         ("checkpoint:", "'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9"),
         ("uct:playouts=5,playouts=6", "'uct:playouts=5,playouts=6': playouts is given twice"),
         ("uct:playouts=many", "uct: playouts = 'many' is not a whole number"),
-        ("uct:playouts=1.5", "uct: playouts = '1.5' is not a whole number"),
-        ("mcts:trained=true", "mcts: unknown setting 'trained'"),
         ("uct:c_uct=nan", "uct: c_uct = 'nan' is not a number"),
-        ("uct:c_uct=inf", "uct: c_uct = 'inf' is not a number"),
-        ("uct:c_uct=", "uct: c_uct = '' is not a number"),
         ("uct:stop_early=maybe", "uct: stop_early = 'maybe' is not true or false"),
         ("uct:playouts=0", "uct: playouts = 0 is out of range; allowed: from 1"),
         ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; allowed: from 1 to 8192"),
-        ("uct:resign=0.6", "uct: resign = 0.6 is out of range; allowed: from 0 to 0.5"),
         ("policy:precision=half", "policy: precision = 'half' is not one of auto, fp32, int8"),
         ("gtp", "gtp needs the setting 'command', as in gtp:command=..."),
         ("mcts:seconds=1", "'seconds' is a limit, not a setting; write mcts@seconds=1"),
@@ -199,25 +184,17 @@ def test_an_at_sign_in_a_path_belongs_to_the_path(tmp_path: Path, registry: Regi
     ("limits", "message"),
     [
         ("seconds=0", "mcts: seconds = 0 is out of range; allowed: from 0.001 to 1000000"),
-        ("seconds=inf", "mcts: seconds = 'inf' is not a number"),
-        ("seconds=x", "mcts: seconds = 'x' is not a number"),
-        ("simulations=0", "mcts: simulations = 0 is out of range; allowed: from 1 to 1000000000"),
-        ("simulations=2.5", "mcts: simulations = '2.5' is not a whole number"),
-        ("main=-1", "mcts: main = -1 is out of range; allowed: from 0 to 1000000"),
         ("main=0", "mcts: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5"),
         ("main=9,byoyomi=5,stones=0", "mcts: stones = 0 is out of range; allowed: from 1 to 1000"),
         ("main=9,stones=5", "mcts: stones needs byoyomi, as in byoyomi=30,stones=5"),
         ("seconds=1,main=9", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
         ("lag=1", "mcts: lag needs seconds, main or byoyomi"),
         ("seconds=1,seconds=2", "mcts: seconds is given twice"),
-        ("seconds=1,5", "mcts: seconds = '1,5' is not a number"),
         (
             "speed=1,seconds=2",
             "mcts: unknown limit 'speed'; there are seconds, simulations, main, ",
         ),
         ("seconds=1,mian=5", "mcts: unknown limit 'mian'; did you mean 'main'?"),
-        ("secods=1", "mcts: unknown limit 'secods'; did you mean 'seconds'?"),
-        ("seconds=1,", "mcts: seconds = '1,' is not a number"),
     ],
 )
 def test_limits_that_can_not_be_are_refused_in_one_line(registry: Registry, limits: str, message: str) -> None:
@@ -406,39 +383,28 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ('[bots.x]\nkind = "utc"\n', "{file}: [bots.x]: unknown kind 'utc'; did you mean 'uct'?"),
         ('[bots.x]\nkind = "uct"\nvisit = 5\n', "{file}: [bots.x]: unknown setting 'visit'"),
         ("[bots.mcts]\nplayout = 5\n", "{file}: [bots.mcts]: unknown setting 'playout'; did you mean 'playouts'?"),
-        ("[bots.mcts]\nplayouts = true\n", "{file}: [bots.mcts]: playouts = True is not a whole number"),
         ('[bots.mcts]\nplayouts = "a"\n', "{file}: [bots.mcts]: playouts = 'a' is not a whole number"),
         ('[bots.x]\nkind = "gtp"\ncommand = 5\n', "{file}: [bots.x]: command = 5 is not text"),
         (
             '[bots.x]\nkind = "gtp"\nenv = "A=1"\n',
             "{file}: [bots.x]: env is not a table of strings, as in {{NAME = ",
         ),
-        ('[bots.x]\nkind = "gtp"\nenv = {A = 1}\n', "{file}: [bots.x]: env is not a table of strings, "),
         ("[bots.mcts]\ndeadline = 5\n", """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "dead"""),
         ('[bots.x]\nkind = "uct"\nlimits = 5\n', "x]: limits = 5 is not text"),
         (
             '[bots.x]\nkind = "uct"\nlimits = "second=1"\n',
             "x]: limits: unknown limit 'second'; did you mean 'seconds'?",
         ),
-        ('[bots.x]\nkind = "uct"\nlimits = "main=0"\n', "x]: limits: main = 0 leaves no time"),
         ("[bots.x]\nplayouts = 5\n", "{file}: [bots.x] needs a kind, one of alphago, "),
         ("[bots]\nx = 5\n", "{file}: [bots.x] is not a table of settings"),
-        ("[[bots]]\n", "{file}: bots: expected object, got array; it has [bots.NAME], [tournaments.NAME]"),
         ("bots = 5\n", "{file}: bots: expected object, got int; it has [bots.NAME], [tournaments.NAME]"),
         ("[bot.x]\n", "{file}: unknown entry 'bot'; did you mean 'bots'; it has [bots.NAME], [tournaments.NAME]"),
-        ("tournaments = 5\n", "{file}: tournaments: expected object, got int"),
-        ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is not a table of settings"),
         ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),
-        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; there are size, komi, rules, "),
         ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is not a list of names"),
-        ("[tournaments.x]\nbots = [5]\n", "{file}: [tournaments.x]: bots = [5] is not a list of names"),
-        ("[tournaments.x]\ngames = 2.5\n", "{file}: [tournaments.x]: games = 2.5 is not a whole number"),
         ('[tournaments.x]\nstyle = "swiss"\n', "style = 'swiss' is not one of round-robin, gauntlet, ladder"),
         ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is not a name for a bot"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is not a name for a bot; use letters"),
-        ("[bots.''] \nkind = 'uct'\n", "{file}: '' is not a name for a bot"),
         ("[bots.x\n", "{file}: isn't valid TOML ("),
-        ("[bots.x]\nkind = 'uct'\n[bots.x]\nkind = 'uct'\n", "{file}: isn't valid TOML ("),
     ],
 )
 def test_an_error_in_the_file_names_the_file_and_the_key(tmp_path: Path, text: str, message: str) -> None:
@@ -463,13 +429,6 @@ def test_a_file_that_is_missing_a_folder_or_no_text_is_refused(tmp_path: Path) -
     assert f"{tmp_path}: can't be read (Is a directory" in refusal(Registry, tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     assert "binary.toml: isn't text in UTF-8" in refusal(Registry, tmp_path / "binary.toml")
-
-
-def test_an_error_that_was_typed_is_not_blamed_on_the_file(tmp_path: Path) -> None:
-    registry = configured(tmp_path, '[bots.deep]\nkind = "uct"\n')
-    text = refusal(registry.resolve, "deep:playout=5")
-    assert text.startswith("deep: unknown setting 'playout'")
-    assert "arena.toml" not in text
 
 
 # --- Installed packages ---
@@ -562,11 +521,6 @@ def test_two_kinds_with_one_name_clash_and_both_are_named(install: Any, names: l
 def test_an_entry_point_that_can_not_be_loaded_is_named(install: Any, point: str, source: str, message: str) -> None:
     install("lost-bots", point, source)
     assert message in refusal(Registry)
-
-
-def test_a_factory_is_found_by_module_and_attribute() -> None:
-    assert load_kind("scripted_bots:GOOD").summary == "plays at random"
-    assert load_kind("bots.random").summary.startswith("random legal moves")
 
 
 def test_mcts_is_another_player_with_another_rollout_policy(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
+from commandline import arena
 from small_nets import HEADS, small_model, small_net
 
-from arena import CheckpointError, ConfigError
+from arena import CheckpointError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
 from arena.match.runner import play_event
@@ -16,7 +16,6 @@ from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED, Checkpoint
-from trainers.settings import SL, change
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors", "model.onnx"])
@@ -42,23 +41,6 @@ def test_a_manifest_of_gigabytes_is_not_read(tmp_path: Path) -> None:
         file.truncate(4 << 30)
     with pytest.raises(CheckpointError, match="longer than 64 MB"):
         Checkpoint.open(folder)
-
-
-@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/b", "..", ".hidden", "a\nb", "n" * 101])
-def test_the_name_of_a_run_does_not_lead_out_of_its_folder(name: str) -> None:
-    with pytest.raises(ConfigError, match="can't name a checkpoint"):
-        change(SL(), {"name": name}, "command line")
-
-
-@pytest.mark.parametrize("text", ["x = " + "[" * 100_000 + "]" * 100_000, "[bots.a]\nplayouts = " + "9" * 5000])
-def test_a_table_that_is_too_deep_or_has_numbers_too_long_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    (tmp_path / "arena.toml").write_text(text)
-    refused(arena("bots", folder=tmp_path), "arena.toml: isn't valid TOML")
-
-
-def test_a_pipe_in_place_of_arena_toml_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "arena.toml")
-    refused(arena("bots", folder=tmp_path), "arena.toml: can't be read (it is not a regular file)")
 
 
 def test_a_net_whose_answer_is_not_a_number_in_mid_game_forfeits_with_a_dossier(store: Store, tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from reference import board_of_diagram
 from rich.text import Text
 
-from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.report.board import Overlay, board_height, board_width, draw_board, largest_cell, legend, point_at
 
-STONES = Board.from_diagram(
+STONES = board_of_diagram(
     """
     . X O . .
     X X O . .

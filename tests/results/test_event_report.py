@@ -276,7 +276,7 @@ def test_endings_are_counted_by_who_won_and_lost(store: Store) -> None:
 # --- Words ---
 
 
-def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
+def test_faults_are_pointed_out(store: Store) -> None:
     league = league_of("rock", "paper", "scissors", games_each=20)
     beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
     records = games_of(league, lambda pairing: beats.get(frozenset((pairing.black, pairing.white)), "scissors"))
@@ -284,7 +284,6 @@ def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
     records[5] = finished(league, pairing, pairing.black, Ending.CRASH, reason=f"{pairing.white}: broke")
     store_event(store, league, records)
     text = printed(read_report(store))
-    assert "one scale of strength doesn't explain it" in text
     assert f"{pairing.white}: broke" in text
     assert f"arena show {pairing.id}" in text
 

@@ -73,7 +73,7 @@ def trainer(name: str, given: Path) -> tuple[Loop, Train]:
     if name == "ownership":
         return Ownership("run", **records | {"net": "gocnn-2x8"}), ownership.train
     if name == "value":
-        return Value("run", **records, start=net, source="records", playouts=0), value.train
+        return Value("run", **records, start=net, source="records"), value.train
     if name == "distill":
         teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0"
         taught = Distill("run", **usual, start=net, teacher=teacher, games=24, parallel_games=24, test_split=0.2)
@@ -83,7 +83,7 @@ def trainer(name: str, given: Path) -> tuple[Loop, Train]:
         watched: dict[str, Any] = {"eval_opponents": (), "eval_games": 2, "eval_visits": 2, "max_minutes": None}
         shaped: dict[str, Any] = {"size": 5, "net": "arena-1x8", "batch_size": 16, "max_games": 24}
         return Zero("run", **shaped, **played, **watched), partial(registered, zero.train)
-    short: dict[str, Any] = {"games": 4, "eval_games": 2, "final_eval_games": 2, "eval_opponent": "", "pool_every": 1}
+    short: dict[str, Any] = {"games": 4, "eval_games": 2, "eval_opponent": "", "pool_every": 1}
     learned: dict[str, Any] = {"gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
     return RL("run", start=net, size=SIZE, **short, **learned), partial(registered, rl.train)
 

@@ -56,7 +56,6 @@ def tiny(nets: tuple[Path, Path]) -> Config:
         batch_size=16,
         max_rows=8 * 16,
         validate_every=64,
-        test_positions=100,
         device="cpu",
     )
 

@@ -72,8 +72,9 @@ def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
         assert referee.outcome is not None and referee.outcome.margin == game.margin
 
 
-def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes() -> None:
-    recipe, earlier = zero.Recipe(config_of(fork_game_prob=1.0), SIZE, 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
+def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero, "FORK_GAME_PROB", 1.0)
+    recipe, earlier = zero.Recipe(config_of(), SIZE, 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
     openings = {recipe.begin(number, [earlier]).opening for number in range(50)}
     assert openings == {(), (7,), (7, 12)}
     assert all(new.drawn == len(new.opening) + 1 for new in (recipe.begin(number, [earlier]) for number in range(9)))
