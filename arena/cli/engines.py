@@ -231,7 +231,7 @@ def analysis(
             output.flush()
 
         has_net = "policy" in entry.bot_kind.heads
-        run(AnalysisEngine(player, send, f"arena {entry.name}", cache(entry.checked), entry.limits, has_net), lines)
+        run(AnalysisEngine(player, send, cache(entry.checked), entry.limits, has_net), lines)
 
 
 @contextmanager

@@ -258,11 +258,11 @@ def show(event: Match | Tournament | Ladder, updates: Iterator[Update], control:
     from rich.console import Group
 
     from arena.report.figures import head
-    from arena.report.log import print_lines, state_of
+    from arena.report.log import EventState, print_lines
     from arena.report.style import has_colours, has_screen
     from arena.report.text import print_summary
 
-    state = state_of(event)
+    state = EventState(event)
     if has_screen(console) and not any(entry.is_person for entry in event.players.values()):
         from arena.tui.event_app import show_event
 

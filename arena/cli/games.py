@@ -258,8 +258,8 @@ def analyze(
     from arena import files
     from arena.go.sgf import write_sgf
     from arena.report import style
-    from arena.report.game import AnalysisSheet, analysis_headline
-    from arena.report.progress import show_bar
+    from arena.report.game import analysis_headline, render_analysis
+    from arena.report.progress import show_counting
     from arena.report.style import Console
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient, variations
 
@@ -283,18 +283,18 @@ def analyze(
     stopped = False
     with (
         closing(patient(entry).build()) as player,
-        show_bar("position", evaluation_count(record), errors) as (bar, task),
+        show_counting("position", evaluation_count(record), errors) as on_progress,
     ):
         try:
             for evaluation in analyse(record, player, limits):
                 found.append(evaluation)
-                bar.advance(task)
+                on_progress(len(found))
         except KeyboardInterrupt:
             stopped = True
         except AnalysisError as error:
             raise UserError(f"{entry.name}: {error}{_others(registry) if not found else ''}") from None
     if found:
-        console.print(AnalysisSheet(record, found, marked))
+        console.print(render_analysis(record, found, marked, console.width if console.is_terminal else style.ENDLESS))
     analysed = f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n"
     for path, content in ((csv, as_csv(record, found)), (sgf, analysed)):
         if path is not None and found:

@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import CheckpointError, ConfigError, UserError
+from arena import CheckpointError, ConfigError, UserError, plural
 from arena.cli import complete, events
 from arena.cli.compete import SPRT_GAMES
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, registry_of, takes
@@ -140,7 +141,6 @@ def run_gate(wanted: Wanted) -> Ruling:
 
 def _continued(match: Match, results: Path, say: Callable[[str], None]) -> Match:
     """The gate of the same players by the same rules, if one was begun: more games continue its test."""
-    from arena.report.style import some
     from arena.results.gate import continued
     from arena.results.store import Store, database
 
@@ -149,7 +149,7 @@ def _continued(match: Match, results: Path, say: Callable[[str], None]) -> Match
     with Store.of(results) as store:
         found, games = continued(store, match)
     if games:
-        say(f"These two played {some(games, 'game')} before ({found.event}). The test counts them and continues.")
+        say(f"These two played {plural(games, 'game')} before ({found.event}). The test counts them and continues.")
     if found.terms.seed != match.terms.seed:
         say(f"Its openings follow from --seed {found.terms.seed}, as before.")
     return found
@@ -334,7 +334,7 @@ def evaluate(
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
-    from arena.report.tables import doubts_of, evaluation_sheets
+    from arena.report.tables import evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))
@@ -347,5 +347,6 @@ def evaluate(
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)
         console.print()
-    for doubt in doubts_of(evaluation, games.komis.tolist(), found.manifest.komi, found.manifest.metrics):
-        console.print(doubt, soft_wrap=True, highlight=False)
+    if (komi := median(games.komis.tolist())) != found.manifest.komi:
+        words = f"half of the games have komi {komi:g} or more, and the net learned with {found.manifest.komi:g}"
+        console.print(f"This sample differs from the net's own: {words}.", soft_wrap=True, highlight=False)

@@ -65,9 +65,7 @@ def play(
     move: Annotated[
         int | None, typer.Option("--move", help="With --from FILE: the number of moves to keep (default: all).", min=0)
     ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Describe every change in words, for screen readers and logs.")
-    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines of text instead of the full screen.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -88,7 +86,6 @@ def play(
     from arena.people.counting import estimated
     from arena.people.saved_game import SavedGameFile
     from arena.people.session import GameSession
-    from arena.report.plain_play import Lines
     from arena.report.progress import show_start
     from arena.report.style import Console
 
@@ -143,14 +140,11 @@ def play(
                 saved = file.begin(saved)
             begun_with = 0 if resume else len(saved.record.moves)
             judges = list(list_advisers(bots, registry, saved.size))
-            session, lines, evaluate = (
-                GameSession(saved, opponents, find_analyst(judges), file.write),
-                Lines(sys.stdin),
-                _evaluator(judges),
-            )
+            session = GameSession(saved, opponents, find_analyst(judges), file.write)
+            evaluate = _evaluator(judges)
             try:
                 with session:
-                    again = play_session(session, console, lines, is_plain=plain, kept=file.path, evaluate=evaluate)
+                    again = play_session(session, console, is_plain=plain, kept=file.path, evaluate=evaluate)
             except KeyboardInterrupt:
                 console.print()
                 code = 130

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from arena.people.session import GameSession, Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.plain_play import Lines
     from arena.report.style import Console
     from arena.tui.game_app import Evaluate
 
@@ -150,34 +149,31 @@ def build_opponents(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour,
 def play_session(
     session: GameSession,
     console: Console,
-    lines: Lines,
     *,
     is_plain: bool = False,
     kept: Path | None = None,
     evaluate: Evaluate | None = None,
 ) -> bool:
-    """Let people play in the way that suits where they are: on the full screen, or in words where ``is_plain`` and in a
+    """Let people play in the way that suits where they are: on the full screen, or as lines where ``is_plain`` and in a
     pipe. Returns when the game is over, or left, and whether another one is wanted.
 
     ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
     KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session has kept it.
     """
     from arena.report.plain_play import show_plainly
-    from arena.report.sentences import Manner
     from arena.report.style import has_screen
 
     if has_screen(console) and not is_plain:
         from arena.tui.play_app import show_play
 
         return show_play(session, console, kept, evaluate)
-    show_plainly(session, console, Manner(is_plain, not is_plain, console.width, kept), lines)
+    show_plainly(session, console, sys.stdin, kept)
     return False
 
 
 def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
     """Sits people down to their games of an event, which this console shows. Who leaves one raises KeyboardInterrupt,
     as Ctrl-C does."""
-    lines: Lines | None = None
 
     def play(pairing: Pairing) -> GameRecord:
         from datetime import UTC, datetime
@@ -187,10 +183,7 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
         from arena.go.record import GameRecord
         from arena.people.saved_game import SavedGame
         from arena.people.session import GameSession
-        from arena.report.plain_play import Lines
 
-        nonlocal lines
-        lines = lines or Lines(sys.stdin)
         names = dict(zip(Colour, (pairing.black, pairing.white), strict=True))
         seats = {colour: event.players[name] for colour, name in names.items()}
         bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
@@ -209,7 +202,7 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with GameSession(SavedGame(record, people, time), build_opponents(bots, event.terms.rules)) as session:
-            play_session(session, console, lines)
+            play_session(session, console)
         if not session.snapshot().is_over:
             raise KeyboardInterrupt
         return session.record()

@@ -241,9 +241,9 @@ def train_rl(settings: Any, results: Path, lent: Lent | None) -> Path:
     Example: [bold]arena train rl --start sl-9x9 --name rl --max-minutes 240[/bold]
     """
     rl = _trainer("rl")
-    from arena.report.progress import show_self_play
+    from arena.report.progress import iteration_words, show_training
 
-    with show_self_play(settings.name) as on_progress:
+    with show_training(settings.name, iteration_words) as on_progress:
         folder = rl.train(settings, results, registry_of(None, results), on_progress, lent)
     metrics = _metrics(folder)
     print(
@@ -293,9 +293,9 @@ def train_value(settings: Any, results: Path, lent: Lent | None) -> Path:
 @contextmanager
 def _shown(name: str, right: str) -> Iterator[Callable[[Any], None]]:
     """What shows the progress of a run; nothing in a process that doesn't report."""
-    from arena.report.progress import show_training
+    from arena.report.progress import show_training, training_words
 
-    with show_training(name, right=right) if is_first() else nullcontext(lambda _: None) as on_progress:
+    with show_training(name, training_words(right)) if is_first() else nullcontext(lambda _: None) as on_progress:
         yield on_progress
 
 
@@ -356,9 +356,9 @@ def train_zero(settings: Any, results: Path, lent: Lent | None) -> Path:
     Example: [bold]arena train zero --name z9 --size 9 --max-minutes 120[/bold]
     """
     zero = _trainer("zero")
-    from arena.report.progress import show_zero
+    from arena.report.progress import round_words, show_training
 
-    with show_zero(settings.name) as on_progress:
+    with show_training(settings.name, round_words) as on_progress:
         folder = zero.train(settings, results, registry_of(None, results), on_progress, lent)
     metrics = _metrics(folder)
     print(f"{folder}: {metrics['games']:,.0f} games, {metrics['positions']:,.0f} positions.")

@@ -40,7 +40,6 @@ class AnalysisRequest:
             words = words[1:]
         if words and NUMBER.fullmatch(words[0]):
             words = ["interval", *words]
-        avoided: set[Move] = set()
         while words:
             key, taken = words[0].lower(), 2
             if key == "interval":
@@ -54,18 +53,11 @@ class AnalysisRequest:
                 taken = 4
                 player, named = colour_of(words, 1), (words[2] if len(words) > 2 else "").split(",")
                 points = {move_of(named, index, size) for index in range(len(named))}
-                if whole_of(words, 3) < 1:
-                    raise Refused("syntax error")
-                if key == "allow" and (found.moves is not None or avoided):
-                    raise Refused("allow can be given once, and not with avoid")
-                if key == "avoid" and found.moves is not None:
-                    raise Refused("avoid can't be given with allow")
-                if player is found.colour and key == "avoid":
-                    avoided |= points
-                elif player is found.colour:
-                    found = replace(found, moves=frozenset(points))
+                if player is found.colour:
+                    before = frozenset(range(size * size + 1)) if found.moves is None else found.moves
+                    found = replace(found, moves=before & points if key == "allow" else before - points)
             words = words[taken:]
-        return replace(found, moves=frozenset(range(size * size + 1)) - avoided) if avoided else found
+        return found
 
     def legal_moves(self, game: Game) -> frozenset[Move] | None:
         """Its moves that are legal, None for all. Raises Refused when there are none."""

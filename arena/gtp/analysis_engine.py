@@ -40,7 +40,7 @@ BATCH = 8
 
 MAX_LINE = 1 << 22
 
-ACTIONS = ("query_version", "query_models", "clear_cache", "terminate", "terminate_all")
+ACTIONS = ("query_version", "clear_cache", "terminate", "terminate_all")
 
 
 @dataclass(eq=False)
@@ -90,12 +90,11 @@ class AnalysisEngine:
         self,
         bot: Bot,
         send: Callable[[str], object],
-        name: str = "arena",
         check: Callable[[int], object] = lambda size: None,
         limits: Limits | None = None,
         has_net: bool = False,
     ):
-        self._bot, self._name, self._check, self._has_net = bot, name, check, has_net
+        self._bot, self._check, self._has_net = bot, check, has_net
         self._send: Callable[[Any], object] = lambda answer: send(
             json.dumps(msgspec.to_builtins(answer), separators=(",", ":"))
         )
@@ -134,12 +133,8 @@ class AnalysisEngine:
             raise QueryError(f"unknown action; there are {', '.join(ACTIONS)}", "action")
         if action == "terminate" and not isinstance(fields.get("terminateId"), str):
             raise QueryError("expected a string", "terminateId")
-        model = {"name": self._name, "internalName": self._name, "maxBatchSize": BATCH, "version": 1}
-        told: dict[str, dict[str, Any]] = {
-            "query_version": {"version": __version__, "git_hash": "<omitted>"},
-            "query_models": {"models": [{**model, "usesHumanSLProfile": False, "usingFP16": False}]},
-        }
-        self._send({**fields, **told.get(action, {})})
+        version = {"version": __version__, "git_hash": "<omitted>"} if action == "query_version" else {}
+        self._send({**fields, **version})
         if action.startswith("terminate"):
             for task in [*self._tasks]:
                 is_meant = action == "terminate_all" or task.query.id == fields["terminateId"]

@@ -96,15 +96,6 @@ class TournamentTable(TermsTable):
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables of an arena.toml as they stand there."""
-
-    bots: Mapping[str, Any] = field(default_factory=dict)
-    tournaments: Mapping[str, Any] = field(default_factory=dict)
-    cluster: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Config:
     """An arena.toml."""
 
@@ -116,13 +107,14 @@ class Config:
 def read_config(path: Path) -> Config:
     """The bots, tournaments and the cluster of an arena.toml. Raises ConfigError, which names the file, the table and
     the key. What its bots are set to isn't checked here: that depends on their kinds."""
-    hint = "correct it, or name another file with --config"
-    content = files.read_object(path, error=ConfigError, hint=hint)
-    tables = files.convert(
-        content, Tables, path, error=ConfigError, hint="it has [bots.NAME], [tournaments.NAME] and [cluster]"
-    )
+    content = files.read_object(path, error=ConfigError, hint="correct it, or name another file with --config")
+    known = ("bots", "tournaments", "cluster")
+    for key in content.keys() - known:
+        raise ConfigError(f"{path}: unknown table [{key}]{files.suggest(key, known) or f'; there are {list(known)}'}")
+    for key in content:
+        _require_table(content[key], f"{path}: [{key}]")
     bots = {}
-    for name, table in tables.bots.items():
+    for name, table in content.get("bots", {}).items():
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
             raise ConfigError(f"{path}: '{name}' is not a name for a bot; use letters, digits, '-', '_' and '.'")
         _require_table(table, f"{path}: [bots.{name}]")
@@ -131,9 +123,9 @@ def read_config(path: Path) -> Config:
         bots[name] = replace(_read(BotTable, own, f"{path}: [bots.{name}]"), settings=settings)
     tournaments = {
         name: _read(TournamentTable, table, f"{path}: [tournaments.{name}]")
-        for name, table in tables.tournaments.items()
+        for name, table in content.get("tournaments", {}).items()
     }
-    return Config(bots, tournaments, _read(ClusterTable, tables.cluster, f"{path}: [cluster]"))
+    return Config(bots, tournaments, _read(ClusterTable, content.get("cluster", {}), f"{path}: [cluster]"))
 
 
 def _require_table(table: Any, where: str) -> None:

@@ -95,13 +95,6 @@ class Player:
 
     # --- Its net ---
 
-    def with_net(self, folder: Path) -> Player:
-        """This player with the net of a checkpoint's folder. Raises CheckpointError when its kind can't play with
-        that."""
-        return replace(
-            self, settings={**self.settings, "checkpoint": str(folder.absolute())}, net=self.identify(folder)
-        )
-
     def identify(self, folder: Path) -> str:
         """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind
         plays with."""
@@ -111,7 +104,10 @@ class Player:
 
     def on(self, size: int) -> Player:
         """This player with the net that it has on boards of this size, if that depends on the size."""
-        return self.with_net(find(AUTO, size=size)) if self.settings.get("checkpoint") == AUTO else self
+        if self.settings.get("checkpoint") != AUTO:
+            return self
+        folder = find(AUTO, size=size).absolute()
+        return replace(self, settings={**self.settings, "checkpoint": str(folder)}, net=self.identify(folder))
 
     def doubt_on(self, size: int) -> str:
         """Why it may be weak on boards of this size: they are larger than those that its net learned from. Else

@@ -21,8 +21,6 @@ from arena.ratings.elo import (
     superiority,
 )
 
-_LEAST_PRIOR = 0.01  # virtual games; with fewer, errors of ratings drown in rounding
-
 NEAR, NEAR_ENOUGH = 1e-18, 1e-9
 """The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""
 
@@ -38,18 +36,12 @@ FARTHEST = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Black's points from some games against one opponent; one game unless said. ValueError if they can't be."""
+    """Black's points from some games against one opponent; one game unless said."""
 
     black: str
     white: str
     black_points: float
     games: float = 1
-
-    def __post_init__(self) -> None:
-        if self.black == self.white:
-            raise ValueError(f"{self.black} can't be rated by games against itself")
-        if not 0 <= self.black_points <= self.games < math.inf:
-            raise ValueError(f"{self.black_points} points from {self.games} games can't be")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,12 +149,11 @@ def rate(
     """Rates everybody at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
 
     P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player
-    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. ValueError without
-    results, for an unknown anchor, a prior other than 0 below 0.01, or ratings that are unbounded because the prior
-    is 0 and some players, or one colour, never lost to the rest. The order of the results doesn't matter.
+    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. It is 0 or at least 0.01:
+    with fewer, errors drown in rounding. ValueError without results, for an unknown anchor, or ratings that are
+    unbounded because the prior is 0 and some players, or one colour, never lost to the rest. The order of the results
+    doesn't matter.
     """
-    if prior != 0 and not _LEAST_PRIOR <= prior < math.inf:
-        raise ValueError(f"a prior of {prior} virtual games can't be; give 0 or at least {_LEAST_PRIOR}")
     players, black_points, black_games = _tables(results)
     if anchor is not None and anchor not in players:
         raise ValueError(f"the anchor {anchor} has no rated games; rated are {', '.join(players)}")

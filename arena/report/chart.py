@@ -1,6 +1,5 @@
-"""Charts drawn with characters: Elo and its intervals, Elo over the games, the win rate over a game.
-
-``Canvas`` is for whatever else has values over time.
+"""Charts drawn with characters: Elo over the games, the win rate over a game. ``Canvas`` is for whatever else has
+values over time.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from math import floor, log10
 from typing import NamedTuple
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from arena.ratings import Estimate
@@ -22,31 +20,12 @@ from arena.results.standings import Moment
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""
 
+POINT, LINE, AXIS, CORNER, BAND, UP, DOWN, CROSS = "●─│└░▲▼×"
+
 WIDEST = 120
-HEIGHT = 14
 
 LEAST_ROWS, MOST_ROWS, LEAST_COLUMNS, WIDEST_STEP = 3, 7, 10, 4
 """Of the curve of win rates; the step is the columns of one move, at most."""
-
-
-class Signs(NamedTuple):
-    left: str
-    right: str
-    line: str
-    point: str
-    other: str
-    below: str
-    above: str
-    axis: str
-    corner: str
-    tick: str
-    band: str
-    up: str
-    down: str
-    cross: str
-
-
-SIGNS = Signs(*"├┤─●○◀▶│└┴░▲▼×")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +46,6 @@ class Scale:
     def cell(self, value: float) -> int:
         return min(self.cells - 1, max(0, int((value - self.low) / (self.high - self.low) * self.cells)))
 
-    def ticks(self, most: int) -> dict[int, str]:
-        """Round values by cell, at most ``most``."""
-        return {self.cell(value): words for value, words in self.round_values(most)}
-
     def round_values(self, most: int) -> list[tuple[float, str]]:
         """Round values and how they are written, about ``most``."""
         rough = (self.high - self.low) / max(1, most)
@@ -86,10 +61,11 @@ class Canvas:
 
     def __init__(self, scale: Scale, width: int, labels: Mapping[int, str] | None = None):
         """``labels`` are by row; without them, the scale has round values."""
+        if labels is None:
+            labels = {scale.cell(value): words for value, words in scale.round_values(scale.cells // 3)}
         self.scale = scale
-        self.signs = SIGNS
-        self._labels = scale.ticks(scale.cells // 3) if labels is None else labels
-        self.margin = max(map(len, self._labels.values()), default=0)
+        self._labels = labels
+        self.margin = max(map(len, labels.values()), default=0)
         self.columns = min(WIDEST, width) - self.margin - 1
         self._cells = [[" "] * self.columns for _ in range(scale.cells)]
 
@@ -104,31 +80,34 @@ class Canvas:
         """A value with its interval; an arrow at the edge on a side that the games don't bound."""
         low, high = elo.interval.low, elo.interval.high
         bottom, top = self.scale.low if low is None else low, self.scale.high if high is None else high
-        self.fill(column, bottom, top, self.signs.axis)
+        self.fill(column, bottom, top, AXIS)
         if low is None:
-            self.put(column, bottom, self.signs.down)
+            self.put(column, bottom, DOWN)
         if high is None:
-            self.put(column, top, self.signs.up)
+            self.put(column, top, UP)
         self.put(column, elo.value, sign)
 
-    def rows(self, ink: str = "not dim", label: str = style.LABEL) -> Iterator[Text]:
+    def rows(self, ink: str = "not dim") -> Iterator[Text]:
         """The cells from the top, right of their labels."""
         for row, cells in reversed(list(enumerate(self._cells))):
-            words = f"{self._labels.get(row, ''):>{self.margin}}{self.signs.axis}"
-            yield Text(words, label).append("".join(cells), ink)
+            words = f"{self._labels.get(row, ''):>{self.margin}}{AXIS}"
+            yield Text(words, style.LABEL).append("".join(cells), ink)
 
     def lines(self, first: str, last: str) -> Iterator[Text]:
         """The rows, and below them an axis from ``first`` to ``last``."""
         yield from self.rows()
         left = " " * self.margin
-        yield Text(left + self.signs.corner + self.signs.line * self.columns, style.LABEL)
+        yield Text(left + CORNER + LINE * self.columns, style.LABEL)
         yield Text(f"{left} {first}{last:>{self.columns - len(first)}}", style.LABEL)
+
+
+# --- Elo over the games ---
 
 
 class Point(NamedTuple):
     """A rating after a number of games, with a value and both ends of its interval."""
 
-    games: int
+    games: float
     value: float
     low: float
     high: float
@@ -156,65 +135,47 @@ def range_of(moments: Sequence[Moment]) -> tuple[float, float]:
     return min(shown), max(shown)
 
 
-@dataclass(frozen=True, slots=True)
-class EloCourse:
-    """Elo over the games played. A curve is drawn with the sign of its player's rank.
+def draw_course(moments: Sequence[Moment], names: Sequence[str], width: int, height: int) -> list[Text]:
+    """Elo over the games played, ``height`` lines above the axis. ``names`` are by rank, the player at 0 among them; a
+    curve is drawn with the sign of its player's rank.
 
     With only two players, the curve has its 95 % band, up to the edge on a side that the games don't bound.
     """
-
-    moments: Sequence[Moment]
-    names: Sequence[str]
-    """By rank, the player at 0 among them."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self.lines(options.max_width)
-
-    def lines(self, width: int, height: int = HEIGHT) -> Iterator[Text]:
-        """The chart in ``width`` columns, with ``height`` lines above its axis."""
-        if not self.moments:
-            yield Text("Nobody is rated yet.", style.LABEL)
-            return
-        scale, of_two = Scale.over(range_of(self.moments), height), len(self.names) == 2
-        canvas = Canvas(scale, width)
-        signs, games = canvas.signs, self.moments[-1].games
-        curves = {name: points_of(self.moments, name, scale.low, scale.high) for name in self.names[: len(MARKS)]}
-        curves = {name: points for name, points in curves.items() if points}
-        for name, points in reversed(curves.items()):
-            for column, point in _columns(points, games, canvas.columns):
-                if of_two:
-                    canvas.fill(column, point.low, point.high, signs.band)
-                canvas.put(column, point.value, signs.point if of_two else MARKS[self.names.index(name)])
-        yield from canvas.lines("0", f"{games} games")
-        if not of_two:
-            legend = [style.spell(f"{MARKS[self.names.index(name)]} {name}") for name in curves]
-            in_one = "  ".join(legend)
-            for line in [in_one] if cell_len(in_one) <= min(WIDEST, width) else legend:
-                yield Text(line)
+    if not moments:
+        return [Text("Nobody is rated yet.", style.LABEL)]
+    scale, of_two = Scale.over(range_of(moments), height), len(names) == 2
+    canvas, games = Canvas(scale, width), moments[-1].games
+    curves = {name: points_of(moments, name, scale.low, scale.high) for name in names[: len(MARKS)]}
+    curves = {name: points for name, points in curves.items() if points}
+    for name, points in reversed(curves.items()):
+        for column, point in _columns(points, games, canvas.columns):
+            if of_two:
+                canvas.fill(column, point.low, point.high, BAND)
+            canvas.put(column, point.value, POINT if of_two else MARKS[names.index(name)])
+    lines = list(canvas.lines("0", f"{games} games"))
+    if not of_two:
+        legend = [style.spell(f"{MARKS[names.index(name)]} {name}") for name in curves]
+        in_one = "  ".join(legend)
+        lines += [Text(line) for line in ([in_one] if cell_len(in_one) <= min(WIDEST, width) else legend)]
+    return lines
 
 
 def _columns(points: Sequence[Point], games: int, columns: int) -> Iterator[tuple[int, Point]]:
     """Each column between the first point and the last, with what lies there on the straight line between two."""
-    placed = [(min(columns - 1, point.games * columns // games), point) for point in points]
+    placed = [(min(columns - 1, int(point.games * columns // games)), point) for point in points]
     if len(placed) == 1:
         yield placed[0]
     for (start, one), (end, other) in pairwise(placed):
         for column in range(start, end + 1):
             share = (column - start) / max(1, end - start)
-            yield column, Point(0, *(a + share * (b - a) for a, b in zip(one[1:], other[1:], strict=True)))
+            yield column, Point(*(a + share * (b - a) for a, b in zip(one, other, strict=True)))
 
 
 # --- Win rates over a game ---
 
 
 def draw_curve(
-    win_rates: Sequence[float | None],
-    at: int,
-    width: int,
-    height: int,
-    *,
-    mistakes: Collection[int] = (),
-    label: str = style.LABEL,
+    win_rates: Sequence[float | None], at: int, width: int, height: int, mistakes: Collection[int] = ()
 ) -> list[Text]:
     """Black's win rate, in [0, 1], after each number of moves; below it, marks for the position that is shown (``at``)
     and for ``mistakes``. No lines where there is too little room for them, or no win rate."""
@@ -223,28 +184,18 @@ def draw_curve(
         return []
     labels = {rows - 1: "100 %", 0: "0 %"} | ({rows // 2: "50 %"} if rows % 2 else {})
     canvas = Canvas(Scale(0.0, 1.0, rows), width, labels)
-    count = len(win_rates)
-    used = min(canvas.columns, count * min(WIDEST_STEP, max(1, canvas.columns // count)))
     if canvas.columns < LEAST_COLUMNS:
         return []
-    bars = style.SPARKS
+    count, bars = len(win_rates), style.SPARKS
+    used = min(canvas.columns, count * min(WIDEST_STEP, max(1, canvas.columns // count)))
     for column in range(used):
-        share = _mean(win_rates, column, used)
+        first = column * count // used
+        known = [rate for rate in win_rates[first : max(first + 1, (column + 1) * count // used)] if rate is not None]
         for row in range(rows):
-            level = 0.0 if share is None else share * rows - row
+            level = sum(known) / len(known) * rows - row if known else 0.0
             if level > 0.05:
                 canvas.put(column, (row + 0.5) / rows, bars[min(len(bars), max(1, round(level * len(bars)))) - 1])
     marks = [" "] * used
-    for number, sign in (*((number, canvas.signs.cross) for number in mistakes), (at, canvas.signs.up)):
+    for number, sign in (*((number, CROSS) for number in mistakes), (at, UP)):
         marks[min(used - 1, number * used // max(1, count))] = sign
-    left = " " * (canvas.margin + 1)
-    return [*canvas.rows(style.FIRST, label), Text(left + "".join(marks))]
-
-
-def _mean(win_rates: Sequence[float | None], column: int, columns: int) -> float | None:
-    """Of the positions that share a column, or of the one that has it to itself."""
-    count = len(win_rates)
-    first = column * count // columns
-    last = max(first + 1, (column + 1) * count // columns)
-    known = [rate for rate in win_rates[first:last] if rate is not None]
-    return sum(known) / len(known) if known else None
+    return [*canvas.rows(style.FIRST), Text(" " * (canvas.margin + 1) + "".join(marks))]

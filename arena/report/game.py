@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
+from rich.console import Console, Group
 from rich.text import Text
 
+from arena import plural
 from arena.contract.settings import describe
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, pass_move
 from arena.go.record import GameRecord
@@ -19,8 +17,7 @@ from arena.go.sgf import Remark, move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
 from arena.report.board import Overlay, captures, draw_board, lead, result_words, stone_sign
-from arena.report.style import some
-from arena.report.tables import print_facts
+from arena.report.tables import Sheet, print_facts
 from arena.results.analysis import MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
 
 
@@ -47,36 +44,15 @@ def show_details(record: GameRecord, players: Mapping[str, Player], console: Con
     style.say(write_sgf(record, move_notes(record)), console)
 
 
-def print_position(record: GameRecord, number: int, console: Console) -> None:
-    """The board after a number of moves, with the last move marked and the side to move."""
-    moves, size = record.moves[:number], record.rules.size
-    game = replace(record, moves=moves, outcome=None).replay()
-    for line in draw_board(game.board.stones, moves[-1] if moves else None, colours=style.has_colours(console)):
-        console.print(line)
-    turns = [(colour, record.black if colour is BLACK else record.white) for colour in Colour]
-    turn, player = turns[0 if game.to_play is BLACK else 1]
-    words = f"after {some(number, 'move')}"
-    if moves:
-        words += f", the last {stone_sign(turn.opponent)} {gtp_from_move(moves[-1], size)}"
-    if not game.is_over:
-        words += f"; {stone_sign(turn)} {player} to play"
-    style.say(words, console)
-
-
 def headline(record: GameRecord) -> str:
     """How a game ended, and by whose fault."""
     outcome = record.outcome
     if outcome is None:
         return f"The ending of game {record.id} is unknown"
     if outcome.ending.is_forfeit:
-        return f"{loser(record)} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
-    return f"Game {record.id} ended without a fault: {outcome.brief} after {some(len(record.moves), 'move')}"
-
-
-def loser(record: GameRecord) -> str:
-    """Who lost; empty for a draw or an unknown outcome."""
-    winner = record.outcome.winner if record.outcome is not None else None
-    return "" if winner is None else record.white if winner is BLACK else record.black
+        loser = record.white if outcome.winner is BLACK else record.black
+        return f"{loser} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
+    return f"Game {record.id} ended without a fault: {outcome.brief} after {plural(len(record.moves), 'move')}"
 
 
 def _player(record: GameRecord, colour: Colour, players: Mapping[str, Player]) -> str:
@@ -100,82 +76,56 @@ LINE = 6
 """Moves of a line of play that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisSheet:
-    """The moves of a game with what they cost; ``most`` mistakes of each side are marked.
+def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most: int, width: int) -> Group:
+    """The moves of a game with what they cost; ``most`` mistakes of each side are marked. What matters less is left out
+    where there is no room."""
+    moves, size = judge(record, evaluations), record.rules.size
+    worst = {colour: mistakes(moves, most, colour) for colour in Colour}
+    columns = ["move", "", "Black %", "loss", "best"]
+    with_score = width >= WITH_SCORE and any(evaluation.margin is not None for evaluation in evaluations)
+    with_line = width >= WITH_LINE and any(len(evaluation.line) > 1 for evaluation in evaluations)
+    columns += ["score"] * with_score + ["instead"] * with_line
+    rows = []
+    for evaluation in evaluations:
+        score = "" if evaluation.margin is None else scored(evaluation.margin)
+        share, line = f"{100 * evaluation.win_rate:.1f}", ""
+        cells = ("0", "", share, "", "")
+        if evaluation.number:
+            move = moves[evaluation.number - 1]
+            mark = " !" if move in worst[move.colour] else ""
+            name = f"{move.colour.letter} {gtp_from_move(move.move, size)}"
+            best = gtp_from_move(move.before.best, size) + mark
+            cells = (str(move.number), name, share, _points(move.loss), best)
+            line = "" if move.is_best else spelled(move.before.line, size, LINE)
+        rows.append((*cells, *[score] * with_score, *[line] * with_line))
+    label = "Black wins "
+    step = max(1, -(-len(evaluations) // max(1, width - len(label))))
+    note = (
+        "Black %: Black's win rate after the move, by the search. Score: who leads then, by how many points, by "
+        "predicted owners and komi, whoever is to move; near 50 % the two may disagree. "
+        "Loss: win rate that the move cost its player, in points. '!' marks the largest mistakes."
+    )
+    return Group(
+        Sheet(tuple(columns), rows, flexible=(len(columns) - 1,) if with_line else (), numbers=(0, 2, 3)),
+        Text(),
+        Text(label + style.sparkline([evaluation.win_rate for evaluation in evaluations[::step]], width)),
+        *(Text(_losses(found, colour, moves, size)) for colour, found in worst.items()),
+        Text(note, style.LABEL),
+    )
 
-    It fits every width from 40 columns: what matters less is left out where there is no room.
-    """
 
-    record: GameRecord
-    evaluations: Sequence[Evaluation]
-    most: int = 3
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        moves = judge(self.record, self.evaluations)
-        worst = {colour: mistakes(moves, self.most, colour) for colour in Colour}
-        wide = style.table_options(console, options)
-        yield from console.render(self._table(moves, [move for found in worst.values() for move in found], wide), wide)
-        yield Text()
-        yield from self._words(moves, worst, options)
-
-    def _table(self, moves: Sequence[PlayedMove], worst: Sequence[PlayedMove], options: ConsoleOptions) -> Table:
-        size = self.record.rules.size
-        knows_score = any(evaluation.margin is not None for evaluation in self.evaluations)
-        with_score = knows_score and options.max_width >= WITH_SCORE
-        knows_lines = any(len(evaluation.line) > 1 for evaluation in self.evaluations)
-        with_line = knows_lines and options.max_width >= WITH_LINE
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-        for name, justify in (("move", "right"), ("", "left"), ("Black %", "right"), ("loss", "right")):
-            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        if with_score:
-            table.add_column("score", justify="right", no_wrap=True)
-        table.add_column("best", no_wrap=True)
-        if with_line:
-            table.add_column("instead", overflow="fold")
-        for evaluation in self.evaluations:
-            move = moves[evaluation.number - 1] if evaluation.number else None
-            cells = ["0", "", _share(evaluation.win_rate), ""]
-            if move is not None:
-                name = f"{move.colour.letter} {gtp_from_move(move.move, size)}"
-                cells = [str(move.number), name, cells[2], _points(move.loss)]
-            if with_score:
-                cells.append("" if evaluation.margin is None else scored(evaluation.margin))
-            mark = " !" if move in worst else ""
-            cells.append("" if move is None else gtp_from_move(move.before.best, size) + mark)
-            if with_line:
-                cells.append("" if move is None or move.is_best else spelled(move.before.line, size, LINE))
-            table.add_row(*cells, style="bold" if mark else "")
-        return table
-
-    def _words(
-        self, moves: Sequence[PlayedMove], worst: dict[Colour, list[PlayedMove]], options: ConsoleOptions
-    ) -> Iterator[Text]:
-        size = self.record.rules.size
-        label = "Black wins "
-        rates = [evaluation.win_rate for evaluation in self.evaluations]
-        yield Text(label + style.sparkline(_fitted(rates, options.max_width - len(label)), 999))
-        for colour, found in worst.items():
-            own = [move for move in moves if move.colour is colour]
-            if not own:
-                continue
-            lost = sum(max(0.0, move.loss) for move in own) / len(own)
-            words = f"{colour.name.title()} lost {100 * lost:.1f} points of win rate per move"
-            words += f"; {sum(move.is_best for move in own)} of {len(own)} moves were the bot's own choice."
-            listed = [
-                f"{move.number} {gtp_from_move(move.move, size)} -{100 * move.loss:.1f}"
-                f" ({gtp_from_move(move.before.best, size)} was better)"
-                for move in found
-            ]
-            if listed:
-                words += f" The largest mistake{'s' * (len(listed) > 1)}: {', '.join(listed)}."
-            yield Text(words)
-        yield Text(
-            "Black %: Black's win rate after the move, by the search. Score: who leads then, by how many points, by "
-            "predicted owners and komi, whoever is to move; near 50 % the two may disagree. "
-            "Loss: win rate that the move cost its player, in points. '!' marks the largest mistakes.",
-            style.LABEL,
-        )
+def _losses(worst: Sequence[PlayedMove], colour: Colour, moves: Sequence[PlayedMove], size: int) -> str:
+    """What a side's moves cost, and its largest mistakes."""
+    own = [move for move in moves if move.colour is colour]
+    lost = sum(max(0.0, move.loss) for move in own) / max(1, len(own))
+    words = f"{colour.name.title()} lost {100 * lost:.1f} points of win rate per move; "
+    words += f"{sum(move.is_best for move in own)} of {len(own)} moves were the bot's own choice."
+    listed = [
+        f"{move.number} {gtp_from_move(move.move, size)} -{100 * move.loss:.1f}"
+        f" ({gtp_from_move(move.before.best, size)} was better)"
+        for move in worst
+    ]
+    return words + (f" The largest mistake{'s' * (len(listed) > 1)}: {', '.join(listed)}." if listed else "")
 
 
 def analysis_headline(record: GameRecord, bot: str) -> str:
@@ -190,17 +140,6 @@ def analysis_headline(record: GameRecord, bot: str) -> str:
 
 def _points(loss: float) -> str:
     return f"{round(100 * loss, 1) + 0.0:.1f}"  # no minus before a zero
-
-
-def _share(rate: float) -> str:
-    return f"{100 * rate:.1f}"
-
-
-def _fitted(rates: Sequence[float], width: int) -> list[float]:
-    """At most this many values, spread over the game."""
-    if len(rates) <= width:
-        return list(rates)
-    return [rates[index * (len(rates) - 1) // max(1, width - 1)] for index in range(width)]
 
 
 # --- A game position by position ---
@@ -267,7 +206,7 @@ def position_facts(
     record: GameRecord, number: int, position: Replayed, remark: Remark, cost: float, by_players: bool, width: int
 ) -> list[Text]:
     """Which move it is, what was taken, who is ahead, and what the move cost, as ``costs`` has it."""
-    words = f"the beginning; {some(len(record.moves), 'move')} follow"
+    words = f"the beginning; {plural(len(record.moves), 'move')} follow"
     if number:
         move = gtp_from_move(record.moves[number - 1], record.rules.size)
         words = f"move {number} of {len(record.moves)}: {stone_sign(record.mover(number))} {move}"
@@ -283,29 +222,37 @@ def position_facts(
     return lines
 
 
-def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
-    """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
-    width, position = console.width, replayed(record)[number]
-    remark = remarks[number] if number < len(remarks) else Remark()
-    last = record.moves[number - 1] if number else None
-    letters = {move: style.spell(sign) for move, sign in remark.letters.items()}
+def print_position(
+    record: GameRecord, number: int, console: Console, remarks: Sequence[Remark] = (), by_players: bool = False
+) -> None:
+    """The board after a number of moves, and what is known of it."""
+    remark, position = remarks[number] if number < len(remarks) else Remark(), replayed(record)[number]
+    cost = costs(record, [one.win_rate for one in remarks], by_players).get(number, 0.0)
     board = draw_board(
         position[0],
-        last,
+        record.moves[number - 1] if number else None,
         ownership=remark.ownership,
-        overlay=Overlay(letters=letters),
+        overlay=Overlay(letters={move: style.spell(sign) for move, sign in remark.letters.items()}),
         colours=style.has_colours(console),
     )
-    cost = costs(record, [one.win_rate for one in remarks], by_players).get(number, 0.0)
-    facts = position_facts(record, number, position, remark, cost, by_players, width)
-    lines = [*game_title(record, width), Text(), *board, Text(), *facts]
-    if remark.comment:
-        lines += [Text(), *(Text(style.spell(line)) for line in remark.comment.splitlines())]
-    for line in lines:
+    facts = position_facts(record, number, position, remark, cost, by_players, console.width)
+    for line in (*board, Text(), *facts):
         console.print(line, soft_wrap=not console.is_terminal)
+
+
+def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
+    """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
+    for line in game_title(record, console.width):
+        style.say(line.plain, console, str(line.style))
+    console.print()
+    print_position(record, number, console, remarks, by_players)
+    if number < len(remarks) and remarks[number].comment:
+        console.print()
+        for words in remarks[number].comment.splitlines():
+            style.say(words, console)
     if number:
         console.print()
-    for words in move_lines(record, 0, number, width):
+    for words in move_lines(record, 0, number, console.width):
         console.print(Text(words))
 
 
@@ -315,7 +262,7 @@ def remarks_of_players(record: GameRecord) -> list[Remark]:
     for number, fact in enumerate(record.facts, 1):
         black = record.mover(number) is BLACK
         rate, score = fact.win_rate, fact.score
-        words = [] if fact.visits is None else [some(fact.visits, "visit")]
+        words = [] if fact.visits is None else [plural(fact.visits, "visit")]
         words += [] if fact.seconds is None else [style.seconds(fact.seconds)]
         remarks.append(
             Remark(

@@ -1,40 +1,34 @@
-"""A person's game in words: what is said without pictures, and what can be typed, wherever that is."""
+"""A person's game in words, and the commands that can be typed in it, on every front."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from os.path import expanduser
 from pathlib import Path
 
 import numpy as np
 
+from arena import plural
+from arena.contract.limits import TimeLeft
 from arena.files import suggest
-from arena.go.coords import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Ending
 from arena.go.sgf import write_sgf
 from arena.people.counting import Count, Estimate
 from arena.people.saved_game import Advice, Phase, Snapshot, Turn
 from arena.people.session import GameSession, Refused
 from arena.report import style
-from arena.report.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
-from arena.report.style import some
+from arena.report.board import OWNED, result_words
 
-SHOWN_CANDIDATES = 3
-SHOWN_MOVES = 6
-"""Moves of a candidate's line of play that are told."""
+SHOWN_CANDIDATES, SHOWN_MOVES = 3, 6
+"""Of a hint: candidates, and moves of the line of play of each."""
 
+SCARCE = 10
+"""Seconds below which a clock shows tenths."""
 
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How a plain front talks: whether the board is told ``in_words`` or drawn, whether it is shown after every
-    answer, how wide, and where the game is kept."""
-
-    in_words: bool = True
-    with_board: bool = False
-    width: int = 80
-    kept: Path | None = None
+LONGEST_ECHO = 40
+"""Characters of a wrong line that are repeated."""
 
 
 def introduction(now: Snapshot) -> str:
@@ -48,16 +42,14 @@ def introduction(now: Snapshot) -> str:
     )
 
 
-def sentence(turn: Turn, size: int) -> str:
+def move_words(turn: Turn, size: int) -> str:
     """``Black plays D4 and captures 2 stones: C4, D5.``"""
     if turn.move == pass_move(size):
         return f"{side(turn.colour)} passes."
     text = f"{side(turn.colour)} plays {gtp_from_move(turn.move, size)}"
     if turn.move in turn.captured:
         return f"{text}, which takes {_stones_at(turn.captured, size)} of its own off the board."
-    if turn.captured:
-        return f"{text} and captures {_stones_at(turn.captured, size)}."
-    return f"{text}."
+    return f"{text} and captures {_stones_at(turn.captured, size)}." if turn.captured else f"{text}."
 
 
 def advice_words(advice: Advice, size: int) -> str:
@@ -68,21 +60,19 @@ def advice_words(advice: Advice, size: int) -> str:
     for number, candidate in enumerate(advice.candidates[:SHOWN_CANDIDATES], 1):
         line = " ".join(gtp_from_move(move, size) for move in candidate.line[:SHOWN_MOVES])
         move, share = gtp_from_move(candidate.move, size), style.per_cent(candidate.win_rate)
-        lines.append(f"{number}. {move}: wins {share}, {some(candidate.visits, 'visit')}; {line}")
+        lines.append(f"{number}. {move}: wins {share}, {plural(candidate.visits, 'visit')}; {line}")
     return "\n".join(lines)
 
 
 def estimate_words(estimate: Estimate) -> str:
     """Who leads, and how much of the board is likely to be whose."""
-    margin = estimate.margin
-    side = "Black" if margin > 0 else "White"
-    lead = "The game is about even" if abs(margin) < 0.5 else f"{side} leads by about {abs(margin):.1f} points"
-    shares = np.frombuffer(estimate.ownership, np.int8)
+    margin, shares = estimate.margin, np.frombuffer(estimate.ownership, np.int8)
+    leader = "Black" if margin > 0 else "White"
+    lead = "The game is about even" if abs(margin) < 0.5 else f"{leader} leads by about {abs(margin):.1f} points"
     black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
-    source = estimate.by or some(estimate.playouts, "playout")
     return (
-        f"{lead}, komi included, by {source}. Black is likely to have {some(black, 'point')} of "
-        f"the board and White {white}; {len(shares) - black - white} are open."
+        f"{lead}, komi included, by {plural(estimate.playouts, 'playout')}. Black is likely to have "
+        f"{plural(black, 'point')} of the board and White {white}; {len(shares) - black - white} are open."
     )
 
 
@@ -104,10 +94,10 @@ def count_words(now: Snapshot) -> str:
 def points_words(count: Count) -> str:
     """``Black has 45 points, White 36 and komi 7.``"""
     white = [f"{count.white:g}", f"komi {count.komi:g}", *([f"{count.bonus} for handicap"] if count.bonus else [])]
-    return f"Black has {some(count.black, 'point')}, White {' and '.join(white)}."
+    return f"Black has {plural(count.black, 'point')}, White {' and '.join(white)}."
 
 
-def result_words(now: Snapshot) -> str:
+def ending_words(now: Snapshot) -> str:
     """How the game ended, and whether it counts."""
     outcome = now.outcome
     if outcome is None:
@@ -115,87 +105,33 @@ def result_words(now: Snapshot) -> str:
     if outcome.margin is not None:
         limit = f"The game has reached its limit of {now.rules.move_limit} moves. "
         text = f"{limit if outcome.ending is Ending.MOVE_LIMIT else ''}{count_words(now) or _verdict(outcome.margin)}"
-    elif outcome.winner is None:
-        text = "The game is a draw."
     else:
-        loser, winner = outcome.winner.opponent, outcome.winner
-        if outcome.ending is Ending.RESIGN:
-            text = f"{now.name(loser)} resigns: {side(winner)} ({now.name(winner)}) wins."
-        else:
-            text = f"{now.record.reason}. {side(winner)} ({now.name(winner)}) wins."
+        text = f"{result_words(outcome)}{f' ({now.record.reason})' if now.record.reason else ''}."
     return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
 
 
 def _verdict(margin: float) -> str:
     if not margin:
         return "The game is a draw."
-    return f"{'Black' if margin > 0 else 'White'} wins by {some(abs(margin), 'point')}."
-
-
-def told(now: Snapshot) -> str:
-    """The position row by row, from the top."""
-    lines = []
-    for row in range(now.size):
-        parts = []
-        for colour in Colour:
-            columns = [GTP_COLUMNS[column] for column in range(now.size) if now.stones[row, column] == colour]
-            if columns:
-                parts.append(f"{side(colour).lower()} {', '.join(columns)}")
-        if parts:
-            lines.append(f"Row {now.size - row}: {'; '.join(parts)}.")
-    lines.append("All other rows are empty." if lines else "The board is empty.")
-    if len(lines) == now.size + 1:
-        lines.pop()
-    return "\n".join([*lines, *_below(now)])
-
-
-def _below(now: Snapshot) -> list[str]:
-    """What a board alone doesn't tell."""
-    lines = []
-    if now.turns:
-        lines.append(f"Last move: {side(now.turns[-1].colour)} {gtp_from_move(now.turns[-1].move, now.size)}.")
-    if any(now.prisoners):
-        black, white = now.prisoners
-        lines.append(f"Taken off so far: {some(black, 'black stone')}, {some(white, 'white stone')}.")
-    return lines
-
-
-# --- The board as text ---
-
-
-def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
-    """The position as text, and what its signs mean. Without gaps, and so without brackets around the last move, where
-    it is too wide."""
-    dead = set(now.dead or ())
-    board = draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(taken=dead), colours=False)
-    lines = [line.plain.rstrip() for line in board]
-    if board_width(now.size) > manner.width:
-        lines = [line[:3].ljust(3) + line[4::2] for line in lines]
-    notes = _below(now)
-    if dead:
-        notes.append(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
-    elif ownership is not None:
-        notes.append(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
-    return "\n".join([*lines, *notes])
+    return f"{'Black' if margin > 0 else 'White'} wins by {plural(abs(margin), 'point')}."
 
 
 def side(colour: Colour) -> str:
-    return "Black" if colour is BLACK else "White"
+    return colour.name.title()
 
 
 def _stones_at(points: Sequence[Move], size: int) -> str:
-    return f"{some(len(points), 'stone')}: {', '.join(gtp_from_move(point, size) for point in points)}"
+    return f"{plural(len(points), 'stone')}: {', '.join(gtp_from_move(point, size) for point in points)}"
 
 
-def time_left(seconds: float, stones: int) -> str:
-    """What a clock shows: ``4:35``, ``0:12 for 3 moves``."""
-    return style.duration(seconds) + (f" for {some(stones, 'move')}" if stones else "")
+def clock_words(left: TimeLeft) -> str:
+    """``9:41``, tenths below ten seconds, and in byo-yomi for how many moves: ``0:25/5``."""
+    seconds = max(0.0, left.seconds)
+    words = f"{seconds:.1f}" if seconds < SCARCE else style.duration(seconds)
+    return f"{words}/{left.stones}" if left.stones else words
 
 
-LONGEST_ECHO = 40
-"""Characters of a wrong line that are repeated."""
-
-_POINT = re.compile(r"[a-z]\d{1,2}")
+# --- What can be typed ---
 
 POINT = "d4"
 """What stands for all points in the lists."""
@@ -209,7 +145,6 @@ COMMANDS = (
     ("done", "agree, and count", (_COUNT,)),
     ("continue", "take the passes back", (_COUNT,)),
     ("undo", "take back your last move", (_PLAY, _COUNT, _OVER)),
-    ("redo", "put back what undo took", (_PLAY,)),
     ("hint", "the bot's best moves", (_PLAY,)),
     ("score", "estimate the score", (_PLAY, _OVER)),
     ("board", "show the position", (_PLAY, _COUNT)),
@@ -224,34 +159,26 @@ COMMANDS = (
 )
 """What a person can type, what it does, and when."""
 
+UNRATED = "Undo, hints and scores make a game unrated."
+
+UNRATING = {"hint": "A hint", "!": "A hint", "score": "A score", "=": "A score"}
+"""The commands that are asked about where they would make a game unrated, and what they are called."""
+
 
 def command_words(phase: Phase) -> dict[str, str]:
     """The commands of a phase and what they do."""
     return {name: words for name, words, phases in COMMANDS if phase in phases}
 
 
-UNRATED = "Undo, hints and scores make a game unrated."
-
-
 class Left(Exception):
     """The person has left."""
-
-
-UNRATING = {"hint": "A hint", "!": "A hint", "score": "A score", "=": "A score"}
-"""The commands that are asked about where they would make a game unrated, and what they are called."""
-
-YES = ("y", "yes")
 
 
 class Commands:
     """Carries out what is typed. ``more`` are the commands of one front, by their words."""
 
     def __init__(
-        self,
-        session: GameSession,
-        kept: Path | None = None,
-        more: Mapping[str, Callable[[], str | None]] = {},
-        asks: bool = False,
+        self, session: GameSession, kept: Path | None, more: Mapping[str, Callable[[], str | None]], asks: bool
     ):
         """``kept`` is the game's file. With ``asks``, what ends a game or its rating has to be confirmed."""
         self._session = session
@@ -262,17 +189,14 @@ class Commands:
         self._table: dict[str, Callable[[], str | None]] = {
             "pass": session.pass_turn,
             "undo": session.undo,
-            "redo": session.redo,
             "hint": session.hint,
             "score": session.score,
             "resign": session.resign,
             "done": session.accept,
-            "accept": session.accept,
             "continue": session.play_on,
             "save": self._where,
             "quit": _leave,
             "q": _leave,
-            "exit": _leave,
             **more,
         }
 
@@ -282,17 +206,16 @@ class Commands:
         typed = " ".join(line.split())
         word, asked = typed.lower(), self.asked
         self.asked = ""
-        if asked and word in YES:
+        if asked and word in ("y", "yes"):
             return self._table[asked]() or ""
         if question := self._question(word):
             self.asked = word
             return question
-        command = self._table.get(word)
-        if command is not None:
-            return command() or ""
-        if typed.lower().startswith("save "):
+        if word in self._table:
+            return self._table[word]() or ""
+        if word.startswith("save "):
             return self._save(Path(expanduser(typed[5:])))
-        self.choose(self.point(typed))
+        self.choose(self._point(typed))
         return ""
 
     def _question(self, word: str) -> str:
@@ -313,7 +236,7 @@ class Commands:
         else:
             self._session.play(move)
 
-    def point(self, typed: str) -> Move:
+    def _point(self, typed: str) -> Move:
         """The point that was typed. Raises Refused."""
         size = self._session.snapshot().size
         word = "".join(typed.lower().split())
@@ -322,12 +245,11 @@ class Commands:
         except ValueError:
             pass
         typed, last = style.clip(typed, LONGEST_ECHO), gtp_from_move(size - 1, size)
-        if _POINT.fullmatch(word):
+        if re.fullmatch(r"[a-z]\d{1,2}", word):
             no_i = "; the letter I is left out" if word[0] == "i" else ""
             raise Refused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
-        meant = suggest(
-            word, [name for name in dict.fromkeys([*self._table, *(name for name, _, _ in COMMANDS)]) if name.isalpha()]
-        )
+        known = dict.fromkeys([*self._table, *(name for name, _, _ in COMMANDS)])
+        meant = suggest(word, [name for name in known if name.isalpha()])
         raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
 
     def _where(self) -> str:
@@ -347,10 +269,3 @@ class Commands:
 
 def _leave() -> None:
     raise Left
-
-
-def list_commands(phase: Phase) -> str:
-    """A line for each command and what it does."""
-    known = command_words(phase)
-    wide = max(map(len, known))
-    return "\n".join(f"{name:<{wide}}  {words}" for name, words in known.items())

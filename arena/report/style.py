@@ -9,16 +9,17 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from io import TextIOWrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import rich.console
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from arena import plural as some  # what other screens write it by
+from arena import plural
 
 # Listing commands and bots stays quick.
 if TYPE_CHECKING:
@@ -31,48 +32,6 @@ WARNING = "bold #d97f0a"
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
-_ASCII = str.maketrans(
-    {
-        "±": "+-",
-        "∞": "inf",
-        "≥": ">=",
-        "≤": "<=",
-        "–": "-",
-        "━": "=",
-        "╌": ".",
-        "─": "-",
-        "…": "~",
-        "·": ".",
-        "●": "X",
-        "○": "O",
-        "×": "x",
-        "→": ">",
-        "←": "<",
-        "▪": "x",
-        "▫": "o",
-        "•": "b",
-        "◦": "w",
-        "▲": "^",
-        "△": "^",
-        "↑": "^",
-        "↓": "v",
-        "▼": "v",
-        "◀": "<",
-        "▶": ">",
-        "²": "2",
-        "✓": "+",
-        "✗": "x",
-        "░": ":",
-    }
-    | dict(zip(f"{SPARKS}├┤│└┴", "_.-~=+*#|||++", strict=True))
-    | dict(zip(SPINNER, "|/-\\|/-\\|/", strict=True))
-)
-
-
-_BETWEEN_WORDS = re.compile(r"(?<=[\w)%.!?]) · (?=[\w(!=?/←→'])")
-"""A dot that parts words; on a board it is an empty point."""
-
 
 _SIGNS = (range(9), range(11, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
 HARMLESS = dict.fromkeys(chain(*_SIGNS), "?")
@@ -94,16 +53,19 @@ def without_paths(words: str) -> str:
 
 
 class Console(rich.console.Console):
-    """Rich's, which prints a question mark for each control sign of a name, comment or error, and ASCII, in as many
-    cells, where nothing else can be shown. Where there is no terminal, lines are as long as
-    they are: none is cut off or broken."""
+    """Rich's, which prints a question mark for each control sign of a name, comment or error, and for what the encoding
+    lacks. Where there is no terminal, lines are as long as they are: none is cut off or broken."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if isinstance(self.file, TextIOWrapper):
+            self.file.reconfigure(errors="replace")
 
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*objects, **({"soft_wrap": not self.is_terminal} | options))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        segments = map(_harmless, super().render(renderable, options))
-        return map(_in_ascii, segments) if self.options.ascii_only else segments
+        return map(_harmless, super().render(renderable, options))
 
 
 def has_screen(console: rich.console.Console) -> bool:
@@ -133,13 +95,6 @@ def _harmless(segment: Segment) -> Segment:
     return Segment(segment.text.translate(HARMLESS), segment.style)
 
 
-def _in_ascii(segment: Segment) -> Segment:
-    if segment.control or segment.text.isascii():
-        return segment
-    text = _BETWEEN_WORDS.sub(" | ", segment.text).translate(_ASCII)
-    return Segment("".join(sign if sign.isascii() else "?" * cell_len(sign) for sign in text), segment.style)
-
-
 def shorten(name: str, width: int) -> str:
     """At most ``width`` cells of a name: its middle goes, as settings differ at the end."""
     if cell_len(name) <= width or width < 1:
@@ -152,29 +107,17 @@ def shorten(name: str, width: int) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """At most ``width`` cells of a sentence: its end goes, from a space on where one is near."""
+    """At most ``width`` cells of a sentence: its end goes."""
     if cell_len(text) <= width:
         return text
-    rest, text = text, text[:width]
-    while text and cell_len(text) > width - 1:
-        text = text[:-1]
-    words = text if rest[len(text)] == " " else text.rpartition(" ")[0]
-    if 2 * len(words) > len(text):
-        text = words.rstrip(" ,;:·")
-    return f"{text}…" if width > 0 else ""
+    return f"{set_cell_size(text, width - 1).rstrip(' ,;:·')}…" if width > 0 else ""
 
 
-def pad(text: str | Text, width: int, at_right: bool = False) -> Text:
-    """In exactly ``width`` cells, aligned to the left or to the right."""
+def pad(text: str | Text, width: int, align: Literal["left", "right"] = "left") -> Text:
+    """In exactly ``width`` cells."""
     text = Text(text) if isinstance(text, str) else text.copy()
-    text.truncate(width, overflow="crop", pad=False)
-    space = Text(" " * (width - text.cell_len))
-    return space.append_text(text) if at_right else text.append_text(space)
-
-
-def right(text: str | Text, width: int) -> Text:
-    """Right-aligned in exactly ``width`` cells."""
-    return pad(text, width, at_right=True)
+    text.align(align, width)
+    return text
 
 
 def joined(parts: Iterable[str], width: int) -> str:
@@ -227,20 +170,18 @@ def score(counts: WinDrawLoss) -> str:
     return f"+{counts.wins} ={counts.draws} -{counts.losses}"
 
 
-def rate(number: float | None, unit: str) -> str:
+def rate(games: float | None) -> str:
     """``1.4 games/s``, ``2.5 games/min``: a few digits are enough, and none appear or vanish at every update."""
-    if number is None:
-        return f"– {unit}/s"
-    if number < 0.1:
-        return f"{60 * number:.1f} {unit}/min"
-    return f"{number:.1f} {unit}/s" if number < 100 else f"{number:.0f} {unit}/s"
+    if games is None:
+        return "– games/s"
+    return f"{60 * games:.1f} games/min" if games < 0.1 else f"{games:.1f} games/s"
 
 
 def waiting(games: int) -> str:
     """What is to be known of finished games that can't be stored yet; nothing where there are none."""
     if not games:
         return ""
-    return f"another program has locked the results; {some(games, 'finished game')} not stored yet"
+    return f"another program has locked the results; {plural(games, 'finished game')} not stored yet"
 
 
 def duration(seconds: float | None) -> str:

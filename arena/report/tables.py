@@ -1,7 +1,4 @@
-"""Tables and labelled facts for the terminal: bots, ratings, games, records, forecasts, what a net knows.
-
-Nothing is counted here.
-"""
+"""Tables and labelled facts, and the tables of bots, ratings, games, records, forecasts, and of what a net knows."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, replace
 from math import isnan
 from pathlib import Path
-from statistics import median, median_low
+from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -18,6 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from arena import plural
 from arena.contract.settings import describe, plain
 from arena.report import style
 
@@ -25,7 +23,7 @@ from arena.report import style
 if TYPE_CHECKING:
     from arena.go.collection import Statistics
     from arena.go.record import GameRecord
-    from arena.match.standings import League, MatchTally
+    from arena.match.standings import League, MatchTally, Standing
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
@@ -37,7 +35,6 @@ ROUGH = 50
 """With fewer games, their spread is hardly known."""
 
 LABELS = 11
-WARNINGS = ("Warning", "Alarm")
 
 LEAST = 8
 """Columns that a flexible column needs at least."""
@@ -61,7 +58,7 @@ class Sheet:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.rows:
             options = style.table_options(console, options)
-            table = self._table() if self._least_width <= options.max_width else self._cards()
+            table = self._table() if self.least_width <= options.max_width else self._cards()
             yield from console.render(table, options)
         if self.note and self.rows:
             yield Text()
@@ -69,7 +66,7 @@ class Sheet:
             yield _text(self.note, style.LABEL)
 
     @property
-    def _least_width(self) -> int:
+    def least_width(self) -> int:
         """Below this the table can't be read."""
         lines = [self.columns, *self.rows]
         widths = [max(cell_len(line[index]) for line in lines) for index in range(len(self.columns))]
@@ -112,7 +109,7 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
     grid.add_column(width=LABELS)
     grid.add_column(overflow="fold")
     for label, text in facts:
-        grid.add_row(_text(label, style.WARNING if label in WARNINGS else style.LABEL), _text(text))
+        grid.add_row(_text(label, style.WARNING if label == "Warning" else style.LABEL), _text(text))
     return grid
 
 
@@ -132,18 +129,18 @@ def print_title(words: str, console: Console) -> None:
     style.say(words, console, "bold")
 
 
-def standings_sheet(
-    places: Iterable[tuple[str, Estimate | None, int, float | None]], anchor: str, prior: float | None, more: str = ""
-) -> Sheet:
+def standings_sheet(places: Iterable[Standing], anchor: str, prior: float | None, more: str = "") -> Sheet:
     """Rank, name, Elo, games and score of everybody, the strongest first; ``prior`` virtual games went into joint
     ratings."""
-    rows = []
-    for rank, (name, elo, games, score) in enumerate(places, 1):
-        rows.append((str(rank), name, "–" if elo is None else str(elo), str(games), style.per_cent(score)))
-    note = f"Elo above {anchor}, with 95 % intervals"
+    rows = [
+        (str(rank), one.name, "–" if one.elo is None else str(one.elo), str(one.games), style.per_cent(one.score))
+        for rank, one in enumerate(places, 1)
+    ]
+    note = f"Elo above {anchor}, with 95 % intervals" if anchor else ""
     if prior is not None:
         note += f"; {prior:g} virtual games a player"
-    return Sheet(("#", "player", "Elo", "games", "score"), rows, f"{note}{more}.", flexible=(1,), numbers=(0, 2, 3, 4))
+    note = f"{note}{more}." if note else ""
+    return Sheet(("#", "player", "Elo", "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
 
 
 def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: str) -> Sheet:
@@ -222,10 +219,9 @@ def elo_table(found: League | None, pool: Pool | None = None) -> Sheet:
     """The ratings in a pool."""
     if found is None:
         return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
-    places = [(one.name, one.elo, one.games, one.score) for one in found.standings]
     black = found.ratings.black_advantage
     worth = "" if black is None else f"; advantage of playing Black {black}"
-    sheet = standings_sheet(places, found.anchor, found.ratings.prior, worth)
+    sheet = standings_sheet(found.standings, found.anchor, found.ratings.prior, worth)
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
@@ -241,7 +237,7 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Sheet:
         rows.append((str(number), record.date, record.black, record.white, result, str(record.length), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
-    shown = f"{len(rows)} of {total} games" if len(rows) < total else style.some(total, "game")
+    shown = f"{len(rows)} of {total} games" if len(rows) < total else plural(total, "game")
     columns = ("game", "date", "Black", "White", "result", "moves", "ended by")
     return Sheet(columns, rows, f"{shown}. 'arena show {rows[0][0]}' opens the first.", (2, 3), (0, 5))
 
@@ -282,11 +278,8 @@ def plan_figures(tally: MatchTally, precision: float, workers: int) -> list[tupl
     from arena.ratings import Sprt
     from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
 
-    counts = tally.counts
-    outlook = Outlook.of(counts)
-    now = outlook.difference(counts)
-    thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
-    test = Sprt(0, precision)
+    outlook, test = Outlook.of(tally.counts), Sprt(0, precision)
+    now = outlook.difference(tally.counts)
     asked = [
         (f"the 95 % interval is ±{precision:g} Elo", games_for_interval(outlook, precision)),
         (f"a true {precision:+g} Elo is shown, with 95 % chance", games_to_show(outlook, precision)),
@@ -294,20 +287,22 @@ def plan_figures(tally: MatchTally, precision: float, workers: int) -> list[tupl
         (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
         (f"--sprt 0 {precision:g} ends, if {now:+.0f} Elo are true, as estimated now", sprt_games(outlook, test, now)),
     ]
-    return [(words, games, games * thought / workers) for words, games in asked]
+    return [(words, games, games * _seconds_a_game(tally) / workers) for words, games in asked]
+
+
+def _seconds_a_game(tally: MatchTally) -> float:
+    return sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
 
 
 def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
     """``plan_figures`` as a table."""
-    counts = tally.counts
-    thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
+    thought = _seconds_a_game(tally)
     figures = plan_figures(tally, precision, workers)
     rows = [(words, f"{games:,}", _lasting(seconds)) for words, games, seconds in figures]
-    pairs = f", {style.some(counts.games // 2, 'different pair')}"
     note = (
-        f"{tally.first} against {tally.second}, estimated from {style.some(tally.games, 'game')}{pairs}: "
+        f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}: "
         f"{'< 1 ms' if thought < 0.001 else f'{thought:.3g} s'} of thinking per game, on "
-        f"{style.some(workers, 'worker')}. Starting the bots and the arena's own work come on top. 'Shown' means that "
+        f"{plural(workers, 'worker')}. Starting the bots and the arena's own work come on top. 'Shown' means that "
         "the 95 % interval excludes 0. The games of a test are an average; either error has a risk of 5 %. "
         "Stored games are included."
     )
@@ -318,15 +313,25 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
 
 def _lasting(seconds: float) -> str:
     """Rounded as a forecast deserves."""
-    if seconds < 1:
-        return "< 1 s"
     for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return "< 1 s" if seconds < 1 else f"{seconds:.0f} s"
 
 
 # --- What a net knows ---
+
+_Columns = dict[str, tuple[str, Callable[[Any], str]]]
+"""The fields of ``trainers.metrics.Figures`` by the titles of their columns, and how they are written."""
+
+
+def _columns(write: Callable[[Any], str], **fields: str) -> _Columns:
+    return {title.replace("_", " "): (field, write) for title, field in fields.items()}
+
+
+def _basis(positions: str, games: str) -> _Columns:
+    """On how much a row rests."""
+    return _columns("{:,}".format, positions=positions, games=games)
 
 
 def _share(value: float) -> str:
@@ -338,13 +343,12 @@ def _number(value: float) -> str:
 
 
 def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
-    """Moves; results and ownership, where the games tell them."""
+    """Moves; results and ownership, where the games tell them. A line for each phase of the games."""
     from trainers.metrics import phases
 
     named, whole = phases(evaluation), evaluation.figures()
 
-    def sheet(note: str, columns: Mapping[str, tuple[str, Callable[[Any], str]]]) -> Sheet:
-        """A line for each phase, a column for each figure, by its name and how it is written."""
+    def sheet(note: str, columns: _Columns) -> Sheet:
         rows = [(part, *(write(getattr(one, field)) for field, write in columns.values())) for part, one in named]
         return Sheet(("moves", *columns), rows, note, numbers=tuple(range(1, len(columns) + 1)))
 
@@ -352,62 +356,30 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
         yield sheet(
             f"{name}: move prediction; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
             f"{_share(evaluation.top1_error) or 'unknown'}.",
-            {
-                **_basis("positions", "games"),
-                **{f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)},
-                "loss": ("policy_loss", _number),
-            },
+            _basis("positions", "games")
+            | {f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)}
+            | _columns(_number, loss="policy_loss"),
         )
     if not isnan(whole.value_error):
-        errors = {
-            "MSE": "value_error",
-            "constant": "value_floor",
-            "loss": "value_loss",
-            "of constant": "value_loss_floor",
-        }
         yield sheet(
             f"result: mean squared error (-1 to 1) and cross entropy (nats), next to those of the best constant. "
             f"{whole.result_games:,} of {whole.games:,} games have a winner.",
-            _basis("results", "result_games") | {name: (field, _number) for name, field in errors.items()},
+            _basis("results", "result_games")
+            | _columns(_number, MSE="value_error", constant="value_floor")
+            | _columns(_number, loss="value_loss", of_constant="value_loss_floor"),
         )
+    beyond = f"Margin and ownership rest on {whole.scored_games:,} of {whole.games:,} games"
     if whole.scored_games < whole.games:
-        beyond = (
-            f"Margin and ownership rest on {whole.scored_games:,} of {whole.games:,} games: the others have no score, "
-        )
-        beyond += "or their last position doesn't give it (--dead-stones marks dead stones)."
-    else:
-        beyond = f"Margin and ownership rest on all {whole.games:,} games."
+        beyond += ": the last position of the others doesn't give their score (--dead-stones marks dead stones)"
     if not isnan(whole.score_error):
         yield sheet(
-            f"margin: mean absolute error in points, next to calling every game even. {beyond}",
-            _basis("scored", "scored_games")
-            | {"points off": ("score_error", _number), "even game": ("score_floor", _number)},
+            f"margin: mean absolute error in points, next to calling every game even. {beyond}.",
+            _basis("scored", "scored_games") | _columns(_number, points_off="score_error", even_game="score_floor"),
         )
     if not isnan(whole.ownership):
-        shares = {"owners": "ownership", "by nearest stone": "by_nearest"}
         yield sheet(
-            "ownership at the end: the share of points predicted, next to a simple baseline."
-            + (f" {beyond}" if isnan(whole.score_error) else ""),
+            f"ownership at the end: the share of points predicted, next to a simple baseline. {beyond}.",
             _basis("scored", "scored_games")
-            | {name: (field, _share) for name, field in shares.items()}
-            | {"Brier": ("brier", _number)},
+            | _columns(_share, owners="ownership", by_nearest_stone="by_nearest")
+            | _columns(_number, Brier="brier"),
         )
-
-
-def _basis(positions: str, games: str) -> dict[str, tuple[str, Callable[[Any], str]]]:
-    """The columns that say on how much a row rests."""
-    return {"positions": (positions, "{:,}".format), "games": (games, "{:,}".format)}
-
-
-def doubts_of(evaluation: Evaluation, komis: Sequence[float], komi: float, metrics: Mapping[str, float]) -> list[str]:
-    """What keeps the figures from being compared with those of the net's manifest, which has this komi and metrics."""
-    doubts = []
-    usual = median(komis)
-    if usual != komi:
-        doubts.append(f"half of the games have komi {usual:g} or more, and the net learned with {komi:g}")
-    names = ("records_test_score_error", "test_score_error", "validation_score_error")
-    known = next((metrics[name] for name in names if metrics.get(name)), None)
-    here = evaluation.figures().score_error
-    if known is not None and not known / 1.5 < here < known * 1.5 and not isnan(here):
-        doubts.append(f"the margin is {here:.1f} points off here, and {known:.1f} in the net's manifest")
-    return [f"This sample differs from the net's own: {doubt}." for doubt in doubts]

@@ -14,12 +14,12 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from arena import plural
 from arena.go.coords import Colour
-from arena.match.standings import EndingCount, Forfeit, League, MatchTally, SequentialTest, Standings
+from arena.match.standings import EndingCount, League, MatchTally, SequentialTest, Standings
 from arena.players.config import Change
 from arena.ratings import Sprt, Verdict
 from arena.report import style
-from arena.report.style import some
 from arena.report.tables import Sheet, facts_table, print_facts, print_title, square_sheet, standings_sheet
 from arena.results.gate import Evidence, Ruling
 from arena.results.planning import usual_games
@@ -34,6 +34,9 @@ LEAST_CHECKED = 10
 SHOWN = 0.05
 """The chance that any LOS of a table is marked, where all players are equally strong."""
 
+Facts = Iterable[tuple[str, str]]
+"""Labels and texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -45,21 +48,21 @@ class Section:
 
 def title(report: Standings) -> str:
     """The result in one line."""
-    games = report.games
+    games, planned = report.games, report.planned
     if not games:
         return f"{report.event}: no {'pair of games' if report.test else 'game'} is finished yet"
     if report.tally is not None:
         return headline(report.tally)
     first = report.places[0].name
-    if report.planned is not None and games < report.planned:
-        return f"{report.event}: {first} leads after {games} of {some(report.planned, 'game')}"
-    return f"{report.event}: {first} {'leads' if report.planned is None else 'is first'} after {some(games, 'game')}"
+    if planned is not None and games < planned:
+        return f"{report.event}: {first} leads after {games} of {plural(planned, 'game')}"
+    return f"{report.event}: {first} {'leads' if planned is None else 'is first'} after {plural(games, 'game')}"
 
 
 def headline(tally: MatchTally) -> str:
     """``alphago beat sl 94-6 in 100 games``: always of the first player."""
     own, other = tally.points, tally.games - tally.points
-    score = f"{own:g}-{other:g} in {some(tally.games, 'game')}"
+    score = f"{own:g}-{other:g} in {plural(tally.games, 'game')}"
     if own == other:
         return f"{tally.first} and {tally.second} drew {score}"
     return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
@@ -68,19 +71,16 @@ def headline(tally: MatchTally) -> str:
 def verdict(first: str, sequential: SequentialTest) -> str:
     """What a sequential test has shown of its first player, in words."""
     test, state = sequential.test, sequential.state
-    llr = (
-        "no pair is complete"
-        if state is None
-        else f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}"
-    )
-    errors = f"alpha {test.alpha:g}, beta {test.beta:g}"
-    if state is not None and state.verdict is Verdict.H1:
+    llr, found = "no pair is complete", None
+    if state is not None:
+        llr, found = f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}", state.verdict
+    if found is Verdict.H1:
         words = f"accepted: {first} is stronger by {test.elo1:g} Elo rather than {test.elo0:g}"
-    elif state is not None and state.verdict is Verdict.H0:
+    elif found is Verdict.H0:
         words = f"rejected: {first} is stronger by {test.elo0:g} Elo at most, rather than {test.elo1:g}"
     else:
         words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) continue it"
-    return f"{words} ({llr}; {errors})"
+    return f"{words} ({llr}; alpha {test.alpha:g}, beta {test.beta:g})"
 
 
 def forecast_test(test: Sprt, most: int) -> str:
@@ -94,7 +94,7 @@ def forecast_test(test: Sprt, most: int) -> str:
 
 
 def terms(report: Report) -> tuple[tuple[str, str], ...]:
-    """The terms of the event: rules, openings, limits, as labels and texts."""
+    """The terms of the event: rules, openings, limits."""
     rules, settings = report.rules, report.settings
     points = "" if rules.scoring == "area" else f", {rules.scoring} scoring"
     lines = [
@@ -109,20 +109,19 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ("Early end", _adjudication(settings.get("adjudication"))),
     ]
     if report.games:
-        dates = " to ".join(dict.fromkeys(report.dates or ()))
-        lines.append(("Games", f"{_progress(report)}{', ' if dates else ''}{dates}"))
+        lines.append(
+            ("Games", ", ".join(filter(None, (_progress(report), " to ".join(dict.fromkeys(report.dates or ()))))))
+        )
     return tuple(lines)
 
 
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
-    if report.is_decided:
-        after = stored - report.games
-        return f"{report.games}, and {after} after the test was decided" if after else f"{stored}"
-    if planned is None or planned <= stored:
+    if report.is_decided and stored > report.games:
+        return f"{report.games}, and {stored - report.games} after the test was decided"
+    if report.is_decided or planned is None or planned <= stored:
         return f"{stored}"
-    most = "at most " if report.kind is Kind.LADDER else ""
-    return f"{stored} of {most}{planned}"
+    return f"{stored} of {'at most ' if report.kind is Kind.LADDER else ''}{planned}"
 
 
 def _openings(settings: dict[str, object]) -> str:
@@ -149,13 +148,13 @@ def _adjudication(settings: dict[str, float] | None) -> str:
     """The rule in words."""
     if not settings or not (settings["agree"] or settings["resign"]):
         return "never: all games are played to the end"
-    turns = some(int(settings["turns"]), "turn")
     rules = []
     if settings["agree"]:
         rules.append(f"both sides report at most {100 * settings['agree']:g} % for the loser")
     if settings["resign"]:
         rules.append(f"a side reports less than {100 * settings['resign']:g} % for itself")
-    return f"when {' or '.join(rules)} for {turns}; {100 * settings['play_on']:g} % of such games are played to the end"
+    words = f"when {' or '.join(rules)} for {plural(int(settings['turns']), 'turn')}"
+    return f"{words}; {100 * settings['play_on']:g} % of such games are played to the end"
 
 
 def sections(report: Standings) -> list[Section]:
@@ -174,14 +173,14 @@ def first_sections(report: Standings, forfeits: int = FEW_FORFEITS) -> list[Sect
     if report.tally is None:
         found += [Section("Standings", _standings(report)), Section("Points", _points(report))]
     else:
-        found.append(Section("Strength", tuple(_strength(report))))
-    found.append(Section("Over all games", tuple(_findings(report))))
+        found.append(Section("Strength", tuple(strength(report))))
+    found.append(Section("Over all games", (*findings(report), *warnings(report))))
     if report.forfeits:
-        found.append(Section("Forfeits", _forfeits(report.forfeits, forfeits)))
+        found.append(Section("Forfeits", _forfeits(report, forfeits)))
     return found
 
 
-def _strength(report: Standings) -> Iterable[tuple[str, str]]:
+def strength(report: Standings) -> Facts:
     """Elo difference of a match, and the scores that it is computed from."""
     tally, comparison, test = report.tally, report.comparison, report.test
     if tally is None or comparison is None:
@@ -189,12 +188,12 @@ def _strength(report: Standings) -> Iterable[tuple[str, str]]:
     if test is not None:
         yield "SPRT", verdict(tally.first, test)
         if test.waiting:
-            in_all = f"{style.score(test.results)} in {some(test.results.games, 'game')}"
+            in_all = f"{style.score(test.results)} in {plural(test.results.games, 'game')}"
             yield "All games", f"{in_all}; the figures below are from the first {tally.games} in the planned order"
     elif report.planned is not None and tally.games < report.planned:
-        count = f"{tally.games} of {some(report.planned, 'game')}"
+        count = f"{tally.games} of {plural(report.planned, 'game')}"
         yield "Unfinished", f"{count}: short games end first, so the score may favour the side that wins quickly"
-    evidence, los = some(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
+    evidence, los = plural(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
     parts = []
@@ -210,8 +209,8 @@ def _strength(report: Standings) -> Iterable[tuple[str, str]]:
 
 
 def _standings(report: Standings) -> Sheet:
-    places = [(place.name, place.elo, place.games, place.score) for place in report.places]
-    return standings_sheet(places, report.anchor, None if report.league is None else report.league.ratings.prior)
+    prior = None if report.league is None else report.league.ratings.prior
+    return standings_sheet(report.places, report.anchor, prior)
 
 
 def _points(report: Standings) -> Sheet:
@@ -238,26 +237,32 @@ def _los(report: Standings) -> Sheet:
     return square_sheet([place.name for place in report.places], chance, note)
 
 
-def _findings(report: Standings) -> Iterable[tuple[str, str]]:
-    """Statistics over all games: colours, endings, lengths, times, and warnings."""
-    league = report.league
-    worth = None if league is None else league.ratings.black_advantage
+def findings(report: Standings) -> Facts:
+    """Statistics over all games: colours, endings, lengths, times."""
+    worth = None if report.league is None else report.league.ratings.black_advantage
     black = f"scored {style.per_cent(report.black_points / report.games)}"
     yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
     yield "Endings", ", ".join(_ending(report, count) for count in report.endings)
     lengths = report.lengths
-    yield "Length", _lengths(lengths)
+    middle = (lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2
+    mean = sum(lengths) / len(lengths)
+    yield "Length", f"{mean:.1f} moves per game, median {middle:g}, from {lengths[0]} to {lengths[-1]}"
     if lengths[0] != lengths[-1]:
         yield "", f"{lengths[0]} {_histogram(lengths)} {lengths[-1]}"
-    yield "Time", ", ".join(_time(report, place.name) for place in report.places) + " per move"
-    yield from _check(report)
-    if report.tally is None and league is not None:
-        yield from _doubts(report, league)
-    repeats = [tally for tally in report.tallies if tally.repeats]
-    if repeats:
-        words = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
-        told = f"games that differ: {'; '.join(words)}. Identical games count once in the Elo"
-        yield "Warning", f"{told}; use more openings, or bots that play at random"
+    times = (f"{place.name} {style.seconds(report.seconds_a_move(place.name))}" for place in report.places)
+    yield "Time", f"{', '.join(times)} per move"
+    check = report.check
+    if check.played_on:
+        words = (
+            f"{plural(check.played_on, 'game')} played to the end after adjudication, {check.otherwise} with another "
+        )
+        words += "winner"
+        if check.played_on >= LEAST_CHECKED:
+            low, high = check.interval
+            words += f": an error rate of {100 * low:.1f} to {100 * high:.1f} % (95 %)"
+        yield "Check", words
+    elif check.adjudicated:
+        yield "Check", "none of the adjudicated games was played to the end"
 
 
 def _ending(report: Standings, count: EndingCount) -> str:
@@ -266,34 +271,6 @@ def _ending(report: Standings, count: EndingCount) -> str:
     drawn = [f"drawn {count.drawn}"] * bool(count.drawn)
     share = style.per_cent(count.games / report.games)
     return f"{count.ending} {count.games}, {share} ({', '.join([*won, *drawn])})"
-
-
-def _time(report: Standings, name: str) -> str:
-    return f"{name} {style.seconds(report.seconds_a_move(name))}"
-
-
-def _doubts(table: Standings, league: League) -> list[tuple[str, str]]:
-    """Doubts about the ratings: players without a measured distance."""
-    if len(league.ratings.components) == 1:
-        return []
-    return [("Order", f"{_order(table, league)}; the distance between these groups is not measured")]
-
-
-def _order(table: Standings, league: League) -> str:
-    """The groups of players whose members have all beaten each other, the strongest first: ``A, B ≥ C``."""
-    groups = league.ratings.components
-    words = ", ".join(table.players[identity] for identity in groups[0])
-    for above, below in pairwise(groups):
-        ends = league.ratings.difference(above[0], below[0]).interval
-        sign = "≥" if ends.low is not None else "≤" if ends.high is not None else "?"
-        words += f" {sign} " + ", ".join(table.players[identity] for identity in below)
-    return words
-
-
-def _lengths(lengths: Sequence[int]) -> str:
-    middle = (lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2
-    mean = sum(lengths) / len(lengths)
-    return f"{mean:.1f} moves per game, median {middle:g}, from {lengths[0]} to {lengths[-1]}"
 
 
 def _histogram(values: Sequence[int]) -> str:
@@ -306,24 +283,33 @@ def _histogram(values: Sequence[int]) -> str:
     return "".join(" " if not count else style.sparkline([count / (max(counts) + 1)], 1) for count in counts)
 
 
-def _check(report: Standings) -> Iterable[tuple[str, str]]:
-    """The results of the adjudicated games that were played to the end."""
-    check = report.check
-    if check.played_on:
-        words = f"{some(check.played_on, 'game')} played to the end after adjudication, {check.otherwise} with another "
-        words += "winner"
-        if check.played_on >= LEAST_CHECKED:
-            low, high = check.interval
-            words += f": an error rate of {100 * low:.1f} to {100 * high:.1f} % (95 %)"
-        yield "Check", words
-    elif check.adjudicated:
-        yield "Check", "none of the adjudicated games was played to the end"
+def warnings(report: Standings) -> Facts:
+    """Players without a measured distance, and games that repeat."""
+    league = report.league
+    if report.tally is None and league is not None and len(league.ratings.components) > 1:
+        yield "Order", f"{_order(report, league)}; the distance between these groups is not measured"
+    repeats = [tally for tally in report.tallies if tally.repeats]
+    if repeats:
+        words = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
+        different = f"games that differ: {'; '.join(words)}. Identical games count once in the Elo"
+        yield "Warning", f"{different}; use more openings, or bots that play at random"
 
 
-def _forfeits(forfeits: Sequence[Forfeit], most: int) -> Sheet:
-    rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
-    more = len(forfeits) - len(rows)
-    note = f"And {some(more, 'more forfeit')}. " * (more > 0)
+def _order(report: Standings, league: League) -> str:
+    """The groups of players whose members have all beaten each other, the strongest first: ``A, B ≥ C``."""
+    groups = league.ratings.components
+    words = ", ".join(report.players[identity] for identity in groups[0])
+    for above, below in pairwise(groups):
+        ends = league.ratings.difference(above[0], below[0]).interval
+        sign = "≥" if ends.low is not None else "≤" if ends.high is not None else "?"
+        words += f" {sign} " + ", ".join(report.players[identity] for identity in below)
+    return words
+
+
+def _forfeits(report: Standings, most: int) -> Sheet:
+    rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in report.forfeits[:most]]
+    more = len(report.forfeits) - len(rows)
+    note = f"And {plural(more, 'more forfeit')}. " * (more > 0)
     note += f"Details of one: arena show {rows[0][0]}"
     return Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))
 
@@ -392,7 +378,7 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
     elif evidence.ruling is Ruling.REJECTED:
         yield f"Rejected: {entry} keeps {against}. No file was changed."
     else:
-        games = some(evidence.tally.games, "game")
+        games = plural(evidence.tally.games, "game")
         yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
     event = evidence.match.event

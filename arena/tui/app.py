@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, TextIO
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -27,21 +27,20 @@ CHANGED = (*ENDS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 RESTING = 0.3
 """Seconds between a request to stop for a while and the stop: what runs is paused by then."""
 
-Lines = Callable[[int, int], Sequence[Text]]
+Draw = Callable[[int, int], Sequence[RenderableType]]
 
 
 class Drawn(Widget):
-    """A pane of lines that a function draws for its columns and lines."""
+    """A pane that a function draws for its columns and lines."""
 
     DEFAULT_CSS = "Drawn { width: 1fr; height: 1fr; }"
 
-    def __init__(self, draw: Lines, id: str | None = None):
+    def __init__(self, draw: Draw, id: str | None = None):
         super().__init__(id=id)
         self.draw = draw
 
     def render(self) -> Group:
-        width, height = self.size
-        return Group(*self.draw(width, height)[: max(0, height)])
+        return Group(*self.draw(*self.size))
 
 
 class Keys(ModalScreen[None]):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from time import monotonic
 from typing import Any, ClassVar
 
-import numpy as np
+from rich.console import RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -23,8 +23,8 @@ from arena.go.game import Game, Rules
 from arena.match.runner import Control, Update
 from arena.match.worker import starting_processes
 from arena.report import figures, style
-from arena.report.board import board_height, board_width, draw_board, largest_cell, legend
-from arena.report.log import EventState, MatchState, Seat, TournamentState
+from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
+from arena.report.log import EventState, Seat
 from arena.report.text import render_summary
 from arena.tui.app import ArenaApp, Drawn, run_app
 
@@ -153,13 +153,13 @@ class EventApp(ArenaApp):
         yield Drawn(lambda width, _: figures.head(self.state, width), id="head")
         with ContentSwitcher(initial="overview"):
             with Container(id="overview"):
-                yield Drawn(self._figures, id="figures")
+                yield Drawn(lambda width, height: figures.figures(self.state, width, height), id="figures")
                 yield Drawn(self._board, id="board")
             yield Drawn(self._wall, id="wall")
-            yield Drawn(self._curve, id="curve")
+            yield Drawn(lambda width, height: figures.curve(self.state, width, height), id="curve")
             with VerticalScroll(id="report"):
                 yield Static(id="sections")
-            yield Drawn(lambda width, height: figures.last_games(self.state, width, height - 1), id="games")
+            yield Drawn(lambda _, height: [figures.last_games(self.state, height - figures.HEAD)], id="games")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -202,42 +202,29 @@ class EventApp(ArenaApp):
 
     def on_resize(self, event: Resize) -> None:
         """The board stands beside the figures where there is room for both, else below them, else nowhere."""
-        size, width = self.state.event.terms.rules.size, event.size.width - 2
-        height = event.size.height - 6
+        size, width, height = self.state.event.terms.rules.size, event.size.width - 2, event.size.height - 6
         board, lines = board_width(size), board_height(size) + AROUND
-        least = len(self.state.event.players) + 1 if isinstance(self.state, TournamentState) else 11
-        wanted = figures.FACTS
-        if isinstance(self.state, TournamentState):
+        least, wanted = 11, figures.FACTS
+        if not self.state.standings.is_match:
+            least = len(self.state.event.players) + figures.HEAD
             wanted = min(figures.standings_width(self.state), max(figures.FACTS, width - GAP - board))
         is_beside = width >= wanted + GAP + board and height >= lines
         is_below = not is_beside and width >= board and height >= least + 1 + lines
-        overview, pane = self.query_one("#overview"), self.query_one("#board")
+        overview, pane, left = self.query_one("#overview"), self.query_one("#board"), self.query_one("#figures")
         overview.set_class(is_beside, "beside")
         overview.set_class(not is_beside, "below")
         pane.display = is_beside or is_below
-        left = self.query_one("#figures")
         left.styles.width = wanted if is_beside else "1fr"
         left.styles.height = least + 1 if is_below else "1fr"
         left.styles.margin = (0, GAP if is_beside else 0, 1 if is_below else 0, 0)
         self._redraw()
 
-    def _figures(self, width: int, height: int) -> Sequence[Text]:
-        if isinstance(self.state, MatchState):
-            return figures.match_figures(self.state, width, height)
-        assert isinstance(self.state, TournamentState)
-        return figures.tournament_figures(self.state, width, height)
-
-    def _curve(self, width: int, height: int) -> Sequence[Text]:
-        assert isinstance(self.state, MatchState | TournamentState)
-        return figures.curve(self.state, width, height)
-
     # --- Boards ---
 
-    def _board(self, width: int, height: int) -> Sequence[Text]:
+    def _board(self, width: int, height: int) -> Sequence[RenderableType]:
         """What it is, the position, both players, and what its marks mean."""
         rules, seat = self.state.event.terms.rules, self.state.boards.watched
-        cell = max(1, largest_cell(rules.size, width, height - AROUND))
-        cell = cell if self.colours else 1
+        cell = max(1, largest_cell(rules.size, width, height - AROUND)) if self.colours else 1
         if seat is None:
             return [Text(), *draw_game(rules, (), None, cell, self.colours)]
         lines = [figures.caption(self.state, seat, width)]
@@ -245,52 +232,38 @@ class EventApp(ArenaApp):
         lines += [figures.thinker(self.state, seat, colour, min(width, 44)) for colour in Colour]
         return [*lines, legend(self.colours)] if seat.game.ownership is not None else lines
 
-    def _grid(self, width: int, height: int) -> tuple[int, int, int]:
-        """How the boards stand: lines of a point, boards in a row, and rows. As few are left out as can be, and those
-        that are shown are as large as can be."""
-        size = self.state.event.terms.rules.size
-        games = min(WALL, max(1, len(self.state.boards.seats)))
-        best = 1, 1, 1
-        for cell in (6, 5, 4, 3, 2, 1) if self.colours else (1,):
-            across = max(1, (width + 2) // (board_width(size, cell) + 2))
-            down = max(1, (height + 1) // (board_height(size, cell) + 2))
-            if across * down >= games:
-                return cell, across, down
-            best = cell, across, down
-        return best
+    def _grid(self, width: int, height: int) -> tuple[list[Seat], int, int, int, int]:
+        """The boards of the wall, how many stand in a row, the lines of a point, and the columns and lines of a place.
+        As few are left out as can be, and those that are shown are as large as can be."""
+        size, seats = self.state.event.terms.rules.size, self.state.boards.seats[:WALL]
+        for cell in range(LARGEST if self.colours else 1, 0, -1):
+            columns, lines = board_width(size, cell) + 2, board_height(size, cell) + 2
+            across, down = max(1, (width + 2) // columns), max(1, (height + 1) // lines)
+            if across * down >= len(seats):
+                break
+        return seats[: across * down], across, cell, columns, lines
 
-    def _seats(self, width: int, height: int) -> list[Seat]:
-        _, across, down = self._grid(width, height)
-        return self.state.boards.seats[: min(WALL, across * down)]
-
-    def _wall(self, width: int, height: int) -> Sequence[Text]:
+    def _wall(self, width: int, height: int) -> Sequence[RenderableType]:
         """As many of the games as there is room for, each below its number and move."""
         rules = self.state.event.terms.rules
-        cell, across, _ = self._grid(width, height)
-        seats, column = self._seats(width, height), board_width(rules.size, cell)
+        seats, across, cell, columns, _ = self._grid(width, height)
         lines: list[Text] = []
         for at in range(0, len(seats), across):
             row = seats[at : at + across]
             boards = [draw_game(rules, seat.game.moves, None, cell, self.colours) for seat in row]
-            heads = [style.pad(style.clip(_name(seat), column), column + 2) for seat in row]
+            heads = [style.pad(style.clip(_name(seat), columns - 2), columns) for seat in row]
             lines += [Text().join(heads), *(Text("  ").join(parts) for parts in zip(*boards, strict=True)), Text()]
         return lines or [Text("No game is under way.", "dim")]
 
     def on_click(self, event: Click) -> None:
         """A click on one of many boards shows it alone."""
         pane = self.query_one("#wall")
-        if self.query_one(ContentSwitcher).current != "wall" or not pane.region.contains(
-            event.screen_x, event.screen_y
-        ):
-            return
-        size = self.state.event.terms.rules.size
-        cell, across, _ = self._grid(*pane.size)
-        column = (event.screen_x - pane.region.x) // (board_width(size, cell) + 2)
-        row = (event.screen_y - pane.region.y) // (board_height(size, cell) + 2)
-        at = row * across + column
-        if column < across and at < len(self._seats(*pane.size)):
-            self.state.boards.watch(at + 1 - self.state.boards.place[0])
-            self.action_view("overview")
+        if self.query_one(ContentSwitcher).current == "wall" and pane.region.contains(event.screen_x, event.screen_y):
+            seats, across, _, columns, lines = self._grid(*pane.size)
+            column, row = (event.screen_x - pane.region.x) // columns, (event.screen_y - pane.region.y) // lines
+            if column < across and row * across + column < len(seats):
+                self.state.boards.watched_at = row * across + column
+                self.action_view("overview")
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         self._scroll(1, event.screen_x, event.screen_y)
@@ -312,20 +285,15 @@ def _name(seat: Seat) -> str:
 
 
 @lru_cache(maxsize=64)
-def _position(rules: Rules, moves: tuple[Move, ...]) -> np.ndarray:
-    game = Game(rules)
-    for move in moves:
-        game.play(move)
-    return game.board.stones
-
-
-@lru_cache(maxsize=64)
 def draw_game(
     rules: Rules, moves: tuple[Move, ...], ownership: bytes | None, cell: int, colours: bool
 ) -> tuple[Text, ...]:
     """The position after these moves; most of a frame's boards are those of the frame before."""
+    game = Game(rules)
+    for move in moves:
+        game.play(move)
     last = moves[-1] if moves else None
-    return tuple(draw_board(_position(rules, moves), last, ownership=ownership, cell=cell, colours=colours))
+    return tuple(draw_board(game.board.stones, last, ownership=ownership, cell=cell, colours=colours))
 
 
 def show_event(state: EventState, updates: Iterator[Update], control: Control, colours: bool = True) -> None:

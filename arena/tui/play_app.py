@@ -16,7 +16,6 @@ from textual.events import Key, Paste
 from textual.message import Message
 
 from arena import IllegalMove
-from arena.contract.limits import TimeLeft
 from arena.go.board import Board
 from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game
@@ -27,15 +26,17 @@ from arena.report import style
 from arena.report.board import Overlay, draw_board, legend, result_words, stone_sign
 from arena.report.progress import show_start
 from arena.report.sentences import (
+    SCARCE,
     UNRATED,
     Commands,
     Left,
+    clock_words,
     command_words,
     count_words,
+    ending_words,
     estimate_words,
     points_words,
 )
-from arena.report.sentences import result_words as ending_words
 from arena.report.style import folded
 from arena.tui.app import Keys, run_app
 from arena.tui.board import Block, BoardApp, BoardPane
@@ -55,9 +56,6 @@ LETTERS = "ABCDE"
 
 SHOWN_LINE, SHOWN_NUMBERS = 6, 9
 """Moves of the play expected that are listed, and that are numbered on the board."""
-
-SCARCE = 10
-"""Seconds from which tenths are shown, and that time is short."""
 
 PLAYER, NARROW, LONGEST_END = 40, 26, 4
 """Columns of a player's line, at most; below which it has the clock alone; and lines of the end of a game, at most."""
@@ -456,7 +454,7 @@ class PlayApp(BoardApp):
             told.append(f"  {clock_words(clock):>7}", style.WARNING if is_up and clock.seconds < SCARCE else "")
         name = style.shorten(snapshot.name(colour), max(4, width - told.cell_len - 4))
         line = Text(no_wrap=True).append(style.spell(f"{stone_sign(colour)} {name}"), "bold" if is_up else "")
-        return line.append_text(style.right(told, width - line.cell_len))
+        return line.append_text(style.pad(told, width - line.cell_len, "right"))
 
     def _turn(self, width: int) -> list[Text]:
         """Whose turn it is, or what is going on; how a game ended in as many lines as that takes."""
@@ -549,13 +547,6 @@ def owners_of(stones: np.ndarray, dead: tuple[Move, ...]) -> bytes:
             board.put(move, Colour(stone))
     owners = board.owners().astype(np.int8)
     return np.where(owners == BLACK, 100, np.where(owners == WHITE, -100, 0)).astype(np.int8).tobytes()
-
-
-def clock_words(left: TimeLeft) -> str:
-    """``9:41``, tenths below ten seconds, and in byo-yomi for how many moves: ``0:25/5``."""
-    seconds = max(0.0, left.seconds)
-    words = f"{seconds:.1f}" if seconds < SCARCE else style.duration(seconds)
-    return f"{words}/{left.stones}" if left.stones else words
 
 
 def show_play(session: GameSession, console: Console, kept: Path | None, evaluate: Evaluate | None) -> bool:

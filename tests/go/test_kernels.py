@@ -68,15 +68,14 @@ def compare(game: Game, twin: ReferenceGame, deep: bool) -> None:
 
 
 @pytest.mark.parametrize("preset", ["cgos", "tromp-taylor", "japanese"])
-@pytest.mark.parametrize(("size", "games"), [(5, 6), (7, 4), (9, 2)])
+@pytest.mark.parametrize(("size", "games"), [(5, 4), (9, 2)])
 def test_random_games_agree_with_the_slow_twin(size: int, games: int, preset: str) -> None:
     for seed in range(games):
         play_beside_the_twin(size, preset, seed, most=250)
 
 
-@pytest.mark.parametrize(("size", "most"), [(13, 150), (19, 70)])
-def test_a_random_game_on_a_large_board_agrees_with_the_slow_twin(size: int, most: int) -> None:
-    play_beside_the_twin(size, "cgos", 0, most)
+def test_a_random_game_on_a_large_board_agrees_with_the_slow_twin() -> None:
+    play_beside_the_twin(19, "cgos", 0, most=60)
 
 
 def test_random_games_meet_ko_superko_and_suicide() -> None:
@@ -110,7 +109,7 @@ def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("size", [5, 7, 9, 13, 19])
+@pytest.mark.parametrize("size", [5, 9, 19])
 def test_playouts_end_where_nobody_can_move_and_count_by_area(size: int) -> None:
     """Played out by the slow twin's rules from the same moves, the quick count equals the flood fill."""
     for seed in range(3):

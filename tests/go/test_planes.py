@@ -231,7 +231,7 @@ def test_the_encoders_of_others_agree_with_their_slow_twins(size: int, seeds: ra
     assert size > 5 or set(np.flatnonzero(~seen).tolist()) <= rare | {47}, "a plane that was never set proves nothing"
 
 
-@pytest.mark.parametrize("size", [5, 9, 13, 19])
+@pytest.mark.parametrize("size", [5, 19])
 def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
     """Plies of some games in any order, some twice, with every symmetry."""
     games = [random_game(size, "tromp-taylor" if size == 5 else "cgos", seed, 60) for seed in range(3)]

@@ -11,7 +11,7 @@ from played import match_of, record_of
 from arena.go.record import GameRecord, GameSummary
 from arena.match.runner import Update, play_event
 from arena.match.schedule import Match
-from arena.report.log import MatchState
+from arena.report.log import EventState
 from arena.results.store import AT_ONCE
 
 MOST = 160
@@ -52,14 +52,19 @@ class Stored:
 def test_the_process_of_an_event_keeps_nothing_of_a_game_but_its_hashes() -> None:
     match = replace(match_of("alphago", "sl", games=2), games=50_000)
     match = replace(match, terms=replace(match.terms, openings=4))
-    view = MatchState(match)
+    view = EventState(match)
     taken = {}
     for number, update in enumerate(play_event(match, Stored(match, match.games), 1)):
         assert update == Update(update.records, resumed=True) and len(update.records) <= AT_ONCE
         view.add(update)
         if number == 0:
             tracemalloc.start()
-        taken[view.tally.games] = tracemalloc.get_traced_memory()[0]
+        taken[view.standings.games] = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert (view.stored, view.resumed, view.tally.games, view.tally.repeats) == (50_000, 50_000, 50_000, 0)
+    assert (view.stored, view.resumed, view.standings.tally.games, view.standings.tally.repeats) == (
+        50_000,
+        50_000,
+        50_000,
+        0,
+    )
     assert (taken[50_000] - taken[20_000]) / 30_000 < MOST

@@ -18,7 +18,6 @@ from arena.ratings import (
     Ratings,
     Result,
     Sprt,
-    WinDrawLoss,
     chance_below,
     compare,
     expected_score,
@@ -172,20 +171,12 @@ def test_elo_and_expected_score_undo_each_other_and_pairs_are_counted_by_their_p
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: elo(1.0), "no finite Elo"),
-        (lambda: WinDrawLoss(1, 0, -1), "negative"),
-        (lambda: PairCounts(0, 0, -1, 0, 0), "negative"),
-        (lambda: PairCounts.of([0.75]), r"can't give 0\.75 points"),
-        (lambda: Result("A", "A", 1, 1), "can't be"),
-        (lambda: Result("A", "B", 2, 1), "can't be"),
-        (lambda: Result("A", "B", -1, 1), "can't be"),
         (lambda: Sprt(5, 5), "must"),
         (lambda: Sprt(0, 9999), "must"),
         (lambda: Sprt(0, 50, alpha=0), "must"),
         (lambda: Sprt(0, 50, beta=0.7), "must"),
         (lambda: rate([]), "no games"),
         (lambda: rate([Result("A", "B", 1)], anchor="C"), "anchor C has no rated games; rated are A, B"),
-        (lambda: rate([Result("A", "B", 1)], prior=-1), "prior of -1"),
         (lambda: rate([Result("A", "B", 1)], prior=0), "give a prior above 0"),
         (lambda: rate([Result("A", "B", 1), Result("B", "A", 1)], prior=0), "give a prior above 0"),
         (lambda: rate([Result("A", "B", 1, 2)]).difference("A", "X"), "X has no rated games; rated are A, B"),
@@ -261,7 +252,7 @@ def error_rates(truth, elo0, elo1, tests, seed, advantage=60.0):
 
 
 def test_a_sequential_test_errs_no_more_often_than_promised():
-    elo0, elo1, tests = 0, 80, 4000
+    elo0, elo1, tests = 0, 80, 2000
     mean = (expected_score(elo0 + 60) + expected_score(elo0 - 60)) / 2
     assert mean == pytest.approx(expected_score(elo0))
     assert error_rates(elo0, elo0, elo1, tests, seed=1)[1] <= 1.2 * 0.05
@@ -458,7 +449,7 @@ SWEPT = [
 """Strengths lie so far apart that the Hessian is singular to rounding on the way to an end of an interval."""
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @example(SWEPT, 0.01, True)
 @given(leagues, st.sampled_from([0, 0.01, 0.2, 2.0]), st.booleans())
 def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
@@ -470,7 +461,7 @@ def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
         check_league(ratings)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(leagues, st.randoms(use_true_random=False))
 def test_the_order_of_the_results_does_not_matter_and_turning_them_round_flips_every_rating(results, random):
     one, other = rate(results), rate(random.sample(results, len(results)))

@@ -20,7 +20,7 @@ from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.ratings import Estimate, Interval
 from arena.report import style
-from arena.report.progress import show_training
+from arena.report.progress import show_training, training_words
 from arena.report.style import Console
 from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from arena.report.text import first_sections, title
@@ -172,7 +172,9 @@ def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
     screen = pyte.Screen(width, 24)
     shown = io.StringIO()
     progress = Progress(1, 123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
-    with show_training("sl-9x9", Console(file=shown, force_terminal=True, width=width)) as on_progress:
+    with show_training(
+        "sl-9x9", training_words("top-1"), Console(file=shown, force_terminal=True, width=width)
+    ) as on_progress:
         on_progress(replace(progress, loss=1.5))
         on_progress(progress)
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
@@ -186,6 +188,6 @@ def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
 def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arena.report.progress.LINE_EVERY", 0.0)
     shown = io.StringIO()
-    with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
+    with show_training("own", training_words("points"), Console(file=shown, width=80)) as on_progress:
         on_progress(Progress(1, 1_000, 100.0, 0.25, 0.9, None))
     assert shown.getvalue() == "own: 1,000 rows · 100/s · loss 0.250 · points 90.0% · waiting for data 0%\n"

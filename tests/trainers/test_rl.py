@@ -26,7 +26,7 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.match.openings import draw_openings
 from arena.players.registry import Registry
-from arena.report.progress import EloCurve, ShareCurve
+from arena.report.progress import EloCurve, iteration_words, show_training
 from arena.report.style import Console
 from bots.nets.catalogue import Net, load_network, named_network
 from bots.nets.checkpoint import Checkpoint
@@ -388,13 +388,26 @@ def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoin
     assert manifest.metrics["iterations"] == 3 and manifest.settings["games"] == 4
 
 
+# --- The screen ---
+
+RATINGS = tuple(
+    Rating(10 * n, "beginner", 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in range(1, 5)
+)
+
+
+def test_without_a_terminal_each_match_is_a_line() -> None:
+    console = Console(file=io.StringIO(), width=60)
+    with show_training("small", iteration_words, console) as tell:
+        for count in (0, 1, 1, 3):
+            tell(Iteration(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert [line.split(":")[1] for line in lines] == [" step 10", " step 20", " step 30"]
+
+
 def test_curves_of_matches_are_drawn() -> None:
-    ratings = tuple(
-        Rating(10 * n, "first", 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in (1, 4)
-    )
-    for curve in (ShareCurve(ratings), EloCurve(ratings)):
-        console = Console(file=io.StringIO(), width=80)
-        console.print(curve)
-        assert isinstance(console.file, io.StringIO)
-        shown = " ".join(console.file.getvalue().split())
-        assert "●" in shown and "step 40: 80.0% against first" in shown
+    console = Console(file=io.StringIO(), width=80)
+    console.print(EloCurve(RATINGS))
+    assert isinstance(console.file, io.StringIO)
+    shown = " ".join(console.file.getvalue().split())
+    assert "●" in shown and "step 40: 80.0% against beginner" in shown

@@ -84,16 +84,16 @@ def test_a_move_costs_what_its_own_player_reports_less_afterwards():
 
 def test_a_curve_has_a_column_for_every_move_or_means_of_them():
     def drawn(rates: list[float | None], at: int = 0) -> list[str]:
-        return lines_of(Group(*draw_curve(rates, at, 26, 4)), 26, 9, encoding="ascii")
+        return lines_of(Group(*draw_curve(rates, at, 26, 4)), 26, 9)
 
     assert drawn([1.0, 0.5, 0.0, None, 1.0], 4) == [
-        "100 %|####            ####",
-        " 50 %|####~~~~        ####",
-        "  0 %|########        ####",
-        "                      ^",
+        "100 %│████            ████",
+        " 50 %│████▄▄▄▄        ████",
+        "  0 %│████████        ████",
+        "                      ▲",
     ]
     many = drawn([n / 999 for n in range(1000)], 999)
-    assert all(len(line) <= 26 for line in many) and many[-1].endswith("^")
+    assert all(len(line) <= 26 for line in many) and many[-1].endswith("▲")
     assert draw_curve([None, None], 0, 80, 24) == draw_curve([0.5], 0, 12, 24) == draw_curve([0.5], 0, 80, 3) == []
 
 
