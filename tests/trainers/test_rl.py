@@ -376,13 +376,12 @@ def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_
 
 
 def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoint, tmp_path: Path) -> None:
-    settings = "size=5 plies=2 games=4 eval_games=4 max_iterations=2".split()
-    told = [word for pair in settings for word in ("--set", pair)]
+    told = "--size=5 --plies=2 --games=4 --eval_games=4 --max_iterations=2".split()
     common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), *told)
     done = arena(*common, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "against beginner in 16 games" in done.stdout and "arena match checkpoint:tiny-rl" in done.stdout
-    further = arena("train", "rl", "--resume", "tiny-rl", "--set", "max_iterations=3", folder=tmp_path)
+    further = arena("train", "rl", "--resume", "tiny-rl", "--max-iterations", "3", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     manifest = Checkpoint.open(tmp_path / "results" / "checkpoints" / "tiny-rl").manifest
     assert manifest.metrics["iterations"] == 3 and manifest.settings["games"] == 4
