@@ -156,8 +156,7 @@ def show(
 ) -> None:
     """Step through a stored game or an SGF file.
 
-    The arrows go one move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake;
-    v shows the variation beside a move, and the arrows then go through it.
+    The arrows go one move, PgUp and PgDn ten, Home and End to the ends, m to the next mistake.
     A click on a stone goes to the move that placed it. Comments and win rates of the file are shown beside the board.
     In a pipe it prints the position, at the end or after --move, and the moves that led there.
 
