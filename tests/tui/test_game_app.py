@@ -174,8 +174,9 @@ def test_a_click_finds_the_move_at_a_stone() -> None:
     use(app, click)
 
 
-@pytest.mark.parametrize("size", [(20, 6), (40, 20), (80, 24), (100, 30), (160, 50)])
-@pytest.mark.parametrize("colours", [True, False])
+@pytest.mark.parametrize(
+    ("size", "colours"), [((20, 6), False), ((40, 20), True), ((80, 24), False), ((160, 50), True)]
+)
 def test_it_fits_every_screen_and_the_board_comes_first(size: tuple[int, int], colours: bool) -> None:
     app = viewer(3)
     app.colours = colours
