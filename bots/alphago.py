@@ -109,16 +109,16 @@ class AlphaGo(Bot):
         from arena.go.planes import encode_games
 
         size = games[0].rules.size
-        decisions, net = [self._decide(slot, size) for slot in self._search_all(games, limits)], self._net(size)
+        net = self._net(size)
+        decisions = [self._decide(slot, size) for slot in self._search_all(games, limits)]
         if net.has_ownership and any(decision.ownership is None for decision in decisions):
             owners = net.ownership(encode_games(net.encoder, games))
             return [replace(decision, ownership=points) for decision, points in zip(decisions, owners, strict=True)]
         return decisions
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """Search as ``choose_all`` does and return what a net may learn from it: the visits of each move, or the
-        improved policy (games, size² + 1), and the win rates (games,) of the sides to move, the means over all visits;
-        float64."""
+        """What a net may learn from a search: the visits of each move, or the improved policy (games, size² + 1), and
+        the win rates (games,) of the sides to move, the means over all visits; float64."""
         import numpy as np
 
         size, trees = games[0].rules.size, self._trees

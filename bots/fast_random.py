@@ -23,15 +23,9 @@ class FastRandom(Bot):
         self._random_move = random_move
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        hashes = game.hashes
-        rules = game.rules
-        return Decision(
-            int(
-                self._random_move(
-                    game.board.array, 0, int(game.to_play), hashes, len(hashes), rules.superko, game.move_seed()
-                )
-            )
-        )
+        board, hashes, superko = game.board.array, game.hashes, game.rules.superko
+        move = self._random_move(board, 0, int(game.to_play), hashes, len(hashes), superko, game.move_seed())
+        return Decision(int(move))
 
 
 BOT = BotKind(summary="the same policy as random, compiled", config=Config, build=FastRandom, revision=2)

@@ -69,41 +69,24 @@ class Config:
     log: str = setting("", "file to which the engine's stderr is appended; empty keeps only its end, in memory")
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What an engine thinks of a position, of the side to move: its candidates, the best first, and ownership (size²,)
-    in [-1, 1] where it reports it."""
+def read_report(line: str, size: int, scale: float) -> tuple[list[Candidate], np.ndarray | None]:
+    """What an engine thinks of a position: its candidates, the best first, and ownership (size²,) in [-1, 1] where it
+    reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or
+    ``lz-analyze``, with win rates and priors as fractions of ``scale``. What can't be read is left out."""
+    import numpy as np
 
-    candidates: tuple[Candidate, ...] = ()
-    ownership: np.ndarray | None = None
-
-    @classmethod
-    def read(cls, line: str, size: int, scale: float) -> Report:
-        """From a line of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or ``lz-analyze``. Win rates and priors are
-        fractions of ``scale``. What can't be read is left out."""
-        import numpy as np
-
-        ownership = None
-        if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
-            ownership = np.clip(np.array(words, np.float32), -1, 1)
-        ranked = []
-        for place, text in enumerate(line.split("info move ")[1:]):
-            about, _, play = f"move {text}".partition(" pv ")
-            words = about.split()
-            values = dict(zip(words[::2], words[1::2], strict=False))
-            with suppress(KeyError, ValueError):
-                candidate = _candidate(values, play, size, scale)
-                ranked.append((int(values.get("order", place)), candidate))
-        return cls(tuple(candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])), ownership)
-
-    def decision(self, move: Move | None) -> Decision:
-        """The engine's decision for this move, with what it reported of it; of its best where it resigns."""
-        best = self.candidates[0] if self.candidates else None
-        chosen = next((candidate for candidate in self.candidates if candidate.move == move), best)
-        if chosen is None:
-            return Decision(move, ownership=self.ownership)
-        visits = sum(candidate.visits for candidate in self.candidates)
-        return Decision(move, chosen.win_rate, visits, self.ownership, chosen.score)
+    ownership = None
+    if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
+        ownership = np.clip(np.array(words, np.float32), -1, 1)
+    ranked = []
+    for place, text in enumerate(line.split("info move ")[1:]):
+        about, _, play = f"move {text}".partition(" pv ")
+        words = about.split()
+        values = dict(zip(words[::2], words[1::2], strict=False))
+        with suppress(KeyError, ValueError):
+            candidate = _candidate(values, play, size, scale)
+            ranked.append((int(values.get("order", place)), candidate))
+    return [candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])], ownership
 
 
 def _candidate(values: Mapping[str, str], play: str, size: int, scale: float) -> Candidate:
@@ -335,7 +318,7 @@ class GtpBot(Bot):
         self._moves: list[Move] = []  # that it has seen of it
         self._limits: dict[str, str] = {}  # what it was told last, by command
         self._search = ""  # the one of SEARCHES that the engine has
-        self._report = Report()  # on the position of the last decision
+        self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
             self._start()
         except BotFault as fault:
@@ -385,7 +368,7 @@ class GtpBot(Bot):
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         """What the engine reported of its candidates with its last decision, which was in this game."""
-        return list(self._report.candidates)
+        return list(self._report[0])
 
     def ask(self, command: str, seconds: float) -> str:
         """The engine's answer to a command of the caller's own, between decisions: the next one begins from a clear
@@ -487,17 +470,25 @@ class GtpBot(Bot):
         answer = self._generate(engine, game.to_play, game.rules.size, deadline)
         if answer.lower() == "resign":
             self._game = None  # it has resigned in a game that may go on elsewhere
-            return self._report.decision(None)
+            return self._decision(None)
         try:
             chosen = move_from_gtp(answer, game.rules.size)
         except ValueError:
             raise BotFault(f"{engine.title}: its answer to 'genmove', {quoted(answer)}, is not a move") from None
         self._moves.append(chosen)
-        return self._report.decision(chosen)
+        return self._decision(chosen)
+
+    def _decision(self, move: Move | None) -> Decision:
+        """The decision for this move, with what the engine reported of it; of its best move where it resigns."""
+        candidates, ownership = self._report
+        about = next((one for one in candidates if one.move == move), candidates[0] if candidates else None)
+        if about is None:
+            return Decision(move, ownership=ownership)
+        return Decision(move, about.win_rate, sum(one.visits for one in candidates), ownership, about.score)
 
     def _generate(self, engine: Engine, colour: Colour, size: int, deadline: float) -> str:
         """The engine's answer to ``genmove``, and its report where it makes one."""
-        self._report = Report()
+        self._report = [], None
         letter = colour.letter.lower()
         if self._search:
             kata = self._search.startswith("kata")
@@ -508,7 +499,7 @@ class GtpBot(Bot):
                 self._search = ""  # it may not refuse the plain command
             else:
                 if reports := [line for line in lines if line.startswith("info ")]:
-                    self._report = Report.read(reports[-1], size, 1.0 if kata else 1e4)
+                    self._report = read_report(reports[-1], size, 1.0 if kata else 1e4)
                 return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
         return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
 

@@ -90,7 +90,7 @@ class Records(Settings):
     """Settings of trainers that learn from game records."""
 
     data: tuple[str, ...] = option(
-        (), SOURCE, "SGF files, folders, archives or an arena.db to learn from, or datasets, one of each board size"
+        (), SOURCE, "SGF files, folders, archives or an arena.db to learn from, or one dataset"
     )
     test_from: str = option(
         "", SOURCE, "Games of this day or later are the test set, such as 2018-03-01. A dataset has its own"

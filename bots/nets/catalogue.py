@@ -1,20 +1,115 @@
-"""Nets in torch, by name as trainers are told them and as manifests describe them. Trains nothing."""
+"""Nets in torch, by name as trainers are told them and as manifests describe them: ours, and those of others that they
+are compared with, built as these were described.
+
+- trencseni-cnn (Trencseni 2019, "Playing Go with supervised learning in Pytorch"): three convolutions of 32 channels,
+  9x9, 7x7 and 5x5, then two dense layers with dropout;
+- alphago-12x192 (Silver et al. 2016, Methods, "Neural network architecture"): a 5x5 and eleven 3x3 convolutions, then a
+  1x1 convolution with a bias for each point; any other number of layers and channels may stand in the name;
+- gocnn-5x64 (Gilmer 2016, GoCNN): 5x5 convolutions, the last two a quarter narrower, and a 5x5 one to the logit that a
+  point will be the side to move's; any number of layers and channels too.
+
+The first two didn't know the pass; here it is one more move of the dense layer, and a logit of pooled features. Dense
+layers are written as convolutions as wide as the board, for the reason given in ``network.py``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
 from arena.files import reason
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.classics import FAMILIES, Classic, ClassicConfig
-from bots.nets.network import Network, NetworkConfig
+from bots.nets.network import UNTRAINED_PASS, Network, NetworkConfig, Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicConfig:
+    """The shape of such a net; everything needed to build it again."""
+
+    family: str  # trencseni, alphago or gocnn
+    planes: int  # input planes; the encoder says how many
+    layers: int  # convolutions before the last
+    channels: int  # of each
+    size: int  # the only size of boards that it plays; 0 for any
+
+
+class Classic(nn.Module):
+    """Planes (B, P, n, n) -> ``Outputs``: ``stack``, each layer with a ReLU, then what the family ends with."""
+
+    def __init__(self, config: ClassicConfig, layers: Iterable[tuple[int, int]]):
+        """``layers`` are the channels and the width of each convolution."""
+        super().__init__()
+        self.config = config
+        self.stack = nn.ModuleList()
+        self.outputs = config.planes
+        for outputs, width in layers:
+            self.stack.append(nn.Conv2d(self.outputs, outputs, width, padding=width // 2))
+            self.outputs = outputs
+
+    def features(self, planes: Tensor) -> Tensor:
+        x = planes
+        for layer in self.stack:
+            x = layer(x).relu()
+        return x  # (B, C, n, n)
+
+
+class Trencseni(Classic):
+    ENDS: ClassVar = ("stack.0", "moves")
+
+    def __init__(self, config: ClassicConfig):
+        super().__init__(config, ((config.channels, width) for width in (9, 7, 5)))
+        points = config.size**2
+        self.hidden = nn.Conv2d(config.channels, points, config.size)
+        self.dropout = nn.Dropout(0.5)
+        self.moves = nn.Conv2d(points, points + 1, 1)
+
+    def forward(self, planes: Tensor) -> Outputs:
+        y = self.dropout(self.hidden(self.features(planes)).relu())  # (B, n², 1, 1)
+        return Outputs(policy=self.moves(y).flatten(1))  # (B, n² + 1)
+
+
+class AlphaGo(Classic):
+    ENDS: ClassVar = ("stack.0", "points", "passing")
+
+    def __init__(self, config: ClassicConfig):
+        super().__init__(config, ((config.channels, 3 if number else 5) for number in range(config.layers)))
+        self.points = nn.Conv2d(config.channels, 1, 1, bias=False)
+        self.biases = nn.Parameter(torch.zeros(1, 1, config.size, config.size))
+        self.passing = nn.Conv2d(config.channels, 1, 1)
+        nn.init.zeros_(self.passing.weight)
+        nn.init.constant_(self.passing.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
+
+    def forward(self, planes: Tensor) -> Outputs:
+        x = self.features(planes)
+        points = self.points(x) + self.biases  # (B, 1, n, n)
+        passing = self.passing(x.mean((2, 3), keepdim=True))  # (B, 1, 1, 1)
+        return Outputs(policy=torch.cat([points.flatten(1), passing.flatten(1)], 1))
+
+
+class GoCNN(Classic):
+    ENDS: ClassVar = ("stack.0", "points")
+
+    def __init__(self, config: ClassicConfig):
+        narrow = max(1, config.channels * 3 // 4)
+        super().__init__(
+            config, ((narrow if number >= config.layers - 2 else config.channels, 5) for number in range(config.layers))
+        )
+        self.points = nn.Conv2d(self.outputs, 1, 5, padding=2)
+
+    def forward(self, planes: Tensor) -> Outputs:
+        return Outputs(ownership=self.points(self.features(planes)).flatten(1))
+
+
+FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {"trencseni": Trencseni, "alphago": AlphaGo, "gocnn": GoCNN}
+
 
 Net = Network | Classic
 """Planes (B, P, n, n) -> ``Outputs``; its ``config`` is what ``network_from`` builds it from again."""
@@ -24,9 +119,6 @@ ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48
 
 LARGEST = 4096
 """The most blocks, channels or planes of a net that is read from a manifest."""
-
-PAST_HEADS = frozenset({"opponent_policy", "soft_policy"})
-"""Heads that nets had while they were trained. Manifests name them, and ``auxiliary`` weights are theirs."""
 
 EXAMPLES = "arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64"
 
@@ -67,8 +159,7 @@ def network_from(description: Mapping[str, Any]) -> Net:
         raise CheckpointError(f"the manifest describes a net with {max(sizes, key=abs)} of something; it is damaged")
     try:
         if "family" not in description:
-            known = {key: value for key, value in description.items() if key not in PAST_HEADS}
-            return Network(NetworkConfig(**known))
+            return Network(NetworkConfig(**description))
         config = ClassicConfig(**description)
         return FAMILIES[config.family](config)
     except (TypeError, KeyError, ValueError) as error:
@@ -89,7 +180,7 @@ def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> N
     weights of another net."""
     try:
         found = load_file(checkpoint.weights)
-        weights = {name: found[name] for name in found if not name.startswith("auxiliary.")}
+        weights = {name: found[name] for name in found if not name.startswith("auxiliary.")}  # of heads in training
         network.load_state_dict(weights, strict=strict)
     except (SafetensorError, RuntimeError) as error:  # tensors of other names or shapes
         raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({reason(error)})") from error

@@ -32,10 +32,8 @@ class TorchModel:
     """A net on a device: its batch norms are folded, and on a GPU each size of batch is captured as a CUDA graph when
     it first comes. The last bits of the outputs for a position may depend on the rest of the batch. Not thread-safe."""
 
-    outputs: set[str]
-    """The heads that it has, of those of ``Outputs``."""
-    stream: torch.cuda.Stream | None
-    """Where captured graphs replay; None on a processor."""
+    outputs: set[str]  # the heads that it has, of those of ``Outputs``
+    stream: torch.cuda.Stream | None  # where captured graphs replay; None on a processor
 
     def __init__(self, network: Net, device: torch.device, bf16: bool = True):
         """``network`` may go on learning: ``refresh`` takes over what it has learned."""

@@ -70,8 +70,7 @@ def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
 class Model(Protocol):
     """What computes a net's outputs."""
 
-    outputs: set[str]
-    """The heads that it has: "policy", "value", "ownership"."""
+    outputs: set[str]  # the heads that it has: "policy", "value", "ownership"
 
     def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""
@@ -120,11 +119,9 @@ class Evaluator:
     """
 
     def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO, threads: int = 1):
-        """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by
-        the processor's flags and not by timing, so that the same machine always plays the same game. Where int8 doesn't
-        compute here what fp32 does, ``auto`` takes fp32 with a warning in the log, and ``int8`` is refused. ``bf16`` is
-        for a GPU. Raises CheckpointError for a net that can't be loaded so or has no policy, ConfigError for an unknown
-        precision."""
+        """Load the net. ``auto`` takes int8 where the processor's flags say that it pays (not by timing, so that the
+        same machine always plays the same game) and where it computes what fp32 does; else fp32. Raises CheckpointError
+        for a net that can't be loaded so or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
@@ -134,8 +131,8 @@ class Evaluator:
         if self.precision is Precision.AUTO:
             fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
             self.precision = Precision.INT8 if fast else Precision.FP32
-        self._model = self._load(self.precision)
         checkpoint.require(POLICY)
+        self._model = self._load(self.precision)
         self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
         if self.precision is Precision.INT8:
             self._check_int8(may_change=precision == Precision.AUTO)
@@ -162,34 +159,28 @@ class Evaluator:
         if max(noise, apart) <= INT8_TOLERANCE:
             self.precision, self._model = Precision.INT8, model
             return
-        words = (
-            f"{self.checkpoint.manifest.name}: int8 differs from fp32 on this processor "
-            f"(logits by {100 * noise:.0f} %, win rates by {apart:.2f})"
-        )
+        words = f"{self.checkpoint.manifest.name}: int8 differs from fp32 on this processor "
+        words += f"(logits by {100 * noise:.0f} %, win rates by {apart:.2f})"
         if not may_change:
             raise CheckpointError(f"{words}; use precision=fp32")
         logging.getLogger(__name__).warning("%s; it plays in fp32", words)
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Policy logits (B, n² + 1) float32 and win rates (B,) float32 in [0, 1], for the side to move.
-
-        ``planes`` is (B, P, n, n) float32 by the encoder of the checkpoint's manifest. A draw is half a win. The win
-        rates of a net without a value are NaN.
-        Raises CheckpointError for a size that the net can't play.
-        """
+        """Policy logits (B, n² + 1) and win rates (B,) in [0, 1], a draw being half a win; both float32, of the side to
+        move. ``planes`` is (B, P, n, n) float32 by the encoder of the checkpoint's manifest. The win rates of a net
+        without a value are NaN. Raises CheckpointError for a size that the net can't play."""
+        moves = planes.shape[-1] ** 2 + 1
         if not self.has_value:
-            (policy,) = self._run(planes, {POLICY: planes.shape[-1] ** 2 + 1})
+            (policy,) = self._run(planes, {POLICY: moves})
             return policy, np.full(len(policy), np.nan, np.float32)
-        policy, value = self._run(planes, {POLICY: planes.shape[-1] ** 2 + 1, VALUE: 3})
+        policy, value = self._run(planes, {POLICY: moves, VALUE: 3})
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)
 
     def ownership(self, planes: np.ndarray) -> np.ndarray:
-        """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move.
-
-        ``planes`` are those of ``evaluate``, which raises the same. Only for a net that ``has_ownership``.
-        """
+        """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move. For a net that
+        ``has_ownership``; else as ``evaluate``."""
         (logits,) = self._run(planes, {OWNERSHIP: planes.shape[-1] ** 2})
         return np.tanh(logits / 2)
 
@@ -211,9 +202,8 @@ class Evaluator:
         take, and for outputs of another shape or not of finite numbers: a sum tells."""
         manifest, size = self.checkpoint.manifest, planes.shape[-1]
         if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
-            raise CheckpointError(
-                f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
-            )
+            fits = f"(B, {manifest.planes}, n, n)"
+            raise CheckpointError(f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes {fits}")
         self.checkpoint.require_size(size)
         outputs = self._model.run(list(columns), np.ascontiguousarray(planes, np.float32))
         for (head, width), output in zip(columns.items(), outputs, strict=True):

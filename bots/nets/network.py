@@ -57,20 +57,13 @@ def win_rates(value: Tensor) -> Tensor:
 class NetworkConfig:
     """The shape of a net; everything needed to build it again."""
 
-    planes: int = 17
-    """Input planes; the encoder says how many."""
-    blocks: int = 6
-    """Residual blocks of two convolutions."""
-    channels: int = 64
-    """Channels of the tower."""
-    pooling_blocks: int = 2
-    """How many of the blocks pool over the whole board, spread evenly."""
-    pooled_channels: int = 16
-    """Channels that such a block, and the policy head, pool."""
-    head_channels: int = 32
-    """Channels of the policy head and the value head."""
-    area: int = 0
-    """1 when it also tells whose each point will be and by how much the game is won, 0 when not."""
+    planes: int = 17  # input planes; the encoder says how many
+    blocks: int = 6  # residual blocks of two convolutions
+    channels: int = 64  # of the tower
+    pooling_blocks: int = 2  # how many of the blocks pool over the whole board, spread evenly
+    pooled_channels: int = 16  # that such a block, and the policy head, pool
+    head_channels: int = 32  # of the policy head and the value head
+    area: int = 0  # 1 with heads for ownership and score, 0 without
 
     def __post_init__(self) -> None:
         for name in ("planes", "blocks", "channels", "pooled_channels", "head_channels"):

@@ -23,8 +23,7 @@ class RolloutPolicy:
     """A checkpoint whose weights were read."""
 
     checkpoint: Checkpoint
-    learned: np.ndarray
-    """(weights,) float32."""
+    learned: np.ndarray  # (weights,) float32
 
     @classmethod
     def open(cls, folder: str | Path) -> RolloutPolicy:

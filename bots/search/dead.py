@@ -27,10 +27,8 @@ STAYING = 0.35
 class Fates:
     """What becomes of a position."""
 
-    dead: np.ndarray
-    """(size²,) bool: the dead stones."""
-    ownership: np.ndarray
-    """(size²,) float32, from -1 to 1: how much more often a point was Black's at the end than White's."""
+    dead: np.ndarray  # (size²,) bool: the dead stones
+    ownership: np.ndarray  # (size²,) float32 in [-1, 1]: how much more often a point ended as Black's than as White's
 
     @property
     def moves(self) -> tuple[Move, ...]:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arena.go.coords import symmetry_table
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, longest_playout, next_random, place
 
@@ -108,16 +109,8 @@ def offset_of(p, q):
 
 def _ring_symmetries() -> list[list[int]]:
     """For each of the 8 symmetries, where each of the 8 points around one goes."""
-    around = [(row, column) for row in range(3) for column in range(3) if (row, column) != (1, 1)]
-    grids = [
-        np.rot90(grid, turns)
-        for grid in (np.arange(9).reshape(3, 3), np.arange(9).reshape(3, 3).T)
-        for turns in range(4)
-    ]
-    return [
-        [around.index(divmod(int(np.flatnonzero(grid == 3 * row + column)[0]), 3)) for row, column in around]
-        for grid in grids
-    ]
+    around = [0, 1, 2, 3, 5, 6, 7, 8]
+    return [[around.index(table[place]) for place in around] for table in symmetry_table(3).tolist()]
 
 
 @cache

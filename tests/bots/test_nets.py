@@ -165,16 +165,16 @@ def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
 
 
 def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
-    planes, folder = random_positions(9, 4), tmp_path / "run"
+    folder = tmp_path / "run"
     manifest = replace(net.manifest, settings={"name": "run"})
     for step in (90, 100, 110, 120):
-        export(lively_network(), tmp_path / f"run-step{step}", manifest, None, planes)
+        saved(tmp_path / f"run-step{step}", manifest, weights=net, model=net)
         forget_snapshots(folder, 3)
     (tmp_path / "run-steps").mkdir()
     assert {path.name for path in tmp_path.iterdir()} == {"run-step100", "run-step110", "run-step120", "run-steps"}
     assert set(Checkpoint.open(tmp_path / "run-step120").manifest.files) == {WEIGHTS, MODEL}
     theirs = replace(net.manifest, settings={"name": "run-step5"})  # another run has such a name
-    export(lively_network(), tmp_path / "run-step5", theirs, None, planes)
+    saved(tmp_path / "run-step5", theirs, weights=net)
     forget_snapshots(folder)
     assert {path.name for path in tmp_path.iterdir()} == {"run-step5", "run-steps"}
 

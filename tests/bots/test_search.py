@@ -402,18 +402,17 @@ def test_priors_prefer_a_capture_shun_a_self_atari_and_count_the_way_through_a_g
     assert behind == beside > third > far
 
 
-@pytest.mark.parametrize("params", [BARE, FULL], ids=["bare", "full"])
-def test_playouts_tell_whose_the_points_will_be(params: uct.UctParams) -> None:
+def test_playouts_tell_whose_the_points_will_be() -> None:
     """Black holds the left third behind a wall, White the rest."""
     wall = " ".join(f"C{row} D{row}" for row in range(1, 10))
-    trees, slot = grown(game_of(wall), 400, params)
+    trees, slot = grown(game_of(wall), 400, FULL)
     owned = trees.ownership(slot, 9)
     board = owned.reshape(9, 9)
     assert board[:, 2].min() > 0.7 and board[:, 3].max() < -0.5
     assert board[:, 7].mean() < 0
     game = game_of(wall)
     game.play(pass_move(9))
-    theirs = trees.ownership(simulate(trees, game, 400, params), 9)
+    theirs = trees.ownership(simulate(trees, game, 400, FULL), 9)
     assert theirs is not None and theirs.reshape(9, 9)[:, 3].min() > 0.5  # White is to move
 
 
