@@ -414,7 +414,7 @@ def test_without_a_compiler_a_net_learns_uncompiled_with_one_line(
 ) -> None:
     words = ["--data", tiny.data[0], "--name", "bare", "--preset", "tiny"]
     changed = {"size": SIZE, "net": "arena-1x8", "max_rows": 64, "compile": "true", "device": "cpu"}
-    settings = [word for name, value in changed.items() for word in ("--set", f"{name}={value}")]
+    settings = [word for name, value in changed.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     told = arena("train", "sl", *words, *settings, folder=tmp_path, PATH="", CXX="")
     assert told.returncode == 0, told.stderr
     assert caplog.text.count("needs a compiler") == 1 and "learns uncompiled" in caplog.text
@@ -485,7 +485,7 @@ def torchrun(trainer: str, *words: str, folder: Path) -> subprocess.CompletedPro
 @pytest.mark.slow
 def test_two_processes_learn_ownership_in_a_net_that_has_other_heads_too(archive: Path, tmp_path: Path) -> None:
     """They waited for gradients of heads that have none."""
-    words = "--preset tiny --name o --set net=arena-1x8 --set max_rows=256 --set device=cpu --set size=7".split()
+    words = "--preset tiny --name o --net arena-1x8 --max-rows 256 --device cpu --size 7".split()
     run = torchrun("ownership", "--data", str(archive), *words, folder=tmp_path)
     assert run.returncode == 0, run.stderr
 
