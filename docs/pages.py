@@ -84,7 +84,7 @@ def commands() -> Iterator[str]:
             yield from walk(command.commands[word], f"{name} {word}")
 
     for name, command in walk(typer.main.get_command(app), "arena"):
-        about, _, examples = re.sub(r"\[/?bold\]", "", command.help or "").replace("\\[", "[").partition("Example")
+        about, _, examples = (command.help or "").replace("\\[", "[").partition("Example")
         yield f"### {name}"
         yield about.strip()
         if lines := examples.splitlines()[1:]:

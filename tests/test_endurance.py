@@ -70,18 +70,18 @@ ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
 FOREIGN = ("torchinductor_", ".ses")
 """How the names begin of what torch and ONNX Runtime keep among the temporary files."""
 
-COMMON = "--set size=7 --set save_minutes=0 --set device=cpu".split()
+COMMON = "--size 7 --save-minutes 0 --device cpu".split()
 
-ROWS = "--set max_rows=3200 --set validate_every=320".split()
+ROWS = "--max-rows 3200 --validate-every 320".split()
 
-RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32", *ROWS)
+RECORDS = ("--data", "random.sgfs", "--batch-size", "32", *ROWS)
 
 TRAININGS = {
     "sl": ("sl", *RECORDS),
     "ownership": ("ownership", *RECORDS),
     "value": ("value", "--games", "100", *ROWS),
-    "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", *ROWS),
-    "rl": ("rl", "--set", "games=4", "--set", "max_iterations=50", "--set", "pool_every=3"),
+    "distill": ("distill", "--teacher", "alphago:visits=8", "--games", "30", *ROWS),
+    "rl": ("rl", "--games", "4", "--max-iterations", "50", "--pool-every", "3"),
 }
 """Training commands that take some seconds; ``two`` are processes."""
 

@@ -238,7 +238,7 @@ def with_net_named(config: Config, results: Path) -> Config:
     if config.net:
         return config
     if not config.start:
-        raise ConfigError("without start there is no net; give --set net=arena-BLOCKSxCHANNELS")
+        raise ConfigError("without start there is no net; give --net arena-BLOCKSxCHANNELS")
     shape = Checkpoint.open(find(config.start, results)).manifest.network
     return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
 

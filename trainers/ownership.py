@@ -15,9 +15,9 @@ from bots.nets.network import Outputs
 from trainers import metrics
 from trainers.losses import Target, to_tensors
 from trainers.progress import Progress
-from trainers.records import read_split, training_rows
+from trainers.records import Rows, read_split
 from trainers.settings import Ownership as Config
-from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
+from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of
 
 
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
@@ -36,11 +36,9 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
     check(config, "ownership", ("ownership",), results)
     encoder = encoder_of(config)
-    split = read_split(config, results / "cache", inherited_rules(config.start, results), several_sizes=True)
+    split = read_split(config, results / "cache", inherited_rules(config.start, results))
     network = build(config, results)
-    if split.others:
-        require_all_sizes(network, config)
-    rows = training_rows(split, encoder, config)
+    rows = Rows(split.train, encoder, config.seed, config.num_workers)
     for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step
         parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))
     planes = split.planes(encoder, config.seed)

@@ -38,7 +38,7 @@ from bots.nets.checkpoint import SHIPPED
 from bots.nets.rollout import RolloutPolicy
 from bots.search.dead import judge
 from bots.search.rollouts import SHARPNESS, Weights
-from trainers.settings import Records, Supervised
+from trainers.settings import Records
 
 UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
 """How ``Games.winners`` tells results; the first three are also 0 and the two colours."""
@@ -225,8 +225,6 @@ class Split:
     """By what they are apart; see ``parts_of``."""
     source: str = ""
     """The records' names and the sha256 of their contents, for manifests."""
-    others: tuple[Games, ...] = ()
-    """Training games of other sizes."""
 
     @property
     def komi(self) -> float:
@@ -584,44 +582,37 @@ def summary(games: Games) -> dict[str, str]:
     return {title: f"{number:,}" for title, number in counts.items()}
 
 
-def read_split(
-    settings: Records, cache: Path, inherited: Sequence[SplitRule] = (), several_sizes: bool = False
-) -> Split:
+def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
-    With ``several_sizes`` there may be datasets of other sizes, to learn from only. Games from which the net that it
-    begins with has learned, by the rules that are ``inherited``, are held out of neither: a dataset's are left out,
-    others are learned from.
+    Games from which the net that it begins with has learned, by the rules that are ``inherited``, are held out of
+    neither: a dataset's are left out, others are learned from.
 
     Raises RecordError for records that can't be used, ConfigError for settings that can't be.
     """
     paths = [Path(path) for path in settings.data]
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
-    are_sets = [(path / MANIFEST).is_file() for path in paths]
-    if not any(are_sets):
+    if not any((path / MANIFEST).is_file() for path in paths):
         rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
-        split = replace(split_by_game(load_games(paths, settings.size, cache), *rules), source=described(paths))
-    elif not all(are_sets):
+        split = split_by_game(load_games(paths, settings.size, cache), *rules)
+    elif len(paths) > 1:
         raise RecordError("a dataset can't be mixed with other records; make one of all: arena data build")
     else:
-        sets = {(opened := Dataset.open(path)).manifest.size: opened for path in paths}
-        if settings.size not in sets or len(sets) < len(paths) or (len(sets) > 1 and not several_sizes):
-            sizes = ", ".join(str(Dataset.open(path).manifest.size) for path in paths)
-            one = "and each other of another" if several_sizes else "and there may be no other"
-            raise RecordError(f"datasets of sizes {sizes}: one must be of size {settings.size}, {one}")
-        own = sets.pop(settings.size)
-        others = tuple(games for other in sets.values() if len(games := other.part(TRAIN)))
-        rules = tuple(dict.fromkeys((own.rule, *inherited)))
-        held_out = own.part(VALIDATION), own.part(TEST)
+        dataset = Dataset.open(paths[0])
+        if (size := dataset.manifest.size) != settings.size:
+            raise RecordError(
+                f"{paths[0]} holds {size}x{size} games, not {settings.size}x{settings.size}; set the size"
+            )
+        rules = tuple(dict.fromkeys((dataset.rule, *inherited)))
+        train, validation, test = (dataset.part(part) for part in (TRAIN, VALIDATION, TEST))
         if len(rules) > 1:
-            held_out = tuple(part.select(parts_of(part, rules) != TRAIN) for part in held_out)  # type: ignore[assignment]  # of two
-        rules = tuple(dict.fromkeys((*rules, *(other.rule for other in sets.values()))))
-        split = Split(own.part(TRAIN), *held_out, rules, described(paths), others)
+            validation, test = (part.select(parts_of(part, rules) != TRAIN) for part in (validation, test))
+        split = Split(train, validation, test, rules)
     if not len(split.train):
         raise RecordError(
             "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
         )
-    return split
+    return replace(split, source=described(paths))
 
 
 # --- Rows ---
@@ -701,28 +692,6 @@ class Source(Protocol):
     """An endless order of rows."""
 
     def batch(self, first: int, count: int) -> Batch: ...
-
-
-@dataclass(frozen=True, slots=True)
-class BySize:
-    """Orders of rows of several board sizes in one: a step of ``step_rows`` rows is of one size, and each is as
-    often as it has rows. Which it is depends on the seed and the step alone."""
-
-    orders: Sequence[Rows | Mixed]
-    step_rows: int
-    seed: int
-
-    def batch(self, first: int, count: int) -> Batch:
-        """Rows ``first`` to ``first + count``, which are of one step."""
-        counts = np.cumsum([order.per_epoch for order in self.orders])
-        drawn = np.random.default_rng([self.seed, first // self.step_rows]).integers(counts[-1])
-        return self.orders[int(np.searchsorted(counts, drawn, side="right"))].batch(first, count)
-
-
-def training_rows(split: Split, encoder: Encoder, config: Supervised) -> Source:
-    """The endless order of all training positions; those of several board sizes take turns."""
-    orders = [Rows(games, encoder, config.seed, config.num_workers) for games in (split.train, *split.others)]
-    return BySize(orders, config.batch_size, config.seed) if len(orders) > 1 else orders[0]
 
 
 @dataclass(frozen=True, slots=True)

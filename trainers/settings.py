@@ -65,9 +65,6 @@ def is_first() -> bool:
 class Settings:
     """Settings of every trainer."""
 
-    SHOWN: ClassVar[tuple[str, ...]] = ("name",)
-    """The settings that are options of the command line; the others come by --settings and --set."""
-
     name: str = option("", NET, "Name of the checkpoint and of the run")
     size: int = option(9, SOURCE, "Board size", 5, 19)
     seed: int = option(1, LEARNING, "Random seed", 0)
@@ -90,7 +87,7 @@ class Records(Settings):
     """Settings of trainers that learn from game records."""
 
     data: tuple[str, ...] = option(
-        (), SOURCE, "SGF files, folders, archives or an arena.db to learn from, or datasets, one of each board size"
+        (), SOURCE, "SGF files, folders, archives or an arena.db to learn from, or one dataset"
     )
     test_from: str = option(
         "", SOURCE, "Games of this day or later are the test set, such as 2018-03-01. A dataset has its own"
@@ -176,8 +173,6 @@ GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compil
 class SL(Supervised):
     """Settings of ``trainers.sl``."""
 
-    SHOWN = ("data", "name", "net", "start", "max_minutes")
-
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss, a mean over points", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
@@ -194,8 +189,6 @@ SL_PRESETS = {
 class Ownership(Supervised):
     """Settings of ``trainers.ownership``."""
 
-    SHOWN = ("data", "name", "net", "max_minutes")
-
     net: str = option("gocnn-5x64", NET, "Net: gocnn-LAYERSxCHANNELS or arena-BLOCKSxCHANNELS")
 
 
@@ -210,8 +203,6 @@ OWNERSHIP_PRESETS = {
 class Rollout(Records):
     """Settings of ``trainers.rollout``."""
 
-    SHOWN = ("data", "name", "epochs")
-
     epochs: float = option(0.6, BUDGET, "Passes over the games; less than one is enough", 1e-6)
     learning_rate: float = option(0.3, LEARNING, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
 
@@ -222,8 +213,6 @@ ROLLOUT_PRESETS = {"tiny": Rollout("tiny-rollout", epochs=0.02), "cpu": Rollout(
 @dataclass(frozen=True)
 class RL(Loop):
     """Settings of ``trainers.rl``."""
-
-    SHOWN = ("name", "start", "max_minutes", "eval_opponent")
 
     WARMUP = 0.0
     WEIGHT_DECAY = 0.0
@@ -283,8 +272,6 @@ RL_PRESETS = {
 class Value(Supervised):
     """Settings of ``trainers.value``."""
 
-    SHOWN = ("name", "games", "policy", "max_minutes")
-
     policy: str = option("sl-9x9", SOURCE, "Checkpoint that plays a game's first moves")
     finisher: str = option("", SOURCE, "Checkpoint that plays a game to its end; '' for the policy")
     games: int = option(200_000, SOURCE, "Number of games; one position of each is learned from", 10)
@@ -325,8 +312,6 @@ VALUE_PRESETS = {
 @dataclass(frozen=True)
 class Distill(Supervised):
     """Settings of ``trainers.distill``."""
-
-    SHOWN = ("data", "name", "teacher", "start", "play_minutes", "max_minutes")
 
     teacher: str = option(
         "alphago:visits=200",
@@ -402,8 +387,6 @@ DISTILL_PRESETS = {
 @dataclass(frozen=True)
 class Zero(Loop):
     """Settings of ``trainers.zero``."""
-
-    SHOWN = ("name", "size", "sizes", "start", "max_minutes", "max_games")
 
     WARMUP = 0.01
 

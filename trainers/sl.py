@@ -14,9 +14,9 @@ from pathlib import Path
 from trainers import metrics
 from trainers.losses import loss, to_tensors
 from trainers.progress import Progress
-from trainers.records import read_split, training_rows
+from trainers.records import Rows, read_split
 from trainers.settings import SL as Config
-from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of, require_all_sizes
+from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
@@ -28,11 +28,9 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """
     check(config, "sl", ("policy",), results)
     encoder = encoder_of(config)
-    split = read_split(config, results / "cache", inherited_rules(config.start, results), several_sizes=True)
+    split = read_split(config, results / "cache", inherited_rules(config.start, results))
     network = build(config, results)
-    if split.others:
-        require_all_sizes(network, config)
-    rows = training_rows(split, encoder, config)
+    rows = Rows(split.train, encoder, config.seed, config.num_workers)
     origin = origin_of(config, results, "sl", split.komi, split.source, split.planes(encoder, config.seed), split.rules)
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:

@@ -199,12 +199,6 @@ def build(config: Supervised | Zero, results: Path) -> Net:
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 
-def require_all_sizes(network: Net, config: Supervised) -> None:
-    """Raise ConfigError for a net that plays boards of one size."""
-    if getattr(network.config, "size", 0):
-        raise ConfigError(f"the net {config.net} plays one size; give it one dataset")
-
-
 def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
     """By what the games were split that a checkpoint and those before it learned from; none without a ``start``. Raises
     CheckpointError."""
@@ -287,10 +281,9 @@ def origin_of(
 class Run:
     """One training run: the net, its averaged twin, the optimizers and the counters, saved together in a folder.
 
-    A context manager: while inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its
-    present step. A run that was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with
-    as many threads and processes, when its budget is in rows or steps (with one in minutes the learning rate follows
-    the clock).
+    A context manager: while inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step. A run that
+    was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with as many threads and
+    processes, when its budget is in rows or steps (with one in minutes the learning rate follows the clock).
     """
 
     def __init__(self, network: nn.Module, config: Loop, results: Path, **compiling: Any):

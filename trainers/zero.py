@@ -196,7 +196,7 @@ def check(config: Config, results: Path) -> None:
         start.require_size(config.size)
         if start.manifest.encoder != encoder_of(config).name:
             raise ConfigError(
-                f"{config.start} has the encoder {start.manifest.encoder}; give --set encoder={start.manifest.encoder}"
+                f"{config.start} has the encoder {start.manifest.encoder}; give --encoder {start.manifest.encoder}"
             )
     stages_of(config)
     build(config, results)

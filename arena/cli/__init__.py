@@ -1,162 +1,104 @@
-"""The command line, where things are wired together. What is heavy is imported by the command that needs it."""
+"""The command line: its commands, their help, and how it ends. Commands import what is heavy themselves."""
 
 from __future__ import annotations
 
 import inspect
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.models import OptionInfo
 
 from arena import UserError, __version__
-from arena.cli import compete, complete, doctor, engines, games, nets, play, results, serve
+from arena.cli import bots, data, match, nets, play, results, serve, train
+
+LONGEST = 1000
+"""Characters of a line that says what is wrong; of a longer one the middle is left out."""
 
 
-def manual(docstring: str) -> str:
-    """Help for Typer of a command's docstring, whose paragraphs that begin with ``Example:`` or ``Examples:`` list
-    commands between dots; the lines of a paragraph are joined, as Typer would break where the source does."""
-    paragraphs, examples = [], []
-    for paragraph in inspect.cleandoc(docstring).split("\n\n"):
-        text = " ".join(paragraph.split())
-        if text.startswith(("Example:", "Examples:")):
-            examples += [example.strip() for example in text.partition(":")[2].split(" · ")]
-        else:
-            paragraphs.append(text)
-    if not examples:
-        return "\n\n".join(paragraphs)
-    if len(examples) == 1:
-        return "\n\n".join([*paragraphs, f"Example: {examples[0]}"])
-    listed = ["Examples:", *(f"  {example}" for example in examples)]
-    if len(paragraphs) == 1:
-        listed.insert(0, "")  # Typer takes the indentation of its second paragraph away, unless that begins so
-    return "\n\n".join([*paragraphs, "\n".join(listed)])
-
-
-def add_manuals(app: typer.Typer) -> None:
-    """Give every command of an application, and of those in it, its help in this form."""
-    for command in app.registered_commands:
-        if command.callback is not None:
-            command.help = manual(command.callback.__doc__ or "")
-            name_values(command.callback)
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            add_manuals(group.typer_instance)
-
-
-def name_values(callback: Callable[..., None]) -> None:
-    """Have the help name each option's value by a word, and show a default once where the help states it."""
-    parameters = inspect.signature(callback, eval_str=True).parameters
-    callback.__annotations__.update({name: parameter.annotation for name, parameter in parameters.items()})
-    for parameter in parameters.values():
-        for option in getattr(parameter.annotation, "__metadata__", ()):
-            if isinstance(option, OptionInfo):
-                option.show_default = option.show_default and "(default" not in (option.help or "")
-                option.metavar = option.metavar or _metavar(parameter, option.help or "")
-
-
-def _metavar(parameter: inspect.Parameter, help: str) -> str | None:
-    kind = parameter.annotation.__origin__
-    kinds = {kind, *get_args(kind)}
-    if bool in kinds:
-        return None
-    if kinds & {int, float}:
-        return "NUMBER"
-    return ("FOLDER" if help.startswith("Folder") else "FILE") if Path in kinds else parameter.name.upper()
-
-
-def without_types(parameters: list[Any]) -> list[Any]:
-    """The parameters, whose help names flags and arguments without their types."""
-    for each in parameters:
-        if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None
-        elif each.metavar is None:
-            each.metavar = ""
-    return parameters
+# --- The commands ---
 
 
 class Command(TyperCommand):
     """A command whose help names values by plain words."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return without_types(super().get_params(ctx))
+        return with_plain_names(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+        return [piece.strip("{}").upper() for piece in super().collect_usage_pieces(ctx)]
 
 
 class Group(TyperGroup):
-    """The commands of the first level."""
-
     def get_params(self, ctx: Any) -> list[Any]:
-        return without_types(super().get_params(ctx))
+        return with_plain_names(super().get_params(ctx))
+
+
+METAVARS = {"int": "NUMBER", "float": "NUMBER", "Path": "FILE", "bool": ""}
+
+
+def with_plain_names(parameters: list[Any]) -> list[Any]:
+    """Name values by upper-case words instead of types, and show no default that the help states."""
+    for each in parameters:
+        each.show_default = each.show_default and "(default" not in (each.help or "")
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None
+        elif each.metavar is None:
+            kind = each.bare_type().removeprefix("list[").removesuffix("]")
+            each.metavar = METAVARS.get(kind, each.name.upper())
+    return parameters
+
+
+def manual(docstring: str | None) -> str:
+    """A docstring as help: lines of a paragraph are joined, indented lines stay as they are."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(docstring or ""))
 
 
 ABOUT = """Play Go bots against each other and measure which one is stronger.
 
-Example: [bold]arena match sl alphago -n 100[/bold]
+Example:
+  arena match sl alphago -n 100
 """
 DATA = """Make datasets from game records, and summarise them.
 
-Examples: [bold]arena data build games/ --out sets/strong[/bold] · [bold]arena data stats sets/strong[/bold]
+Examples:
+  arena data build games/ --out sets/strong
+  arena data stats sets/strong
 """
-TRAIN = """Train nets (pip install 'arena\\[train]').
+OWN_OPTIONS = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # options behind COMMAND are its own
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}  # a trainer's settings are options, too
 
-Examples: [bold]arena train sl --data games/ --name mine[/bold] · [bold]arena train rl --name rl[/bold]
-"""
-
-
-class Later(TyperGroup):
-    """The COMMANDS of the module that has the group's name, which is imported when one of them is asked for."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        if not self.commands:
-            loaded = typer.Typer(rich_markup_mode="rich")
-            module = import_module(f"arena.cli.{self.name}")
-            for name, command in module.COMMANDS.items():
-                loaded.command(name, cls=Command, context_settings=module.SETTINGS)(command)
-            add_manuals(loaded)
-            self.commands = typer.main.get_command(loaded).commands  # type: ignore[attr-defined]
-        return list(self.commands)
-
-    def get_command(self, ctx: Any, name: str) -> Any:
-        return self.commands.get(name) if name in self.list_commands(ctx) else None
-
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Play": (match.match, match.tournament, play.play, serve.serve),
+    "Results and games": (results.elo, results.report, results.games, results.show, results.analyze),
+    "Nets": (nets.gate, nets.eval_, train.train),
+    "Bots and setup": (bots.bots, bots.check, bots.gtp, bots.analysis, bots.doctor),
+}
+CONTEXTS: dict[str, dict[str, Any]] = {"serve": OWN_OPTIONS, "train": SETTINGS}
 
 app = typer.Typer(
     name="arena",
     cls=Group,
     help=manual(ABOUT),
     no_args_is_help=True,
-    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (compete.match, compete.tournament, play.play),
-    "Results and games": (results.elo, results.report, games.games, games.show, games.analyze),
-    "Nets": (nets.gate,),
-    "Bots and setup": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),
-}
 for panel, commands in PANELS.items():
     for command in commands:
-        app.command(cls=Command, rich_help_panel=panel)(command)
-BEHIND = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # options behind a command are its own
-app.command(cls=Command, rich_help_panel="Play", context_settings=BEHIND)(serve.serve)
-app.command("eval", cls=Command, rich_help_panel="Nets")(nets.evaluate)
-
-app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Nets")
-app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(TRAIN)), name="train", rich_help_panel="Nets")
-add_manuals(app)
+        name, about = command.__name__.rstrip("_"), manual(command.__doc__)
+        app.command(name, cls=Command, help=about, rich_help_panel=panel, context_settings=CONTEXTS.get(name))(command)
+datasets = typer.Typer(cls=Group, no_args_is_help=True, help=manual(DATA))
+for command in (data.build, data.stats):
+    datasets.command(command.__name__, cls=Command, help=manual(command.__doc__))(command)
+app.add_typer(datasets, name="data", rich_help_panel="Nets")
 
 
 @app.callback()
@@ -172,6 +114,9 @@ def _version(wanted: bool) -> None:
     if wanted:
         print(f"arena {__version__}")
         raise typer.Exit
+
+
+# --- Its end ---
 
 
 class Terminated(KeyboardInterrupt):
@@ -208,8 +153,7 @@ def _run() -> None:
     open_closed_streams()
     try:
         try:
-            with complete.colons_in_bash():
-                code = app(prog_name="arena", standalone_mode=False)
+            code = app(prog_name="arena", standalone_mode=False)
         finally:
             sys.stdout.flush()  # else a full disk is met after everything
         raise SystemExit(code or 0)
@@ -218,11 +162,9 @@ def _run() -> None:
     except typer.TyperException as error:  # a command line that isn't understood
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
             raise SystemExit(2) from None
-        named, words = getattr(getattr(error, "ctx", None), "command_path", "arena"), error.format_message()
-        words = words.replace("Input should be", "expected").partition(", unable to parse")[0]
-        _fail(f"{words[0].lower()}{words[1:].rstrip('.')}; see '{named} --help'")
+        _fail(_with_help(_misuse(error)))
     except UserError as error:
-        _fail(str(error))
+        _fail(_with_help(str(error)) if str(error).startswith("--") else str(error))
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
         abandon_output()
         raise SystemExit(1) from None
@@ -231,21 +173,39 @@ def _run() -> None:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
 
 
+def _misuse(error: typer.TyperException) -> str:
+    """What is wrong on the command line: for a value, the option, the value and what is allowed."""
+    words = error.format_message().rstrip(".")
+    cause = getattr(error.__cause__, "errors", None)  # pydantic's, which Typer reads values by
+    option = max(getattr(getattr(error, "param", None), "opts", [""]), key=len)
+    if cause is not None and option.startswith("--"):
+        first = cause()[0]
+        words = f"{option} {first['input']}: {first['msg']}".replace("Input should be", "expected")
+        return words.partition(", unable to parse")[0]
+    return words[:1].lower() + words[1:]
+
+
+def _with_help(words: str) -> str:
+    """An error of an option, with the command whose help lists what is allowed."""
+    command: Any = typer.main.get_command(app)
+    path = ["arena"]
+    for word in sys.argv[1:]:
+        if word not in getattr(command, "commands", {}):
+            break
+        command = command.commands[word]
+        path.append(word)
+    return f"{words}; see '{' '.join(path)} --help'"
+
+
 def _fail(words: str) -> NoReturn:
     with suppress(OSError):
         print(f"arena: {one_line(words)}", file=sys.stderr)
     raise SystemExit(2) from None
 
 
-# --- The three standard streams: open, and free of what a terminal would obey ---
-
-LONGEST = 1000
-"""Characters of a line that says what is wrong; of a longer one the middle is left out."""
-
-
 def open_closed_streams() -> None:
-    """Have what is closed lead nowhere. A file that is opened later would take its number, and what is meant for the
-    screen would be written into that."""
+    """Have closed standard streams lead nowhere. A file that is opened later would take their number, and what is meant
+    for the screen would be written into that."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)

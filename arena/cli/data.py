@@ -19,34 +19,25 @@ DATASET = "manifest.json"
 Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")]
 
 
-def data_build(
+def build(
     paths: Paths,
-    out: Annotated[Path, typer.Option(help="Folder to create.")],
-    size: Annotated[int, typer.Option(help="Board size.", min=2, max=19)] = 9,
-    rating: Annotated[float, typer.Option(help="Minimum Elo of both players (default 0: no minimum).", min=0)] = 0,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to create.")],
+    size: Annotated[int, typer.Option(help="Board size (default 9).", min=2, max=19)] = 9,
+    rating: Annotated[float, typer.Option(help="Minimum Elo of both players (default 0).", min=0)] = 0,
     rank: Annotated[str, typer.Option(help="Minimum rank of both players, such as 5k or 1d.")] = "",
     game_results: Annotated[
-        str, typer.Option("--with-result", help="Required result: any, known or scored (counted at the end).")
+        str, typer.Option("--with-result", metavar="RESULT", help="any, known or scored (default any).")
     ] = "any",
-    min_moves: Annotated[int, typer.Option(help="Minimum number of moves.", min=1)] = 1,
-    test_from: Annotated[
-        str, typer.Option(help="Put games from this day on into the test set, such as 2018-03-01.")
-    ] = "",
-    test: Annotated[
-        float, typer.Option(help="Share of games in the test set, if no day is given.", min=0, max=1)
-    ] = 0.0,
+    min_moves: Annotated[int, typer.Option(help="Minimum number of moves (default 1).", min=1)] = 1,
+    test_from: Annotated[str, typer.Option(metavar="DAY", help="Test set: games from this day on.")] = "",
+    test: Annotated[float, typer.Option(help="Share in the test set, without a day (default 0).", min=0, max=1)] = 0.0,
     validation: Annotated[
-        float, typer.Option(help="Share of the other games in the validation set.", min=0, max=1)
+        float, typer.Option(help="Share of the rest in the validation set (default 0.01).", min=0, max=1)
     ] = 0.01,
     dead_stones: Annotated[
-        bool,
-        typer.Option(
-            "--dead-stones", help="Mark dead stones in games whose score on the board differs from the recorded result."
-        ),
+        bool, typer.Option("--dead-stones", help="Mark dead stones where board and result differ.")
     ] = False,
-    processes: Annotated[
-        int, typer.Option(help="Number of reading processes (default 0: one for each core).", min=0)
-    ] = 0,
+    processes: Annotated[int, typer.Option(help="Reading processes (default 0: one per core).", min=0)] = 0,
 ) -> None:
     """Build a dataset from game records: no duplicates (under symmetry), split by game.
 
@@ -54,8 +45,9 @@ def data_build(
     People stop before dead stones are captured. With --dead-stones, playouts mark them. If the score then matches the
     recorded result, the game also provides ownership targets.
 
-    Examples: [bold]arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01[/bold] ·
-    [bold]arena data build ogs.zip --out sets/people --rank 1d --dead-stones[/bold]
+    Examples:
+      arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01
+      arena data build ogs.zip --out sets/people --rank 1d --dead-stones
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -76,10 +68,12 @@ def data_build(
     Console().print(dataset_sheet(made))
 
 
-def data_stats(paths: Paths) -> None:
+def stats(paths: Paths) -> None:
     """Summarise datasets or game records: games, positions, results, lengths, and what was refused and why.
 
-    Examples: [bold]arena data stats sets/strong[/bold] · [bold]arena data stats games/ more.sgfs.xz[/bold]
+    Examples:
+      arena data stats sets/strong
+      arena data stats games/ more.sgfs.xz
     """
     from rich.progress import track
 
@@ -114,7 +108,3 @@ def dataset_sheet(dataset: Dataset) -> Sheet:
     rows += [(name, f"{count:,}", *[""] * (len(PARTS) - 1)) for name, count in counts.items()]
     title = f"{dataset.folder} ({manifest.size}x{manifest.size})"
     return Sheet((title, *PARTS), rows, numbers=tuple(range(1, len(PARTS) + 1)), flexible=(0,))
-
-
-COMMANDS = {"build": data_build, "stats": data_stats}
-SETTINGS: dict[str, bool] = {}

@@ -1,71 +1,70 @@
-"""What several commands share: their options, the registry they read, limits as text."""
+"""Options that several commands share, and the bots that they name."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import Field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from arena import ConfigError
 from arena.contract.settings import read_value
 from arena.players.config import TermsTable
 
 if TYPE_CHECKING:
-    from arena.contract.bot import Limits
+    from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.style import Console
 
-RESULTS = "results"
+RESULTS = Path("results")
 
-Results = Annotated[Path, typer.Option("--results", help="Folder of the database and checkpoints (default: results).")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines, as docs/guide.md describes, and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Write the files asked for and print nothing.")]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="File of bots (default: arena.toml in the current folder).")
+Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="File of bots (default: arena.toml, if it exists).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines instead (docs/guide.md).")]
+Size = Annotated[int, typer.Option(help="Board size, 5 to 19 (default 9).")]
+Komi = Annotated[float | None, typer.Option(help="Komi (default 7 on 9x9, 7.5 on larger boards).")]
+RuleSet = Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese (default cgos).")]
+Workers = Annotated[int, typer.Option(help="Worker processes (default 0: one per core).", min=0)]
+Cluster = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, auto, or local (start one here).")
 ]
+Bot = Annotated[str, typer.Argument(metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:NAME.")]
+
+SHORT = {"games": "-n"}
+"""Short forms of options made from settings."""
 
 NO_TERMS = TermsTable()
 
 
-SHORT = {"games": "-n"}
-"""Options of terms that have a short form."""
-
-
 def takes(table: type[Any], *left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a command's parameter whose default is a ``table`` by an option for each setting of it, without those
-    ``left_out``; settings that other tables lack come first. The command raises ConfigError for a value that a setting
-    doesn't take."""
+    """Replace a command's parameter whose default is a ``table`` by an option for each setting of it but those
+    ``left_out``; settings that other tables lack come first. A value that a setting doesn't take raises ConfigError."""
     shown = [item for item in fields(table) if item.metadata and item.name not in left_out]
     shown.sort(key=lambda item: item in fields(TermsTable))
 
-    def checked(item: Field[Any], value: Any) -> Any:
-        option = f"--{item.name.replace('_', '-')}"
-        return None if value is None else read_value(value, item, option)
-
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True).parameters.values()
+        (replaced,) = (parameter.name for parameter in signature if isinstance(parameter.default, table))
+
         @wraps(command)
         def run(**given: Any) -> None:
-            made = table(**{item.name: checked(item, given.pop(item.name)) for item in shown})
-            command(**{replaced: made}, **given)
+            values = {item.name: given.pop(item.name) for item in shown}
+            typed = {item.name: _read(values[item.name], item) for item in shown if values[item.name] is not None}
+            command(**{replaced: table(**typed)}, **given)
 
-        parameters, replaced = [], ""
-        for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if not isinstance(parameter.default, table):
-                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-                continue
-            replaced = parameter.name
-            for item in shown:
-                kind = {"int": int, "float": float, "str": str}[str(item.type).removesuffix(" | None")]
-                names = [SHORT[item.name], f"--{item.name}"] if item.name in SHORT else []
-                option = typer.Option(
-                    *names, help=item.metadata["help"], autocompletion=_offer(item.metadata["choices"])
-                )
-                annotation: Any = Annotated[kind | None, option]
-                made = inspect.Parameter(item.name, parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-                parameters.append(made)
+        options = []
+        for item in shown:
+            metavar = "NUMBER" if str(item.type).startswith(("int", "float")) else item.name.upper()
+            names = [SHORT[item.name], f"--{item.name}"] if item.name in SHORT else []
+            annotation: Any = Annotated[str | None, typer.Option(*names, metavar=metavar, help=item.metadata["help"])]
+            options.append(inspect.Parameter(item.name, _KEYWORD, default=None, annotation=annotation))
+        parameters: list[inspect.Parameter] = []
+        for parameter in signature:
+            parameters += options if parameter.name == replaced else [parameter.replace(kind=_KEYWORD)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
@@ -73,9 +72,15 @@ def takes(table: type[Any], *left_out: str) -> Callable[[Callable[..., None]], C
     return decorate
 
 
-def _offer(choices: Sequence[str]) -> Callable[[], list[str]] | None:
-    """What completes an option that takes one of these."""
-    return (lambda: list(choices)) if choices else None
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _read(value: str, item: Any) -> Any:
+    option = f"--{item.name.replace('_', '-')}"
+    try:
+        return read_value(value, item, option)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f": {item.name} = ", " ", 1)) from None
 
 
 def registry_of(config: Path | None, results: Path) -> Registry:
@@ -86,18 +91,11 @@ def registry_of(config: Path | None, results: Path) -> Registry:
     return Registry(config or (default if default.exists() else None), results)
 
 
-def require_file(quiet: bool, **files: Path | None) -> None:
-    """Raise UserError for --quiet where no option names a file."""
-    from arena import UserError
-
-    if quiet and not any(files.values()):
-        *others, last = [f"--{option}" for option in files]
-        options = f"{', '.join(others)} or {last}" if others else last
-        raise UserError(f"--quiet needs a file to write: give {options}")
+def printer(console: Console) -> Callable[[str], None]:
+    """Prints a line as it stands."""
+    return lambda line: console.print(line, highlight=False, markup=False)
 
 
-def read_limits(text: str) -> Limits:
-    """``seconds=1,deadline=30`` as limits, nothing as none. Raises ConfigError."""
-    from arena.contract.bot import Limits
-
-    return Limits.read(text, "--limits") if text else Limits()
+def size_doubts(entries: Iterable[Player], size: int) -> list[str]:
+    """A line for each player whose net learned on smaller boards."""
+    return [f"{doubt}." for entry in entries if (doubt := entry.doubt_on(size))]

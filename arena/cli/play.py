@@ -1,146 +1,130 @@
-"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe."""
+"""The command for people: a game against a bot, or of two people, at this terminal or through a pipe."""
 
 from __future__ import annotations
 
+import getpass
 import os
+import re
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import ConfigError, StoreError, UserError, plural
-from arena.cli import events
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of, takes
-from arena.cli.seats import GameOptions, arrange_game, build_opponents, play_session, read_source, start_from
+from arena import ConfigError, RecordError, StoreError, UserError, plural
+from arena.cli.options import RESULTS, ConfigFile, Results, printer, registry_of, size_doubts, takes
+from arena.contract.settings import setting
 from arena.files import remove_scratch
+from arena.players.config import RULES, first_given
 
 if TYPE_CHECKING:
+    from arena.contract.bot import Limits
     from arena.go.coords import Colour
+    from arena.go.game import Rules
     from arena.go.record import GameRecord
+    from arena.match.schedule import Event, Pairing
     from arena.people.adviser import Analyst
     from arena.people.saved_game import SavedGame, SavedGameFile
-    from arena.people.session import Opponent
+    from arena.people.session import GameSession, Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.style import Console
     from arena.results.analysis import Evaluation
     from arena.tui.game_app import Evaluate
 
-
-NO_OPTIONS = GameOptions()
-
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
+
+GUEST = "guest"
+"""Who plays without a name, and so without a rating."""
+
+
+@dataclass(frozen=True, slots=True)
+class GameOptions:
+    """How a new game is to be played, as options; None is what wasn't given."""
+
+    color: str | None = setting(None, "Your colour: black (default) or white.", choices=("black", "white"))
+    size: int | None = setting(None, "Board size, 5 to 19 (default 9).", 5, 19)
+    komi: float | None = setting(None, "Komi (default 7, over 9x9 7.5, with a handicap 0.5).")
+    rules: str | None = setting(
+        None, "chinese (default), japanese; without dead stones cgos, tromp-taylor.", choices=RULES
+    )
+    handicap: int | None = setting(None, "Black's handicap stones, 2 to 9.", 0, 9)
+    time: str | None = setting(None, "Clock: main=600, main=300,byoyomi=30 or byoyomi=60,stones=5.")
+    seed: int | None = setting(None, "Random seed of the bot (default: a new one each time).")
+
+
+NO_OPTIONS = GameOptions()
 
 
 @takes(GameOptions)
 def play(
     bot: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="BOT",
-            help="Opponent: NAME, NAME:setting=value,... or checkpoint:PATH. human is a second person here. "
-            "With --resume, the id of a game.",
-        ),
+        str | None, typer.Argument(metavar="BOT", help="A bot, or human; with --resume the id of a game.")
     ] = None,
     given: GameOptions = NO_OPTIONS,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login name).")
+        str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login).")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue your last game, or the one with the given id.")
-    ] = False,
-    first: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="FILE",
-            help="An SGF file to play on from.",
-        ),
-    ] = None,
-    move: Annotated[
-        int | None, typer.Option("--move", help="With --from FILE: the number of moves to keep (default: all).", min=0)
-    ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Print lines of text instead of the full screen.")] = False,
-    results: Results = Path(RESULTS),
+    resume: Annotated[bool, typer.Option("--resume", help="Continue your last game, or the one of this id.")] = False,
+    first: Annotated[str | None, typer.Option("--from", metavar="FILE", help="An SGF file to play on from.")] = None,
+    move: Annotated[int | None, typer.Option(help="With --from: moves to keep (default: all).", min=0)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines of text instead of the full screen.")] = False,
+    results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Play against a bot, or another person, at this terminal.
 
-    Type d4, pass, undo, hint, score, resign or help.
+    Type d4, pass, undo, hint, score, resign or help. The game is saved after every move. Finished games are stored and
+    count for arena elo unless you used help (undo, hint, score), a handicap or another komi.
 
-    The game is saved after every move; --resume continues it. Finished games are stored with those of bots, and count
-    for arena elo unless you used help (undo, hint, score), a handicap or another komi.
-
-    Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
-    [bold]arena play alphago --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
-    [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
-    [bold]arena play random --plain < moves.txt[/bold]
+    Examples:
+      arena play alphago
+      arena play mcts:playouts=200 --size 5 --color white --time main=600,byoyomi=30
+      arena play --resume
+      arena play random --plain < moves.txt
     """
     from arena.go.coords import BLACK
-    from arena.go.game import Game
-    from arena.people.counting import estimated
     from arena.people.saved_game import SavedGameFile
     from arena.people.session import GameSession
-    from arena.report.progress import show_start
     from arena.report.style import Console
 
-    is_own = name is not None or given != NO_OPTIONS
     if move is not None and first is None:
         raise ConfigError("--move needs --from FILE")
     if first is not None and (resume or given.size or given.komi or given.rules or given.handicap):
         raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
+    if resume and (name is not None or given != NO_OPTIONS):
+        raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
     console = Console()
-    say = events.printer(console)
+    say = printer(console)
     registry = registry_of(config, results)
     store_finished_games(results, say)
-
-    def prepare(saved: SavedGame, bots: dict[Colour, Player]) -> dict[Colour, Opponent]:
-        for doubt in events.size_doubts(bots.values(), saved.size):
-            say(doubt)
-        with show_start(console):
-            opponents = build_opponents(bots, saved.rules)
-            if saved.time.time is not None:
-                estimated(Game(saved.rules), playouts=2)  # what is compiled later would run on somebody's clock
-        return opponents
-
-    def begun(given: GameOptions) -> tuple[SavedGame, dict[Colour, Player]]:
-        if bot is None:
-            raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
-        given = replace(given, seed=secrets.randbits(48) if given.seed is None else given.seed)
-        entry = registry.resolve(bot)
-        if source is None:
-            return arrange_game(registry, entry, name, given)
-        saved, bots = arrange_game(registry, entry, name, replace(given, size=source.rules.size))
-        return start_from(source, saved), bots
-
     source = None if first is None else read_source(Path(first), move)
     again, code = True, 0
     while again and not code:
         with ExitStack() as stack:
             if resume:
-                if is_own:
-                    raise ConfigError(
-                        "a resumed game keeps its players, rules and clock; give only --resume and its id"
-                    )
                 file = stack.enter_context(_file_to_resume(results, bot))
                 saved = file.read()
                 if saved.is_over:
                     raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
                 saved, bots = rebuild_bots(saved, registry, say)
-                opponents = prepare(saved, bots)
+                opponents = _prepare(saved, bots, console)
+            elif bot is None:
+                raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
             else:
-                saved, bots = begun(given)
-                opponents = prepare(saved, bots)
+                saved, bots = new_game(registry, registry.resolve(bot), name, given, source)
+                opponents = _prepare(saved, bots, console)
                 file = stack.enter_context(SavedGameFile.create(results, stored_ids(results)))
                 saved = file.begin(saved)
             begun_with = 0 if resume else len(saved.record.moves)
-            judges = list(list_advisers(bots, registry, saved.size))
-            session = GameSession(saved, opponents, find_analyst(judges), file.write)
+            judges = list(_advisers(bots, registry, saved.size))
+            session = GameSession(saved, opponents, _analyst(judges), file.write)
             evaluate = _evaluator(judges)
             try:
                 with session:
@@ -160,6 +144,136 @@ def play(
         sys.stdout.flush()
         os._exit(code)
     raise SystemExit(code)
+
+
+def _prepare(saved: SavedGame, bots: Mapping[Colour, Player], console: Console) -> dict[Colour, Opponent]:
+    from arena.go.game import Game
+    from arena.people.counting import estimated
+    from arena.report.progress import show_start
+
+    for doubt in size_doubts(bots.values(), saved.size):
+        printer(console)(doubt)
+    with show_start(console):
+        opponents = build_opponents(bots, saved.rules)
+        if saved.time.time is not None:
+            estimated(Game(saved.rules), playouts=2)  # what is compiled later would run on somebody's clock
+    return opponents
+
+
+# --- A new game ---
+
+
+def new_game(
+    registry: Registry, entry: Player, name: str | None, given: GameOptions, source: GameRecord | None = None
+) -> tuple[SavedGame, dict[Colour, Player]]:
+    """A game before its first move, or in the last position of ``source``; and the bots in it by colour. Raises
+    UserError."""
+    from arena.go.coords import BLACK, WHITE
+    from arena.go.game import Rules, handicap_points
+    from arena.go.record import GameRecord
+    from arena.people.saved_game import EVENT, Help, SavedGame
+
+    size = source.rules.size if source is not None else first_given(given.size, 9)
+    limits = _read_clock(given.time)
+    person = _person(registry, _own_name(registry) if name is None else name)
+    if entry.is_person:
+        opponent = _person(registry, entry.settings.get("name") or GUEST)
+        if opponent.name == person.name:
+            raise ConfigError(f"both players are called {person.name}; name the second one: human:name=bob")
+    else:
+        opponent = entry.with_limits(limits).checked(size)
+    stones = given.handicap or 0
+    komi = 0.5 if stones and given.komi is None else given.komi
+    setup = tuple(handicap_points(size, stones)) if stones > 1 else ()
+    colour = WHITE if given.color == "white" else BLACK
+    seats = {colour: person, colour.opponent: opponent}
+    record = GameRecord(
+        Rules.preset(first_given(given.rules, "chinese"), size, komi),
+        (),
+        None,
+        black=seats[BLACK].name,
+        white=seats[WHITE].name,
+        black_player=_identity(seats[BLACK]),
+        white_player=_identity(seats[WHITE]),
+        setup=(tuple(sorted(setup)), ()),
+        first=WHITE if setup else BLACK,
+        event=EVENT,
+        seed=secrets.randbits(48) if given.seed is None else given.seed,
+        date=_today(),
+    )
+    if source is not None:
+        record = replace(record, rules=source.rules, setup=source.setup, first=source.first)
+        record = replace(record, moves=source.moves, opening=len(source.moves))
+    bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
+    people = tuple(colour for colour in sorted(seats) if colour not in bots)
+    players = tuple(seat.stored for seat in seats.values() if _identity(seat))
+    helps = () if source is None else (Help.POSITION,)
+    return SavedGame(record, people, limits, players=players, helps=helps), bots
+
+
+def read_source(path: Path, moves: int | None) -> GameRecord:
+    """The first game of a file, cut after ``moves`` moves. Raises UserError."""
+    from arena.go.collection import read_path
+    from arena.go.record import GameRecord
+
+    try:
+        record = next((found for found in read_path(path) if isinstance(found, GameRecord)), None)
+        if record is None:
+            raise UserError(f"--from {path}: there is no game in it")
+        if moves is not None and moves > len(record.moves):
+            raise ConfigError(f"--move {moves}: the game in {path} has {plural(len(record.moves), 'move')}")
+        record = replace(record, moves=record.moves[:moves], outcome=None)
+        record.replay()
+    except RecordError as error:
+        raise UserError(f"--from: {error}") from error
+    return record
+
+
+def _today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+def _own_name(registry: Registry) -> str:
+    """The login's, or nobody's in particular."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        return GUEST
+    return GUEST if name in {entry.name for entry in registry.entries} or not _is_name(name) else name
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(r"\w[\w .'-]{0,39}", name) is not None
+
+
+def _person(registry: Registry, name: str) -> Player:
+    """The player that a person of this name is, in whatever game. Raises ConfigError."""
+    if not _is_name(name):
+        raise ConfigError(f"'{name}' is not a name for a player; use up to 40 letters, digits, spaces and . - _ '")
+    if name in {entry.name for entry in registry.entries}:
+        raise ConfigError(f"'{name}' is a bot's name; take another with --as")
+    human = registry.entry("human")
+    return replace(human, name=name, settings={**human.settings, "name": name})
+
+
+def _identity(entry: Player) -> str:
+    """What a player is rated under; empty for a person without a name."""
+    return "" if entry.is_person and entry.name == GUEST else entry.identity
+
+
+def _read_clock(text: str | None) -> Limits:
+    """Of ``--time``. Raises ConfigError."""
+    from arena.contract.bot import Limits
+
+    if text is None:
+        return Limits()
+    limits = Limits.read(text, "--time")
+    if limits.time is None or limits.simulations is not None:
+        raise ConfigError(
+            f"--time {text} is not a clock for a game; write main=600 (seconds) or main=300,byoyomi=30, and limit the "
+            "time per move of a bot by its name: mcts@seconds=2"
+        )
+    return limits
 
 
 # --- A game that goes on ---
@@ -200,7 +314,83 @@ def rebuild_bots(
 # --- Playing ---
 
 
-def list_advisers(bots: dict[Colour, Player], registry: Registry, size: int) -> Iterator[Player]:
+def build_opponents(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
+    """The bots, ready to move: their kernels are compiled before any clock runs. Raises UserError for one that can't be
+    had."""
+    from arena.match.worker import warm_up
+    from arena.people.session import Opponent
+
+    opponents = {}
+    for colour, entry in bots.items():
+        opponents[colour] = Opponent(entry.build(), entry.limits)
+        if entry.bot_kind.boards > 1:
+            warm_up(opponents[colour].bot, rules)
+    return opponents
+
+
+def play_session(
+    session: GameSession,
+    console: Console,
+    *,
+    is_plain: bool = False,
+    kept: Path | None = None,
+    evaluate: Evaluate | None = None,
+) -> bool:
+    """Let people play on the full screen, or as lines where ``is_plain`` and in a pipe. Returns when the game is over,
+    or left, and whether another one is wanted.
+
+    ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
+    KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session has kept it.
+    """
+    from arena.report.plain_play import show_plainly
+    from arena.report.style import has_screen
+
+    if has_screen(console) and not is_plain:
+        from arena.tui.play_app import show_play
+
+        return show_play(session, console, kept, evaluate)
+    show_plainly(session, console, sys.stdin, kept)
+    return False
+
+
+def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
+    """Plays the games of an event that have a person in them, on this console. Who leaves one raises KeyboardInterrupt,
+    as Ctrl-C does."""
+
+    def play(pairing: Pairing) -> GameRecord:
+        from arena.contract.bot import Limits
+        from arena.go.coords import Colour
+        from arena.go.record import GameRecord
+        from arena.people.saved_game import SavedGame
+        from arena.people.session import GameSession
+
+        names = dict(zip(Colour, (pairing.black, pairing.white), strict=True))
+        seats = {colour: event.players[name] for colour, name in names.items()}
+        bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
+        people = tuple(colour for colour in Colour if colour not in bots)
+        record = GameRecord(
+            event.terms.rules,
+            pairing.opening,
+            None,
+            black=pairing.black,
+            white=pairing.white,
+            id=pairing.id,
+            event=event.event,
+            seed=pairing.seed,
+            opening=len(pairing.opening),
+            date=_today(),
+        )
+        time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
+        with GameSession(SavedGame(record, people, time), build_opponents(bots, event.terms.rules)) as session:
+            play_session(session, console)
+        if not session.snapshot().is_over:
+            raise KeyboardInterrupt
+        return session.record()
+
+    return play
+
+
+def _advisers(bots: Mapping[Colour, Player], registry: Registry, size: int) -> Iterator[Player]:
     """Who may be asked about the game: the bots that are played, then the usual ones that play on this size."""
     yield from bots.values()
     for name in ANALYSTS:
@@ -208,14 +398,14 @@ def list_advisers(bots: dict[Colour, Player], registry: Registry, size: int) -> 
             yield registry.resolve(name).checked(size)
 
 
-def find_analyst(judges: Iterable[Player]) -> Analyst | None:
-    """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
+def _analyst(judges: list[Player]) -> Analyst | None:
+    """Who gives hints: the first that can analyse."""
     from arena.people.adviser import Analyst
 
     return next((Analyst(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
 
 
-def _evaluator(judges: Iterable[Player]) -> Evaluate | None:
+def _evaluator(judges: list[Player]) -> Evaluate | None:
     """Who evaluates a game's positions for the review: the first that reports win rates."""
     from arena.results.analysis import analyse, patient
 
@@ -230,14 +420,12 @@ def _evaluator(judges: Iterable[Player]) -> Evaluate | None:
     return evaluate
 
 
-# --- Keeping ---
+# --- Storing ---
 
 
 def _close_game(saved: SavedGame, begun: int, file: SavedGameFile, results: Path, say: Callable[[str], None]) -> None:
-    """Say what becomes of a game that began with ``begun`` moves: it is stored when it is over, and waits when it
-    isn't."""
+    """Store a game that is over, and keep the file of one that isn't; it began with ``begun`` moves."""
     moves, first = len(saved.record.moves), saved.record.first
-    own = any((first if ply % 2 == 0 else first.opponent) in saved.people for ply in range(begun, moves))
     if saved.is_over:
         try:
             store_games([saved], results)
@@ -246,7 +434,7 @@ def _close_game(saved: SavedGame, begun: int, file: SavedGameFile, results: Path
             return
         counts = "unrated" if saved.record.unrated else "it counts for arena elo"
         say(f"{file.id} is stored ({counts}); its moves are in {file.path}. To review it: arena analyze {file.id}")
-    elif own:
+    elif any((first if ply % 2 == 0 else first.opponent) in saved.people for ply in range(begun, moves)):
         say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
     else:
         file.remove()
@@ -255,26 +443,23 @@ def _close_game(saved: SavedGame, begun: int, file: SavedGameFile, results: Path
 
 def store_games(games: list[SavedGame], results: Path) -> None:
     """Finished games into the results, and the ratings that follow. Raises StoreError."""
+    from arena.results.export import write_elo_csv
     from arena.results.store import Store
 
     with Store.of(results, write=True) as store:
         store.add_players({player.identity: player for saved in games for player in saved.players})
         store.append([saved.record for saved in games])
         if any(not saved.record.unrated for saved in games):
-            from arena.results.export import write_elo_csv
-
             write_elo_csv(store, results / "elo.csv")
 
 
 def store_finished_games(results: Path, say: Callable[[str], None]) -> None:
-    """Store what an earlier arena finished and had no time to store, or couldn't: as far as that goes now."""
+    """Store what an earlier command finished and had no time to store, or couldn't: as far as that goes now."""
     from arena.people.saved_game import is_held, saved_games
 
     stored = stored_ids(results)
-    left = [
-        saved for id, saved in saved_games(results) if saved.is_over and id not in stored and not is_held(results, id)
-    ]
-    if left:
+    over = [(id, saved) for id, saved in saved_games(results) if saved.is_over and id not in stored]
+    if left := [saved for id, saved in over if not is_held(results, id)]:
         try:
             store_games(left, results)
         except StoreError as error:

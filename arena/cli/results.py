@@ -1,15 +1,41 @@
-"""The commands about results: ratings and the report of an event."""
+"""The commands about results: ratings, reports, and games: listed, shown, played again, analysed."""
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
+from dataclasses import replace
+from os.path import expanduser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena import UserError
-from arena.cli import complete
-from arena.cli.options import RESULTS, Json, Quiet, Results, require_file
+from arena import ConfigError, RecordError, UserError, plural
+from arena.cli.options import RESULTS, ConfigFile, Json, Results, printer, registry_of, size_doubts
+
+if TYPE_CHECKING:
+    from arena.contract.bot import Limits
+    from arena.go.record import GameRecord
+    from arena.players.player import Player
+    from arena.players.registry import Registry
+    from arena.report.style import Console
+
+LISTED = 20
+"""Games that are listed by default."""
+
+FORFEIT = "forfeit"
+"""Stands for all endings by a fault."""
+
+LARGE = 13
+"""Boards over this size are analysed by mcts unless a bot is named: no net that ships predicts results there."""
+
+MARKED = 3
+"""Mistakes of each side that an analysis marks."""
+
+Game = Annotated[
+    str, typer.Argument(metavar="GAME", help="An SGF file, or the number or id of a game of 'arena games'.")
+]
 
 
 def elo(
@@ -18,16 +44,16 @@ def elo(
     komi: Annotated[float | None, typer.Option(help="Only games with this komi.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
     as_json: Json = False,
-    quiet: Quiet = False,
-    results: Results = Path(RESULTS),
+    results: Results = RESULTS,
 ) -> None:
     """Rate all players from all stored games.
 
-    Ratings are joint Bradley-Terry with 95 % intervals.
+    Ratings are joint Bradley-Terry with 95 % intervals. Each combination of size, rules, komi and handicap has a table
+    of its own, the one with most games first.
 
-    Each combination of size, rules, komi and handicap has a table of its own, the one with most games first.
-
-    Examples: [bold]arena elo --csv ratings.csv[/bold] · [bold]arena elo --size 19[/bold]
+    Examples:
+      arena elo --csv ratings.csv
+      arena elo --size 19
     """
     from arena.report.style import Console
     from arena.report.tables import elo_table
@@ -35,15 +61,11 @@ def elo(
     from arena.results.standings import league
     from arena.results.store import Store
 
-    require_file(quiet, csv=csv)
+    console = Console()
+    wanted = {key: value for key, value in (("size", size), ("name", rules), ("komi", komi)) if value is not None}
     with Store.of(results) as store:
-        console, wanted = Console(), {"size": size, "name": rules, "komi": komi}
-        pools = [
-            pool
-            for pool in store.pools()
-            if all(value is None or getattr(pool, key) == value for key, value in wanted.items())
-        ]
-        for number, pool in enumerate([] if quiet else pools):
+        pools = [pool for pool in store.pools() if all(getattr(pool, key) == wanted[key] for key in wanted)]
+        for number, pool in enumerate(pools):
             found = league(store, pool)
             if as_json:
                 for row in rating_rows(found, pool):
@@ -52,39 +74,32 @@ def elo(
                 if number:
                     console.print()
                 console.print(elo_table(found, pool))
-        if not pools and not as_json and not quiet:
+        if not pools and not as_json:
             console.print(elo_table(None))
         if csv is not None:
             write_elo_csv(store, csv)
-            if not as_json and not quiet:
+            if not as_json:
                 print(f"Written to {csv}.")
 
 
 def report(
     event: Annotated[
-        str | None,
-        typer.Argument(
-            help="A match, tournament or ladder (default: the last one played).", autocompletion=complete.events
-        ),
+        str | None, typer.Argument(help="A match, tournament or ladder (default: the last one played).")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the events instead.")] = False,
-    csv: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write standings, crosstable, LOS, endings and games as CSV files."),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write everything, with plots and games, as one HTML page.")
-    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write all tables as CSV files.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write one HTML page with plots and games.")] = None,
     as_json: Json = False,
-    quiet: Quiet = False,
-    results: Results = Path(RESULTS),
+    results: Results = RESULTS,
 ) -> None:
     """Report an event: ratings, LOS, endings, times and faults.
 
     This also works while the event is running.
 
-    Examples: [bold]arena report[/bold] · [bold]arena report --list[/bold] ·
-    [bold]arena report league --html league.html --csv tables[/bold]
+    Examples:
+      arena report
+      arena report --list
+      arena report league --html league.html --csv tables
     """
     from arena.report.style import Console
     from arena.report.text import overviews_sheet, print_report
@@ -92,8 +107,7 @@ def report(
     from arena.results.standings import last_games, overviews, read_report
     from arena.results.store import Store
 
-    console = Console()
-    require_file(quiet, csv=csv, html=html)
+    console, say = Console(), printer(Console())
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or html:
@@ -106,21 +120,279 @@ def report(
             return
         found = read_report(store, event, keep=csv is not None)
         shown = [] if html is None else last_games(store, found.event)
-    written = []
-    if csv is not None:
-        written += write_event_csv(found, csv)
+    written = [] if csv is None else write_event_csv(found, csv)
     if html is not None:
         from arena.report.page import write_page
 
         written.append(write_page(found, shown, html))
-    if quiet:
-        return
     if as_json:
         print(report_line(found))
         return
     if event is None:
-        words = "This is the last event; 'arena report --list' lists all."
-        console.print(words, highlight=False)
+        say("This is the last event; 'arena report --list' lists all.")
     print_report(found, console)
     for path in written:
         print(f"Written to {path}.")
+
+
+def games(
+    event: Annotated[str | None, typer.Option(help="Only games of this event.")] = None,
+    player: Annotated[str | None, typer.Option(help="Only games of this player.")] = None,
+    opponent: Annotated[str | None, typer.Option(help="Only games against this player.")] = None,
+    winner: Annotated[str | None, typer.Option(help="Only games won by this player.")] = None,
+    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
+    ending: Annotated[
+        str | None, typer.Option(help="Only games that ended so: score, resign, adjudicated, forfeit, ...")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", help="Games, newest first (default 20; all in files).", min=1)
+    ] = None,
+    sgf: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write a table of the games instead.")] = None,
+    as_json: Json = False,
+    results: Results = RESULTS,
+) -> None:
+    """List stored games, or write them as SGF files.
+
+    Examples:
+      arena games
+      arena games --event league --ending forfeit
+      arena games --winner alphago --sgf games
+    """
+    from rich.progress import track
+
+    from arena.report.style import Console
+    from arena.report.tables import games_table
+    from arena.results.export import game_line, games_frame, write_csv, write_sgf_files
+    from arena.results.store import Store
+
+    forms = {"--sgf": sgf is not None, "--csv": csv is not None, "--json": as_json}
+    if len(given := [option for option, is_given in forms.items() if is_given]) > 1:
+        raise UserError(f"{' and '.join(given)} can't be combined; choose one")
+    with Store.of(results) as store:
+        if event is not None and not store.count(event=event):  # the games of people have no event
+            event = store.event(event).id
+        wanted: dict[str, Any] = {"event": event, "player": player, "opponent": opponent, "winner": winner}
+        wanted |= {"size": size, "endings": _read_ending(ending)}
+        total = store.count(**wanted)
+        if (place := sgf or csv) is None:
+            found = store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True)
+            if as_json:
+                for number, record in found:
+                    print(game_line(record, number))
+            else:
+                Console().print(games_table(list(found), total))
+            return
+        chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
+        written = total if limit is None else min(limit, total)
+        if sgf is not None:
+            write_sgf_files(track(chosen, "Writing", total=written, transient=True), sgf)
+        else:
+            write_csv(games_frame(chosen), place)
+    print(f"{plural(written, 'game')} written to {place}.")
+
+
+def _read_ending(text: str | None) -> list[str]:
+    """Of ``--ending``, as games are stored. Raises ConfigError."""
+    from arena.go.game import Ending
+
+    if text is None:
+        return []
+    if text == FORFEIT:
+        return [ending for ending in Ending if ending.is_forfeit]
+    known = [*(ending.replace(" ", "-") for ending in Ending), FORFEIT]
+    if text not in known:
+        raise ConfigError(f"--ending {text}: use one of {', '.join(known)}")
+    return [text.replace("-", " ")]
+
+
+def show(
+    game: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="GAME", help="An SGF file, or the number or id of a game of 'arena games' (default: the newest)."
+        ),
+    ] = None,
+    move: Annotated[int | None, typer.Option("-m", "--move", help="Start after this many moves.", min=0)] = None,
+    fault_details: Annotated[
+        bool, typer.Option("--details", help="Print who played, how it ended, and a fault's traceback.")
+    ] = False,
+    results: Results = RESULTS,
+) -> None:
+    """Step through a stored game or an SGF file.
+
+    Arrows, PgUp, PgDn, Home, End, a number or a click on a stone go to a move; ? lists all keys. In a pipe it prints
+    the position at the end or after --move, and the moves that led there. --details is the default
+    for a game that a fault ended.
+
+    Examples:
+      arena show
+      arena show game.sgf --move 30
+      arena show 12 --details
+    """
+    from arena.go.sgf import are_by_players, read_remarks
+    from arena.report.game import print_game, remarks_of_players
+    from arena.report.style import Console, has_colours, has_screen
+
+    record, path = read_game(game, results), Path(expanduser(game or ""))
+    is_stored = not path.is_file()
+    if not is_stored and fault_details:
+        raise UserError(f"{path}: --details takes a stored game; give its number, as 'arena games' lists it")
+    if move is not None and move > len(record.moves):
+        raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
+    console = Console()
+    at_terminal = has_screen(console)
+    lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
+    if fault_details or (lost and not at_terminal):
+        _print_details(record, results, console)
+        return
+    by_players = is_stored or are_by_players(path.read_bytes())
+    remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
+    at = move if move is not None else 0 if at_terminal else len(record.moves)
+    if not at_terminal:
+        print_game(record, remarks, at, by_players, console)
+        return
+    from arena.tui.game_app import GameApp, show_game
+
+    try:
+        show_game(GameApp(record, remarks, at=at, by_players=by_players, colours=has_colours(console)))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    if lost:
+        _print_details(record, results, console)
+
+
+def _print_details(record: GameRecord, results: Path, console: Console) -> None:
+    from arena.report.game import show_details
+    from arena.results.store import Store
+
+    with Store.of(results) as store:
+        players = store.players()
+    show_details(record, players, console)
+
+
+def analyze(
+    game: Game,
+    bot: Annotated[str | None, typer.Option(help="Bot that analyses (default alphago, over 13x13 mcts).")] = None,
+    visits: Annotated[int | None, typer.Option(help="Visits per position (default: the bot's own).", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Seconds per position.", min=0.001)] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write one row for each move to this CSV file.")] = None,
+    sgf: Annotated[Path | None, typer.Option(help="Write the game with comments and best moves.")] = None,
+    results: Results = RESULTS,
+    config: ConfigFile = None,
+) -> None:
+    """Analyse a game: win rates, what moves cost, better moves.
+
+    Win rates and scores are Black's, losses those of the player who moved. The SGF file opens in Sabaki, KaTrain, GoGui
+    and others: A, B and C mark the best moves, a triangle marks the bot's move instead of a mistake. Only the main line
+    is read, and existing comments are dropped. Ctrl-C stops; the results so far are shown and written.
+
+    Examples:
+      arena analyze game.sgf
+      arena analyze 12 --bot mcts --seconds 2
+      arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv
+    """
+    from arena import files
+    from arena.go.sgf import write_sgf
+    from arena.report import style
+    from arena.report.game import analysis_headline, render_analysis
+    from arena.report.progress import show_counting
+    from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient, variations
+
+    registry = registry_of(config, results)
+    record = read_game(game, results)
+    for path in (csv, sgf):
+        _require_place(path, game)
+    entry = registry.resolve(bot or ("alphago" if record.rules.size <= LARGE else "mcts"))
+    limits = _limits(registry, entry, visits, seconds)
+    entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
+    entry = entry.checked(record.rules.size)
+    console, errors = style.Console(), style.Console(stderr=True)
+    style.say(analysis_headline(record, entry.name), console)
+    for doubt in size_doubts([entry], record.rules.size):
+        style.say(doubt, errors)
+    found = []
+    stopped = False
+    with (
+        closing(patient(entry).build()) as player,
+        show_counting("position", evaluation_count(record), errors) as on_progress,
+    ):
+        try:
+            for evaluation in analyse(record, player, limits):
+                found.append(evaluation)
+                on_progress(len(found))
+        except KeyboardInterrupt:
+            stopped = True
+        except AnalysisError as error:
+            raise UserError(f"{entry.name}: {error}{_others(registry) if not found else ''}") from None
+    if found:
+        width = console.width if console.is_terminal else style.ENDLESS
+        console.print(render_analysis(record, found, MARKED, width))
+        analysed = f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n"
+        for path, content in ((csv, as_csv(record, found)), (sgf, analysed)):
+            if path is not None:
+                files.write(path, content.encode())
+                print(f"Written to {path}.")
+    if stopped:
+        errors.print(f"Stopped after {len(found)} of {evaluation_count(record)} positions.", soft_wrap=True)
+        raise SystemExit(130)
+
+
+def read_game(text: str | None, results: Path) -> GameRecord:
+    """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
+    StoreError."""
+    from arena.go.sgf import MAX_BYTES, read_sgf
+    from arena.results.store import Store
+
+    if text is None:
+        with Store.of(results) as store:
+            for record in store.games(limit=1, newest_first=True):
+                return record
+        raise UserError(f"no game is stored in {results}; play some with 'arena match'")
+    path = Path(expanduser(text))
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                return read_sgf(file.read(MAX_BYTES + 1))
+        except RecordError as error:
+            raise RecordError(f"{path}: {error}") from None
+    if path.is_dir():
+        raise RecordError(f"{path} is a folder; name one of its SGF files")
+    if path.suffix.lower() == ".sgf":
+        raise RecordError(f"there is no file {path}")
+    with Store.of(results) as store:
+        return store.find_game(text)
+
+
+def _limits(registry: Registry, entry: Player, visits: int | None, seconds: float | None) -> Limits:
+    """What bounds the look at one position. Raises ConfigError, also for a bot that can't analyse."""
+    from arena.contract.bot import Limits
+
+    if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
+        raise ConfigError(f"{entry.name} reports no win rates and can't analyse{_others(registry)}")
+    if visits is None and seconds is None:
+        if entry.limits.time is not None:
+            raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
+        return entry.limits
+    if str(entry.limits):
+        raise ConfigError(f"{entry.name} has limits of its own; leave out --visits and --seconds")
+    return Limits(seconds=seconds, simulations=visits)
+
+
+def _others(registry: Registry) -> str:
+    """Who can analyse, as the end of an error."""
+    names = [entry.name for entry in registry.entries if entry.bot_kind.tells_win_rate]
+    return f"; these can: {', '.join(names)}"
+
+
+def _require_place(path: Path | None, game: str) -> None:
+    """Raise UserError where a file that is to be written can't be, or is the game itself: before the long work."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name a file in it")
+    if path.exists() and Path(expanduser(game)).exists() and path.samefile(Path(expanduser(game))):
+        raise UserError(f"{path} is the input file, and its comments would be lost; name another file")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UserError(f"{folder} can't be written; name a file elsewhere")

@@ -24,7 +24,9 @@ def serve(
     Each browser gets a process of its own, at most 8 at once. Closing the page ends it as Ctrl-C does. Results can be
     written by one event at a time. Ctrl-C ends the server.
 
-    Examples: [bold]arena serve play alphago[/bold] · [bold]arena serve --port 9000 match sl mcts -n 100[/bold]
+    Examples:
+      arena serve play alphago
+      arena serve --port 9000 match sl mcts -n 100
     """
     if command[0] not in SCREENS:
         raise ConfigError(f"'{command[0]}' has no full screen; serve one of: {', '.join(SCREENS)}")

@@ -143,6 +143,8 @@ class _Run:
                 self._finished.append(play_person(pairing))
                 while self._finished:
                     yield Update(self._append(TICK), waiting=len(self._finished))
+            if not isinstance(self._event, Ladder):
+                return  # no other plans more
 
     def _missing(self) -> list[Pairing]:
         return self._event.pairings(self._played, lambda id: hash(id) in self._ids)

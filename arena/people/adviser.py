@@ -9,7 +9,6 @@ from threading import Thread
 
 from arena.contract.bot import Bot, Candidate, Limits, fault_words
 from arena.go.game import Game
-from arena.people.counting import Estimate, estimate_of
 from arena.people.saved_game import Advice
 
 PATIENCE = 86400.0
@@ -67,9 +66,11 @@ class Adviser:
         candidates: list[Candidate] = []
         fault = ""
         try:
-            bot, studied = self._begun(game)
+            self._studied = caught_up(self._studied, game)
+            if self._bot is None and self.analyst is not None:
+                self._bot = self.analyst.build()
             for _ in range(ATTEMPTS):
-                candidates = bot.analyse(studied, replace(limits, deadline=PATIENCE)) if bot else []
+                candidates = self._bot.analyse(self._studied, replace(limits, deadline=PATIENCE)) if self._bot else []
                 if candidates or not is_wanted():
                     break
             else:
@@ -77,23 +78,6 @@ class Adviser:
         except Exception as error:  # as with a bot's choice of a move: whatever it raises is told
             fault = fault_words(error)
         return Advice(name, game.to_play, tuple(candidates), fault)
-
-    def estimate(self, game: Game, limits: Limits) -> Estimate | None:
-        """What the analyst takes the position for; None where it can't tell."""
-        try:
-            bot, studied = self._begun(game)
-            if bot is None or self.analyst is None or game.is_over:
-                return None
-            return estimate_of(game, bot.choose(studied, replace(limits, deadline=PATIENCE)), self.analyst.name)
-        except Exception:  # as above; the playouts tell instead
-            return None
-
-    def _begun(self, game: Game) -> tuple[Bot | None, Game]:
-        """The analyst's bot, built when it is first needed, and its own copy of the game."""
-        self._studied = caught_up(self._studied, game)
-        if self._bot is None and self.analyst is not None:
-            self._bot = self.analyst.build()
-        return self._bot, self._studied
 
     def close(self) -> None:
         if self._bot is not None:

@@ -17,7 +17,6 @@ from arena.go.game import Game, Rules, Scoring
 from arena.go.kernels import BOARD
 
 if TYPE_CHECKING:
-    from arena.contract.bot import Decision
     from bots.nets.inference import Evaluator
     from bots.search.rollouts import Weights
 
@@ -47,13 +46,12 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate of the position by a number of playouts, or by the bot ``by``: ``margin`` is Black's, komi
-    counted; ``ownership`` is size² int8, in per cent, positive for Black (as ``screen.board.draw_board`` takes it)."""
+    """An estimate of the position by playouts: ``margin`` is Black's, komi counted; ``ownership`` is size² int8, in per
+    cent, positive for Black (as ``report.board.draw_board`` takes it)."""
 
     margin: float
     ownership: bytes
-    playouts: int = 0
-    by: str = ""
+    playouts: int
 
 
 def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
@@ -184,18 +182,4 @@ def estimated(game: Game, playouts: int = PLAYOUTS) -> Estimate:
     from bots.search.dead import judge
 
     shares = judge(game.board, _weights(game.rules.size), playouts, game.move_seed() >> 32).ownership
-    return Estimate(game.expected_margin(shares), _per_cent(shares), playouts)
-
-
-def estimate_of(game: Game, decision: Decision, by: str) -> Estimate | None:
-    """What the bot ``by`` takes the position for, by its decision; None where that doesn't say whose each point is."""
-    if decision.ownership is None:
-        return None
-    sign = 1 if game.to_play is BLACK else -1
-    shares = sign * np.clip(decision.ownership, -1.0, 1.0)
-    margin = game.expected_margin(shares) if decision.score is None else sign * decision.score
-    return Estimate(margin, _per_cent(shares), by=by)
-
-
-def _per_cent(shares: np.ndarray) -> bytes:
-    return np.rint(100 * shares).astype(np.int8).tobytes()
+    return Estimate(game.expected_margin(shares), np.rint(100 * shares).astype(np.int8).tobytes(), playouts)

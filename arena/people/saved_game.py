@@ -5,7 +5,6 @@ Nothing is played and nothing rated here; the database is ``store``'s.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Container
@@ -198,11 +197,25 @@ class SavedGame:
 
     def to_sgf(self) -> str:
         """The game as any program reads it, with what only we understand in a property of the root."""
-        text = write_sgf(self.record)
+        record, text = self.record, write_sgf(self.record)
         root = _ROOT.match(text)
         end = 0 if root is None else root.end()
-        private = json.dumps(self._private(), separators=(",", ":"))
-        escaped = private.replace("\\", "\\\\").replace("]", "\\]")
+        private = {
+            "format": FORMAT,
+            "identities": [record.black_player, record.white_player],
+            "players": [player.stored for player in self.players],
+            "people": self.people,
+            "rules": {name: getattr(record.rules, name) for name in _RULES},
+            "time": str(self.time),
+            "left": [None if left is None else [left.seconds, left.stones] for left in self.clocks],
+            "seconds": [record.black_seconds, record.white_seconds],
+            "facts": record.facts,
+            "helps": self.helps,
+            "dead": self.dead,
+            "proposed": self.proposed,
+            "fault_details": record.fault_details,
+        }
+        escaped = msgspec.json.encode(private).decode().replace("\\", "\\\\").replace("]", "\\]")
         return f"{text[:end]}ARENA[{escaped}]{text[end:]}\n"
 
     @classmethod
@@ -213,47 +226,33 @@ class SavedGame:
         if found is None:
             raise RecordError("it wasn't written by 'arena play' and can't be resumed")
         try:
-            data = json.loads(re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL))
+            data = msgspec.json.decode(re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), type=dict[str, Any])
             if data["format"] != FORMAT:
                 raise RecordError(f"it has format {data['format']}, and this arena reads {FORMAT}; update arena")
-            rules = Rules.from_json(asdict(record.rules) | data["rules"])
-            identities = dict(zip(("black_player", "white_player"), data["identities"], strict=True))
-            seconds = dict(zip(("black_seconds", "white_seconds"), data["seconds"], strict=True))
+            read: dict[str, Any] = {
+                "rules": Rules.from_json(asdict(record.rules) | data["rules"]),
+                "facts": msgspec.convert(data["facts"], tuple[MoveStats, ...]),
+                "fault_details": data["fault_details"],
+            }
+            read["black_player"], read["white_player"] = data["identities"]
+            read["black_seconds"], read["white_seconds"] = data["seconds"]
             black, white = (None if left is None else TimeLeft(*left) for left in data["left"])
-            facts = tuple(MoveStats(*fact) for fact in data.get("facts", ()))  # older arenas kept none
             return cls(
-                record=replace(
-                    record, rules=rules, fault_details=data["fault_details"], facts=facts, **identities, **seconds
-                ),
-                people=tuple(Colour(colour) for colour in data["people"]),
+                record=replace(record, **read),
+                people=msgspec.convert(data["people"], tuple[Colour, ...]),
                 time=Limits.read(data["time"], "the clock") if data["time"] else Limits(),
                 clocks=(black, white),
-                helps=tuple(Help(word) for word in data["helps"]),
-                dead=_moves(data["dead"]),
-                proposed=_moves(data["proposed"]),
+                helps=msgspec.convert(data["helps"], tuple[Help, ...]),
+                dead=msgspec.convert(data["dead"], tuple[int, ...] | None),
+                proposed=msgspec.convert(data["proposed"], tuple[int, ...] | None),
                 players=msgspec.convert(data["players"], tuple[Player, ...]),
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
             raise RecordError(f"it is damaged ({' '.join(str(error).split())})") from error
 
-    def _private(self) -> dict[str, Any]:
-        record, rules = self.record, self.record.rules
-        names = ("superko", "suicide", "handicap_points", "move_limit")
-        return {
-            "format": FORMAT,
-            "identities": [record.black_player, record.white_player],
-            "players": msgspec.to_builtins([player.stored for player in self.players]),
-            "people": [int(colour) for colour in self.people],
-            "rules": {name: getattr(rules, name) for name in names} | {"scoring": rules.scoring.value},
-            "time": str(self.time),
-            "left": [None if left is None else [left.seconds, left.stones] for left in self.clocks],
-            "seconds": [record.black_seconds, record.white_seconds],
-            "facts": record.facts,
-            "helps": [help.value for help in self.helps],
-            "dead": self.dead,
-            "proposed": self.proposed,
-            "fault_details": record.fault_details,
-        }
+
+_RULES = ("superko", "suicide", "handicap_points", "move_limit", "scoring")
+"""What SGF doesn't say of the rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +288,6 @@ class Snapshot(SavedGame):
         """Whether nothing is at work that a person would wait for."""
         looks = self.phase is Phase.COUNT and self.dead is None
         return self.thinking is None and not (self.advising or self.estimating or looks)
-
-
-def _moves(values: list[int] | None) -> tuple[Move, ...] | None:
-    return None if values is None else tuple(map(int, values))
 
 
 # --- Files ---

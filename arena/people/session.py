@@ -73,7 +73,6 @@ class GameSession:
         self._keep = keep
         self._changed = Condition(RLock())
         self._listeners: list[Callable[[], None]] = []
-        self._undone: list[tuple[Move, ...]] = []  # what each undo took back, the last at the end
         self._ticket = 0  # of the position: what was asked about another one is thrown away
         self._player, self._helper = Worker("bot"), Worker("adviser")
         self._adviser = Adviser(analyst)
@@ -148,7 +147,6 @@ class GameSession:
                 self._carry_out(move)
             except IllegalMove as error:
                 raise IllegalMove(explained(error)) from None
-            self._undone.clear()
 
     def pass_turn(self) -> None:
         """Pass. Raises Refused as ``play`` does."""
@@ -182,19 +180,7 @@ class GameSession:
             if not own:
                 raise Refused("There is no move of yours to take back.")
             self._helped(Help.UNDO)
-            if taken := self._now.record.moves[own[-1] :]:
-                self._undone.append(taken)
             self._go_back(own[-1])
-
-    def redo(self) -> None:
-        """Play again what the last undo took back, the answer too. Raises Refused when there is nothing of the kind."""
-        with self._changing():
-            self._require(Phase.PLAY)
-            if not self._undone:
-                raise Refused("There is nothing to redo.")
-            self._stop_clock()
-            self._replay((*self._now.record.moves, *self._undone.pop()))
-            self._begin_turn()
 
     def hint(self, limits: Limits = HINT) -> None:
         """Ask the analyst about the present position; ``advice`` comes later, and asked again it knows more.
@@ -207,12 +193,11 @@ class GameSession:
                 raise Refused("No bot here can give a hint.")
             self._helped(Help.HINT)
             ticket = self._ticket
-            self._later(
-                lambda game: {"advice": self._adviser.hint(game, limits, lambda: ticket == self._ticket)}, "advising"
-            )
+            is_wanted: Callable[[], bool] = lambda: ticket == self._ticket  # noqa: E731
+            self._later(lambda game: {"advice": self._adviser.hint(game, limits, is_wanted)}, "advising")
 
     def score(self, playouts: int = PLAYOUTS) -> None:
-        """Ask for an estimate of the score, by the analyst if it can, else by playouts; ``estimate`` is set later.
+        """Ask for an estimate of the score by playouts; ``estimate`` is set later.
 
         The game is unrated then, but for an estimate after its end. Raises Refused while dead stones are marked.
         """
@@ -221,10 +206,7 @@ class GameSession:
                 raise Refused("The count is shown already.")
             if self._now.phase is Phase.PLAY:
                 self._helped(Help.SCORE)
-            self._later(
-                lambda game: {"estimate": self._adviser.estimate(game, HINT) or estimated(game, playouts)},
-                "estimating",
-            )
+            self._later(lambda game: {"estimate": estimated(game, playouts)}, "estimating")
 
     def pause(self) -> None:
         """Stop the clocks, and hold the bot's answer back until ``go_on``."""
@@ -497,35 +479,28 @@ class GameSession:
                 self._clocks.begin()
 
     def _later(self, find: Callable[[Game], dict[str, Any]], waiting: str = "") -> None:
-        """Have something found out about the present position, and show it unless the position is another by then."""
+        """Have something found out about the present position, and show it unless the position is another by then.
+        ``waiting`` counts what is on its way."""
         game, ticket = self._game.copy(), self._ticket
         if waiting:
             self._see(**{waiting: getattr(self._now, waiting) + 1})
 
         def job() -> None:
-            found: dict[str, Any] = {}
-            trouble = ""
-            if ticket == self._ticket:
-                try:
-                    found = find(game)
-                except UserError as error:
-                    trouble = f"the playouts for the estimate can't run: {error}"
+            if ticket != self._ticket:
+                return
+            found: dict[str, Any] = {} if waiting else {"proposed": ()}
+            try:
+                found = find(game)
+            except UserError as error:
+                found["trouble"] = f"the playouts can't run: {error}"
             with self._changing():
                 if ticket == self._ticket:
-                    self._show(found, waiting, trouble)
+                    left = {waiting: getattr(self._now, waiting) - 1} if waiting else {}
+                    self._see(**left, **found)
+                    if "proposed" in found:
+                        self._mark(found["proposed"])
 
         self._helper.do(job)
-
-    def _show(self, found: dict[str, Any], waiting: str, trouble: str) -> None:
-        if waiting:
-            self._see(**{waiting: getattr(self._now, waiting) - 1})
-        else:
-            found = found or {"proposed": ()}
-        self._see(**found)
-        if "proposed" in found:
-            self._mark(found["proposed"])
-        if trouble:
-            self._see(trouble=trouble)
 
 
 def _patient(limits: Limits) -> Limits:

@@ -21,6 +21,8 @@ EXAMPLE = Path(__file__).parent / "example.toml"
 STYLES = ("round-robin", "gauntlet", "ladder")
 """Who meets whom in a tournament."""
 
+RULES = ("cgos", "tromp-taylor", "chinese", "japanese")
+
 
 # --- Tables ---
 
@@ -46,23 +48,15 @@ class BotTable:
 class TermsTable:
     """The terms of an event as options of a command or keys of a table; None is what isn't given."""
 
-    size: int | None = setting(None, "Board size, 5 to 19 (default 9).")
+    size: int | None = setting(None, "Board size, 5 to 19 (default 9).", 5, 19)
     komi: float | None = setting(None, "Komi (default 7 on 9x9, 7.5 on larger boards).")
-    rules: str | None = setting(None, "Rules: cgos, tromp-taylor, chinese or japanese (default cgos).")
-    openings: int | None = setting(None, "Number of distinct openings to cycle through (default 0: never repeat one).")
-    plies: int | None = setting(
-        None,
-        "Moves of random openings (default: a balanced book on 9x9 and 13x13, otherwise 4). With --book: moves used of "
-        "each game.",
-    )
+    rules: str | None = setting(None, "cgos, tromp-taylor, chinese or japanese (default cgos).", choices=RULES)
+    openings: int | None = setting(None, "Distinct openings to cycle through (default 0: never repeat one).", 0)
+    plies: int | None = setting(None, "Moves of an opening (default 4; those that ship, all of a book).", 0)
     book: str | None = setting(None, "Openings from games: an SGF file, a folder or an archive.")
     seed: int | None = setting(None, "Random seed (default 1).")
-    limits: str | None = setting(None, "Limits for bots that have none of their own: seconds=1, or main=60,byoyomi=5.")
-    adjudicate: str | None = setting(
-        None,
-        "When to end a game early, or off (default agree=0.02,turns=3,play-on=0.05). agree, resign: the loser's "
-        "win rate, by both bots or itself; play-on: share checked.",
-    )
+    limits: str | None = setting(None, "For bots that have none: seconds=1, or main=60,byoyomi=5.")
+    adjudicate: str | None = setting(None, "off, or when to end a game early: agree=0.02,turns=3,play-on=0.05.")
 
     def over(self, table: Self) -> Self:
         """These terms, with what they lack from ``table``."""
@@ -76,23 +70,10 @@ class TournamentTable(TermsTable):
     as when typed."""
 
     bots: tuple[str, ...] = setting((), "The bots, as they are typed.")
-    style: str | None = setting(
-        None, "Who meets whom: round-robin, gauntlet or ladder (default round-robin).", choices=STYLES
-    )
-    games: int | None = setting(
-        None,
-        "Games of each pair of bots (default 20). In a ladder, the maximum for all together (default 100 for each bot; "
-        "5000 with --precision).",
-    )
-    precision: float | None = setting(
-        None,
-        "Ladder only: stop when the Elo difference of all neighbours is known to within this, with 95 % confidence.",
-        low=1,
-        high=1000,
-    )
-    block: int | None = setting(
-        None, "Ladder only: games of a pair in a round, an even number (default 8). More keep more workers busy."
-    )
+    style: str | None = setting(None, "round-robin, gauntlet or ladder (default round-robin).", choices=STYLES)
+    games: int | None = setting(None, "Games of each pair (default 20); of a ladder, in all (100 for each bot).")
+    precision: float | None = setting(None, "Ladder: stop when neighbours are known to within this Elo.", 1, 1000)
+    block: int | None = setting(None, "Ladder: games of a pair in a round, an even number (default 8).")
 
 
 @dataclass(frozen=True, slots=True)

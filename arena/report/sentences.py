@@ -71,7 +71,7 @@ def estimate_words(estimate: Estimate) -> str:
     lead = "The game is about even" if abs(margin) < 0.5 else f"{leader} leads by about {abs(margin):.1f} points"
     black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
     return (
-        f"{lead}, komi included, by {estimate.by or plural(estimate.playouts, 'playout')}. Black is likely to have "
+        f"{lead}, komi included, by {plural(estimate.playouts, 'playout')}. Black is likely to have "
         f"{plural(black, 'point')} of the board and White {white}; {len(shares) - black - white} are open."
     )
 
@@ -145,7 +145,6 @@ COMMANDS = (
     ("done", "agree, and count", (_COUNT,)),
     ("continue", "take the passes back", (_COUNT,)),
     ("undo", "take back your last move", (_PLAY, _COUNT, _OVER)),
-    ("redo", "put back what undo took", (_PLAY,)),
     ("hint", "the bot's best moves", (_PLAY,)),
     ("score", "estimate the score", (_PLAY, _OVER)),
     ("board", "show the position", (_PLAY, _COUNT)),
@@ -190,7 +189,6 @@ class Commands:
         self._table: dict[str, Callable[[], str | None]] = {
             "pass": session.pass_turn,
             "undo": session.undo,
-            "redo": session.redo,
             "hint": session.hint,
             "score": session.score,
             "resign": session.resign,

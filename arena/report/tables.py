@@ -174,7 +174,7 @@ def bots_table(
 
 
 def _about(entry: Player) -> str:
-    """One line: what the kind is, and what is set otherwise than it is by default."""
+    """One line: what a kind is; of another entry its kind, and what is set otherwise than it is by default."""
     usual = {field.name: field.default for field in entry.bot_kind.settings}
     changed = [
         f"{key}={_plain(value, key)}"
@@ -182,7 +182,10 @@ def _about(entry: Player) -> str:
         if key not in ("checkpoint", "precision") and value != usual.get(key)
     ]
     limits = [f"@{entry.limits}"] if str(entry.limits) else []
-    return "; ".join(filter(None, (entry.bot_kind.summary, ", ".join([*changed, *limits]))))
+    settings = ", ".join([*changed, *limits])
+    if entry.name != entry.kind:
+        return f"{entry.kind}: {settings}" if settings else entry.kind
+    return "; ".join(filter(None, (entry.bot_kind.summary, settings)))
 
 
 def settings_table(entry: Player) -> Sheet:

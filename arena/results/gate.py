@@ -126,8 +126,10 @@ def entry_for(registry: Registry, folder: Path) -> str:
     """The name of the entry that stands for a trainer's checkpoints: the trainer's own, where there is an entry of that
     name that has a net; else ``mcts`` for a rollout policy, and ``sl``."""
     trainer, _, _ = training(folder)
-    own = [entry for entry in registry.entries if entry.name == trainer and takes_checkpoint(entry)]
-    return trainer if own else STANDS_FOR.get(trainer, "sl")
+    with suppress(ConfigError):
+        if takes_checkpoint(registry.entry(trainer)):
+            return trainer
+    return STANDS_FOR.get(trainer, "sl")
 
 
 def continued(store: Store, match: Match) -> tuple[Match, int]:

@@ -40,14 +40,14 @@ FIRST_MATCH = pytest.mark.xdist_group("the first match")  # which is played in o
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a process of its own, with a worker a core, played a match of 8 games."""
     folder = tmp_path_factory.mktemp("played")
-    done = arena_alone("match", "random", "fast-random", "-n", "8", folder=folder)
+    done = arena_alone("match", "random", "fast-random", "-n", "8", "--size", "7", folder=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
 
 @FIRST_MATCH
 def test_a_match_is_played_summed_up_and_rated(played: Path) -> None:
-    done = arena("match", "random", "fast-random", "-n", "8", folder=played)
+    done = arena("match", "random", "fast-random", "-n", "8", "--size", "7", folder=played)
     assert "8 of 8 games were played earlier" in done.stdout
     assert re.search(r"random (beat|lost to|drew with) fast-random", done.stdout)
     assert "\x1b" not in done.stdout
@@ -97,7 +97,7 @@ def test_every_command_has_help_and_stands_in_the_guide_and_so_does_every_kind_o
 def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path) -> None:
     listed = arena("bots", folder=played, columns=100).stdout
     assert max(map(len, listed.splitlines())) < 160  # in a pipe, where a row is a line
-    assert re.search(r"^level-4 +a policy net without search; temperature=1 +sl-9x9", listed, re.MULTILINE)
+    assert re.search(r"^level-4 +policy: temperature=1 +sl-9x9", listed, re.MULTILINE)
     assert "rave" not in listed and re.search(
         r"^random +random legal moves .* own eye +[-+0-9≥≤]", listed, re.MULTILINE
     )
@@ -172,13 +172,6 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     assert "10 games" in arena("games", "--event", "league", folder=tmp_path).stdout
 
 
-@FIRST_MATCH
-def test_the_name_of_a_stored_match_is_no_tournaments(played: Path) -> None:
-    with sqlite3.connect(played / "results" / "arena.db") as database:
-        event = database.execute("SELECT id FROM events").fetchone()[0]
-    refused(arena("tournament", event, "random", "mcts", folder=played), event, "is a stored match")
-
-
 def test_a_wrong_tournament_in_arena_toml_is_refused_in_one_line(tmp_path: Path) -> None:
     toml = tmp_path / "arena.toml"
     toml.write_text(LEAGUE + "gamse = 3\n")
@@ -205,7 +198,6 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
     joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", *ONE, folder=tmp_path)
     assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr
     assert "after 14 games" in joined.stdout
-    refused(arena("tournament", "climb", "--block", "6", folder=tmp_path), "ladder 'climb'", "block 4, not 6")
     refused(arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path), "'climb': block needs --style ladder")
     (tmp_path / "arena.toml").unlink()
     refused(arena("tournament", "climb", "random", "mcts", folder=tmp_path), "a stored ladder", "--style ladder")
@@ -233,70 +225,48 @@ def test_openings_come_from_a_book(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (("tournament", "x", "random", "--style", "ladder"), ("a ladder takes at least 2 bots",)),
-    (("tournament", "x", "random", "mcts", "--style", "swiss"), ("--style", "swiss", "round-robin, gauntlet, ladder")),
-    (("tournament", "x", "random", "mcts", "--style", "ladder", "--block", "3"), ("a block of 3 games", "even")),
-    (("tournament", "x", "random", "mcts", "--style", "ladder", "--precision", "0"), ("--precision", "from 1 to 1000")),
-    (("tournament", "x", "random", "mcts", "--style", "ladder", "-n", "0"), ("0 games", "at least 1")),
-    (("tournament", "x", "random", "mcts", "--precision", "50"), ("precision needs --style ladder", "--style ladder")),
-    (("match", "random", "mcts", "--plan", "--precision", "nan"), ("--precision nan", "give 1 to 1000")),
-    (("match", "random", "mcts", "--precision", "30"), ("--precision needs --plan", "--plan")),
-    (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
-    (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
-    (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
-    (("match", "random", "mcts", "--plies", "-1"), ("--plies -1", "0 or more")),
-    (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 uses nothing of a book",)),
-    (("match", "human", "mcts", "--plan"), ("a person can't play here", "name a bot")),
-    (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
-    (("tournament", "mcts:playouts=9", "sl"), ("is a bot", "arena tournament league mcts:playouts=9 sl")),
-    (("tournament", "x", "random"), ("at least 2 bots",)),
-    (("tournament", "x", "random", "mcts", "random"), ("'random' is given twice",)),
-    (("tournament", "x", "mcts", "uct"), ("'mcts' and 'uct' are the same bot",)),
-    (("tournament", "x", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
-    (("tournament", "x"), ("no tournament 'x'", "arena tournament x A B C")),
-    (("tournament", "a/b", "random", "mcts"), ("'a/b' is not a name",)),
-    (("tournament", "x", "random", "mcts", "-n", "0"), ("0 games", "at least 1")),
-    (("tournament", "x", "random", "mcts", "--size", "25"), ("25", "5 to 19")),
-    (("tournament", "x", "random", "mcts", "--size", "5", "--plies", "24"), ("openings",)),
-    (("tournament", "x", "random", "mcts", "--limits", "visits=3"), ("visits", "simulations")),
-    (("match", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
-    (("match", "mcts:playout=3", "random"), ("playout", "did you mean 'playouts'")),
-    (("match", "mcts:playouts=0", "random"), ("playouts", "from 1")),
-    (("match", "random", "fast-random", "-n", "0"), ("0 games", "at least 1")),
-    (("match", "random", "fast-random", "--size", "25"), ("25", "5 to 19")),
-    (("match", "random", "fast-random", "--komi", "7.3"), ("7.3",)),
-    (("match", "random", "fast-random", "--rules", "go"), ("go", "tromp-taylor")),
-    (("match", "random", "fast-random", "--limits", "visits=3"), ("visits", "simulations")),
-    (("match", "random", "fast-random", "--limits", "seconds=x"), ("seconds", "not a number")),
-    (("match", "random", "fast-random", "--sprt", "50", "10"), ("elo0 = 50", "elo1 = 10")),
-    (("match", "random", "fast-random", "--workers", "-1"), ("--workers -1",)),
-    (("match", "random", "fast-random", "--size", "5", "--plies", "24"), ("openings",)),
-    (("match", "checkpoint:nowhere", "random"), ("nowhere", "sl-9x9")),
-    (("match", "gtp:command=no-such-engine", "random", "-n", "2"), ("no-such-engine",)),
-    (("match", "random", "fast-random", "--config", "none.toml"), ("none.toml",)),
-    (("elo",), ("results/arena.db", "arena match")),
-    (("games",), ("results/arena.db",)),
-    (("games", "--sgf", "x", "--csv", "y"), ("--sgf and --csv", "choose one")),
-    (("data", "stats", "nothing-here"), ("nothing-here",)),
-    (("bots", "alphgo"), ("did you mean 'alphago'",)),
-    (("show", "~nobody-here/game.sgf"), ("no file ~nobody-here/game.sgf",)),
-    (("show", "a" * 5000), ("File name too long",)),
-    (("match", "checkpoint:~nobody-here/net", "random"), ("~nobody-here/net: no checkpoint there",)),
-    (("match", "checkpoint:" + "a" * 5000, "random"), ("no checkpoint", "aaa ... aaa")),
-    (("match", "random", "fast-random", "-n", "900000"), ("450000 different openings, and there are 100000",)),
-    (("match", "random", "fast-random", "-n", "1000000000"), ("at most 1000000",)),
-    (("match", "red\x1b[31m\x9b2J\u202e", "random"), ("unknown bot 'red?[31m?2J?'",)),
+    ("tournament x random mcts --style ladder --precision 0", ("--precision", "from 1 to 1000")),
+    ("tournament x random mcts --precision 50", ("precision needs --style ladder",)),
+    ("tournament random sl mcts", ("'random' is a bot", "arena tournament league random sl mcts")),
+    ("tournament x random", ("at least 2 bots",)),
+    ("tournament x mcts uct", ("'mcts' and 'uct' are the same bot",)),
+    ("tournament x", ("no tournament 'x'", "arena tournament x A B C")),
+    ("tournament a/b random mcts", ("'a/b' is not a name",)),
+    ("tournament x random mcts -n 0", ("0 games", "at least 1")),
+    ("tournament x random mcts --size 5 --plies 24", ("openings",)),
+    ("match random mcts --plan --precision nan", ("--precision nan", "give 1 to 1000")),
+    ("match random mcts --precision 30", ("--precision needs --plan",)),
+    ("match random mcts --plan -n 9", ("leave out --games",)),
+    ("match human mcts --plan", ("a person can't play here", "name a bot")),
+    ("match random mcts --adjudicate agre=1", ("unknown rule", "agree", "arena match --help")),
+    ("match random mcts --book nowhere.sgf", ("nowhere.sgf", "no such file")),
+    ("match random mcts --plies -1", ("--plies -1", "from 0")),
+    ("match random mcts --plies 0 --book x.sgf", ("--plies 0 uses nothing of a book",)),
+    ("match mtcs random", ("mtcs", "did you mean 'mcts'")),
+    ("match mcts:playouts=0 random", ("playouts", "from 1")),
+    ("match random fast-random -n 0", ("0 games", "at least 1")),
+    ("match random fast-random --komi 7.3", ("7.3",)),
+    ("match random fast-random --limits visits=3", ("--limits", "visits", "simulations")),
+    ("match random fast-random --sprt 50 10", ("elo0 = 50", "elo1 = 10")),
+    ("match checkpoint:nowhere random", ("nowhere", "sl-9x9")),
+    ("match gtp:command=no-such-engine random -n 2", ("no-such-engine",)),
+    ("match random fast-random --config none.toml", ("none.toml",)),
+    ("match random fast-random -n 900000", ("450000 different openings, and there are 100000",)),
+    ("match random fast-random -n 1000000000", ("at most 1000000",)),
+    ("match red\x1b[31m\x9b2J\u202e random", ("unknown bot 'red?[31m?2J?'",)),
+    (f"match checkpoint:{'a' * 5000} random", ("no checkpoint", "aaa ... aaa")),
+    ("elo", ("results/arena.db", "arena match")),
+    ("games --sgf x --csv y", ("--sgf and --csv", "choose one")),
+    ("data stats nothing-here", ("nothing-here",)),
+    ("bots alphgo", ("did you mean 'alphago'",)),
+    ("show ~nobody-here/game.sgf", ("no file ~nobody-here/game.sgf",)),
+    (f"show {'a' * 5000}", ("File name too long",)),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "words"), WRONG, ids=lambda value: " ".join(value)[:60])
-def test_wrong_input_is_refused_in_one_line(arguments: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
-    refused(arena(*arguments, folder=tmp_path), *words)
-
-
-def test_wrong_input_is_refused_by_the_process_too(tmp_path: Path) -> None:
-    refused(arena_alone("match", "mtcs", "random", folder=tmp_path), "did you mean 'mcts'")
-    assert arena("match", "random", "fast-random", "--sise", "9", folder=tmp_path).returncode == 2
+@pytest.mark.parametrize(("typed", "words"), WRONG, ids=lambda value: str(value)[:60])
+def test_wrong_input_is_refused_in_one_line(typed: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    refused(arena(*typed.split(), folder=tmp_path), *words)
 
 
 def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -360,24 +330,9 @@ def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> No
     shutil.copytree(find("sl-9x9"), folder)
     model = folder / "model.onnx"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
-    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "sha256")
+    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "manifest.json")
     (folder / "manifest.json").write_text(json.dumps({"format": 99}))
     refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "manifest.json", "format")
-
-
-@pytest.mark.parametrize("event", ["match", pytest.param("tournament league", marks=pytest.mark.slow)])
-def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, event: str) -> None:
-    process = arena_begun(*event.split(), "random", "fast-random", "-n", "1000", *ONE, folder=tmp_path)
-    for line in process.stdout:
-        if re.match(r"\d+ of 1000", line):
-            break
-    process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
-    kept = re.search(r"(\d+) of 1000 games are stored; the same command plays the rest", rest)
-    assert kept is not None and 0 < int(kept[1]) < 1000
-    assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
 SLOW = """
@@ -398,25 +353,27 @@ BOT = BotKind(summary="waits before each move", config=Config, build=Slow)
 """
 
 
-def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
-    for presses, number in ((1, signal.SIGTERM), (2, signal.SIGINT)):
-        folder = tmp_path / str(presses)
-        folder.mkdir()
-        (folder / "slow.py").write_text(SLOW)
-        process = arena_begun("match", "slow.py", "random", "-n", "50", *SMALL, folder=folder)
-        end = monotonic() + 120
-        while not (folder / "under_way").exists():
-            assert monotonic() < end
-            Event().wait(0.05)
+@pytest.mark.parametrize(
+    ("presses", "number"), [(1, signal.SIGTERM), pytest.param(2, signal.SIGINT, marks=pytest.mark.slow)]
+)
+def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(
+    presses: int, number: signal.Signals, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    process = arena_begun("match", "slow.py", "random", "-n", "20", *SMALL, folder=tmp_path)
+    end = monotonic() + 120
+    while not (tmp_path / "under_way").exists():
+        assert monotonic() < end
+        Event().wait(0.05)
+    process.send_signal(number)
+    told = next(line for line in process.stdout if "under way" in line)
+    assert "Finishing the games under way for at most 5 s" in told
+    if presses == 2:
         process.send_signal(number)
-        told = next(line for line in process.stdout if "under way" in line)
-        assert "Finishing the games under way for at most 5 s" in told
-        if presses == 2:
-            process.send_signal(number)
-        rest, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (128 + number, "")
-        kept = re.search(r"Stopped\. (\d+) of 50 games are stored", rest)
-        assert kept is not None and 1 - presses < int(kept[1]) < 50
+    rest, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (128 + number, "")
+    kept = re.search(r"Stopped\. (\d+) of 20 games are stored", rest)
+    assert kept is not None and 1 - presses < int(kept[1]) < 20
 
 
 def test_more_workers_than_files_may_be_open_are_refused_by_name(tmp_path: Path) -> None:
@@ -425,14 +382,12 @@ def test_more_workers_than_files_may_be_open_are_refused_by_name(tmp_path: Path)
     command = [sys.executable, "-c", code, "match", "random", "fast-random", "-n", "40", "--workers"]
     done = subprocess.run([*command, "16"], cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    most = re.search(r"16 workers need \d+ more open files than the system allows; use --workers (\d+)", done.stderr)
-    assert most is not None
-    assert subprocess.run([*command, most[1], "--size", "5"], cwd=tmp_path, env=environment()).returncode == 0
+    assert re.search(r"16 workers need \d+ more open files than the system allows; use --workers \d+", done.stderr)
 
 
 def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:
     """A long match in a process of its own, once some of its games are stored."""
-    process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=folder, **more)
+    process = arena_begun("match", "random", "fast-random", "-n", "3000", *SMALL, folder=folder, **more)
     for line in process.stdout:
         if re.match(r"\d+ of 3000", line):
             return process
@@ -450,33 +405,31 @@ def group_ends(leader: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    ("how", "to"), [(signal.SIGHUP, "group"), pytest.param(signal.SIGTERM, "command", marks=pytest.mark.slow)]
-)
-def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Path, how: int, to: str) -> None:
+def test_a_closed_terminal_leaves_nothing_behind_but_what_was_played(tmp_path: Path) -> None:
     process = match_begun(tmp_path, TMPDIR=str(tmp_path))
-    if to == "group":  # as when a terminal is closed
-        os.killpg(process.pid, how)
-    process.send_signal(how)
+    os.killpg(process.pid, signal.SIGHUP)
+    process.send_signal(signal.SIGHUP)
     rest, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (128 + how, "")
+    assert (process.returncode, errors) == (128 + signal.SIGHUP, "")
     assert re.search(r"Stopped\. \d+ of 3000 games are stored; the same command plays the rest\.\n$", rest)
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
     assert group_ends(process.pid)
 
 
-def test_a_command_under_nohup_goes_on_without_its_terminal(tmp_path: Path) -> None:
+def test_a_command_under_nohup_goes_on_without_its_terminal_until_it_is_terminated(tmp_path: Path) -> None:
     process = match_begun(tmp_path, hangup=signal.SIG_IGN)
     os.killpg(process.pid, signal.SIGHUP)
     assert re.match(r"\d+ of 3000", process.stdout.readline())
     process.terminate()
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
+    rest, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (128 + signal.SIGTERM, "")
+    kept = re.search(r"(\d+) of 3000 games are stored", rest)
+    assert kept is not None and f"{kept[1]} games" in arena("games", "-n", "3000", folder=tmp_path).stdout
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the process that starts workers in /proc")
 def test_ctrl_c_as_the_first_worker_starts_is_heard(tmp_path: Path) -> None:
-    process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=tmp_path)
+    process = arena_begun("match", "random", "fast-random", "-n", "3000", *SMALL, folder=tmp_path)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     end = monotonic() + 60
     while not any(
@@ -537,12 +490,6 @@ def test_a_person_in_a_match_with_json_sees_the_board_of_a_new_game_on_stderr(
     assert "It begins after an opening of 4 moves." in done.stderr and "continues" not in done.stderr
     again = arena("match", "human", "random", "-n", "1", *SMALL, folder=tmp_path)
     assert again.stdout.startswith("human against random: 1 game, 5x5")
-
-
-def test_a_person_plays_in_a_process_of_its_own(tmp_path: Path) -> None:
-    done = arena_alone("match", "human", "random", "-n", "1", folder=tmp_path, typed="e5\nresign\n")
-    assert done.returncode == 0, done.stderr
-    assert "human lost to random" in done.stdout
 
 
 ENGINE = f"gtp:command={shlex.join([sys.executable, str(ROOT / 'tests' / 'engines' / 'scripted.py'), 'good'])}"

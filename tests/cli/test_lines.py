@@ -56,8 +56,6 @@ def test_a_match_prints_each_game_and_then_its_report(tmp_path: Path) -> None:
     *games, report = objects(*words, folder=tmp_path)
     assert [one["type"] for one in games] == ["game"] * 4 and report["type"] == "report"
     assert [one["type"] for one in objects(*words, folder=tmp_path)] == ["report"]  # nothing is left to play
-    plans = objects("match", "random", "fast-random", "--size", "5", "--plan", folder=tmp_path)
-    assert {one["type"] for one in plans[-5:]} == {"plan"}
     listed = arena("games", "--event", "quick", folder=tmp_path).stdout
     assert "4 games." in listed
     refused(arena(*words[:-1], "a b", folder=tmp_path), "'a b' is not a name for a match")
@@ -102,13 +100,8 @@ def test_games_are_found_by_size_winner_ending_and_opponent(words: tuple[str, ..
 def test_what_scripts_write(folder: Path) -> None:
     assert arena("games", "--csv", "games.csv", folder=folder).stdout == "10 games written to games.csv.\n"
     assert len((folder / "games.csv").read_text().splitlines()) == 11
-    done = arena("report", "league", "--html", "league.html", "--quiet", folder=folder)
-    assert (done.returncode, done.stdout) == (0, "") and (folder / "league.html").exists()
+    arena("report", "league", "--html", "league.html", folder=folder)
+    assert (folder / "league.html").exists()
     refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
     refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "--sgf and --json can't be combined")
-    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file to write: give --csv or --html")
-    refused(arena("elo", "--quiet", folder=folder), "--quiet needs a file to write: give --csv")
-    for words in (("games", "--csv", "quiet.csv"), ("elo", "--csv", "elo.csv")):
-        done = arena(*words, "--quiet", folder=folder)
-        assert (done.returncode, done.stdout) == (0, "") and (folder / words[2]).exists()
     assert not (folder / "sgf").exists()

@@ -1,4 +1,4 @@
-"""KataGo's JSON protocol for analysis: queries to an engine in this process, then a real one, and KaTrain's."""
+"""KataGo's JSON protocol for analysis: queries to an engine in this process, then a real one."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Our bots served over GTP: a scripted transport for every command, then real processes, GNU Go if there is one."""
+"""Our bots served over GTP: a scripted transport for every command, then a real process."""
 
 import json
 import re
@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from commandline import ARENA, environment
-from hypothesis import given
-from hypothesis import strategies as st
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
@@ -135,22 +133,6 @@ def test_what_can_not_be_done_is_refused_in_the_protocols_words(message: str) ->
     for line in REFUSED[message].split("|"):
         assert (line, refused(server, line)) == (line, message)
         assert ask(server, "showboard") == before
-
-
-ARGUMENTS = "b w black e5 d4 a1 pass resign 0 1 2 5 7 9 19 -3 0.5 alive dead japanese {} # 12"
-words = st.sampled_from(f"{REQUIRED} {OPTIONAL} {ARGUMENTS}".replace("quit ", "").split())
-
-
-texts = st.text().map(lambda text: text.replace("quit", ""))
-
-
-@given(st.lists(texts, max_size=5) | st.lists(st.lists(words, max_size=4).map(" ".join), max_size=12))
-def test_no_text_and_no_sequence_of_commands_ends_the_conversation(lines: list[str]) -> None:
-    output = StringIO()
-    serve(server_of(), StringIO("\n".join([*lines, "known_command name", ""])), output)
-    for answer in output.getvalue().split("\n\n")[:-1]:
-        assert re.match(r"[=?][0-9]* ", answer)
-    assert output.getvalue().endswith("= true\n\n")
 
 
 # The game.

@@ -12,7 +12,6 @@ from arena import StoreError
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
-from arena.match.schedule import Match, Terms
 from arena.players.player import Player
 from arena.report.game import show_details
 from arena.results.store import Event, Store
@@ -55,25 +54,6 @@ def test_the_details_tell_who_why_where_and_how_to_see_it_again(width: int, heig
     assert "temperature=0.5" in shown and "net 4b86c7a8" in shown
     assert "RuntimeError: no idea\n" in shown and "\x07" not in shown
     assert write_sgf(record) in shown
-
-
-def test_a_game_without_a_fault_says_so() -> None:
-    console = console_of(80, 24, terminal=False)
-    show_details(record_of(MATCH, 0, "sl"), {}, console)
-    assert "ended without a fault: W+2.5 after 24 moves" in output_of(console)
-
-
-def test_a_forfeit_on_an_empty_board_is_shown() -> None:
-    bare = Match(entry("a"), entry("b"), Terms(MATCH.terms.rules, plies=0), 2)
-    record = replace(record_of(bare, 0, "a", Ending.TIME, "b: late"), moves=(), opening=0)
-    console = console_of(80, 24, terminal=False)
-    show_details(record, {}, console)
-    shown = output_of(console)
-    assert (
-        "at move 1: time" in shown
-        and "the beginning; 0 moves follow" in shown
-        and "Only the reason was recorded" in shown
-    )
 
 
 @pytest.mark.parametrize("text", [f"{MATCH.event}/00012", f"{MATCH.event}/12", f"{MATCH.event[:6]}/12", "/12", "4"])

@@ -147,22 +147,6 @@ def check_match(folder: Path, told: set[str], before: set[str]) -> str:
         return "" if store.count() == GAMES and not store.damage() else f"{store.count()} games"
 
 
-def export(folder: Path, told: Told) -> None:
-    from arena.cli.games import games
-
-    games(sgf=folder / "sgf", results=folder)
-    told("sgf")
-
-
-def check_export(folder: Path, told: set[str], before: set[str]) -> str:
-    from arena.go.sgf import read_sgf
-
-    found = [path for path in folder.rglob("*.sgf") if not path.name.startswith(".")]
-    for path in found:
-        read_sgf(path.read_bytes())
-    return f"{len(found)} files" if told and len(found) != GAMES else ""
-
-
 def save_training(folder: Path, told: Told) -> None:
     """A run's state, then its net in the place of an older one."""
     from arena import CheckpointError, files
@@ -196,7 +180,6 @@ Check = Callable[[Path, set[str], set[str]], str]
 SCENES: dict[str, tuple[Callable[[Path], None], Callable[[Path, Told], None], Check]] = {
     "match": (lambda folder: folder.mkdir(parents=True), play, check_match),
     "resume": (half_played, play, check_match),
-    "export": (lambda folder: play(folder, lambda _: None), export, check_export),
     "training": (half_trained, save_training, check_training),
 }
 

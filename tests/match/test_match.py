@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from scripted_bots import scripted, wait
+from scripted_bots import scripted
 
-from arena import BotTimeout
 from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.limits import TimeLeft
 from arena.go.board import Board
@@ -129,19 +128,6 @@ def test_a_move_beyond_what_the_clock_has_and_the_lag_forfeits_on_time(
         assert re.match(f"bad: {reason}", record.reason), record.reason
 
 
-def test_a_bot_that_finds_no_answer_before_its_flag_falls_is_out_of_time(compiled: None) -> None:
-    class Engine(type(scripted("GOOD").build())):  # type: ignore[misc]
-        def choose(self, game: Game, limits: Limits) -> Decision:
-            wait(limits.allowed)
-            raise BotTimeout("no answer to 'genmove b'")
-
-    bots = {"bad": Engine(scripted("GOOD").config), "good": scripted("GOOD").build()}
-    record = play(bots, [pairing(1, "bad", "good")], limits={"bad": Limits(main=0.1, lag=0.1)})[1]
-    assert re.fullmatch(r"bad: out of time: 0\.\d\d s used of 0\.1 s main time", record.reason)
-    assert "no answer to 'genmove b'" in record.fault_details
-    assert record.black_seconds >= 0.2
-
-
 def test_a_bot_is_told_how_long_to_think_and_what_its_clock_shows(compiled: None) -> None:
     told: dict[str, list[Limits]] = {"a": [], "b": []}
 
@@ -196,18 +182,6 @@ def test_a_bot_with_a_call_for_many_games_is_given_more_of_them_while_its_calls_
     )  # one that fails is followed by some for one
     many = [("many", 1, 600), ("many", 2, 600), *[("many", 1, 600)] * 2, None]
     assert calls == [*many, *[("one", 1, 600)] * 2, None]
-
-
-def test_a_call_for_many_games_has_the_seconds_of_each_and_one_grace_for_all() -> None:
-    assert [Limits(seconds=2).allowed_for(boards) for boards in (1, 64)] == [64, 64 + 63 * 2]
-    assert [Limits(seconds=2, lag=0.5).allowed_for(boards) for boards in (1, 4)] == [2.5, 10]
-    assert [Limits(simulations=99).allowed_for(boards) for boards in (1, 64)] == [60, 60]
-    assert [Limits(deadline=7).allowed_for(boards) for boards in (1, 64)] == [7, 7]
-
-
-def test_no_game_of_a_bot_that_takes_its_time_for_many_is_late(compiled: None) -> None:
-    records = play(players("DELIBERATE", at=0), pairings("bad", "good", 16), limits={"bad": Limits(deadline=0.6)})
-    assert {record.outcome.ending for record in records.values() if record.outcome} == {Ending.RESIGN}
 
 
 def test_a_game_that_is_slow_among_many_is_late_alone(compiled: None) -> None:

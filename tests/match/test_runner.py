@@ -333,16 +333,6 @@ def test_who_ends_an_event_while_games_wait_is_told_how_many_are_lost(store: Sto
     assert stored(store, played) == undisturbed(played)
 
 
-def test_a_persons_game_waits_until_it_can_be_stored(store: Store, other: sqlite3.Connection) -> None:
-    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=1)
-    updates = play_event(played, store, 1, play_person=resigned)
-    other.execute("BEGIN IMMEDIATE")
-    assert [next(updates).waiting for _ in range(3)] == [0, 1, 1]
-    other.execute("ROLLBACK")
-    (record,) = fresh(updates)
-    assert record.outcome is not None and store.ids(played.event) == {record.id}
-
-
 # --- Bots that fail ---
 
 

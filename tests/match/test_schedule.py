@@ -3,7 +3,6 @@
 import random
 import re
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +131,6 @@ def test_a_longer_match_begins_with_the_games_of_a_shorter_one(games: int, more:
     assert long.pairings()[:games] == short.pairings()
 
 
-def test_every_game_has_an_id_and_a_seed_of_its_own() -> None:
-    pairings = match(games=400).pairings()
-    assert len({pairing.id for pairing in pairings}) == 400
-    assert len({pairing.seed for pairing in pairings}) == 400
-    assert all(0 <= pairing.seed < 2**63 for pairing in pairings)
-    assert all(pairing.id.rpartition("/")[0] == match().event for pairing in pairings)
-    assert [pairing.number for pairing in pairings] == list(range(400))
-
-
 def test_every_setting_but_the_number_of_games_makes_another_event() -> None:
     a, b = match().first, match().second
     changes: dict[str, list[Any]] = {
@@ -181,7 +171,6 @@ def test_an_event_is_named_for_its_players_in_plain_signs_and_a_bot_that_meets_i
     ("change", "message"),
     [
         ({"games": 0}, "0 games can't be played; give at least 1"),
-        ({"games": -3}, "-3 games can't be played"),
         ({"openings": -1}, "-1 openings can't be played; give at least 0"),
         ({"plies": -1}, "-1 plies can't be played"),
         ({"name": "a/b"}, "'a/b' is not a name for a match; use letters"),
@@ -238,14 +227,6 @@ def test_games_that_are_no_openings_are_refused_with_counts_and_reasons(tmp_path
     assert "refused were 2 on 13x13, 1 with setup stones" in str(book)
     with pytest.raises(ConfigError, match=r"no game in .* is an opening on 19x19: refused were 5 on 9x9, 2 on 13x13"):
         read_book(written(tmp_path, sgf("dd"), *games), Rules.preset(size=19))
-
-
-def test_a_book_is_shuffled_by_the_seed(tmp_path: Path) -> None:
-    path = written(tmp_path, *(sgf(point, other) for point, other in combinations(("cc", "cd", "dd", "de", "ee"), 2)))
-    shuffled = {read_book(path, NINE, seed=seed).openings for seed in range(5)}
-    assert len(shuffled) == 5
-    assert len({frozenset(openings) for openings in shuffled}) == 1
-    assert read_book(path, NINE, seed=3) == read_book(path, NINE, seed=3)
 
 
 def test_the_openings_of_a_book_are_used_in_turn() -> None:

@@ -18,16 +18,12 @@ from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.files import scratch
 from arena.go.game import Rules
-from arena.go.record import GameRecord
 from arena.match.schedule import Pairing
 from arena.match.worker import (
     PAUSE,
     READY,
-    RESUME,
-    SNAPSHOT_SECONDS,
     Assignment,
     SharedState,
-    Snapshot,
     WorkerSpec,
     start_method,
     work,
@@ -75,7 +71,7 @@ def heard(connection: Connection) -> Any:
     return connection.recv()
 
 
-@pytest.mark.parametrize(("number", "first"), [(0, "one"), (1, "two"), (2, "one")])
+@pytest.mark.parametrize(("number", "first"), [(1, "two"), (2, "one")])
 def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, tmp_path: Path) -> None:
     context = start_method()
     here, there = context.Pipe()
@@ -89,40 +85,12 @@ def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, 
     assert isinstance(refused, UserError) and str(refused) == first
 
 
-def test_a_worker_tells_of_all_its_boards_at_once(hire: Hire) -> None:
-    _, connection, _ = hire("PONDERER", boards=3)
-    for number in range(3):
-        connection.send(game(number))
-    snapshots = []
-    while [snapshot.pairing.number for snapshot in snapshots[-6:]] != [
-        0,
-        1,
-        2,
-    ] * 2:  # the last board may come a round later
-        snapshots.append(heard(connection))
-        assert len(snapshots) < 60
-    for snapshot in snapshots:
-        assert snapshot.moves[:2] == (16, 30)
-        assert len(snapshot.moves) == len(snapshot.win_rates) > 2
-        assert snapshot.ownership is None
-
-
 def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:
     _, connection, _ = hire("PUNDIT", boards=1, at=3)
     connection.send(game(1))
     snapshots = [heard(connection) for _ in range(5)]
     assert snapshots[-1].win_rates == pytest.approx((None, None, 0.5, 0.01, 0.99, 0.01)[: len(snapshots[-1].moves)])
     assert np.frombuffer(snapshots[-1].ownership, np.int8).tolist() == [98] + [0] * 48
-
-
-def test_a_bot_that_takes_its_process_along_was_told_of_with_every_move(hire: Hire) -> None:
-    worker, connection, _ = hire("LEAVE", boards=1, at=9)
-    connection.send(game(1))
-    worker.join(LONG)
-    *_, last = [heard(connection) for _ in range(8)]
-    assert len(last.moves) == 9
-    with pytest.raises(EOFError):
-        heard(connection)
 
 
 @pytest.mark.parametrize(("limits", "allowed"), [("deadline=7", 7), ("main=5,byoyomi=3,lag=1", 9), ("seconds=5", 70)])
@@ -141,35 +109,10 @@ def test_the_parent_sees_how_long_the_present_call_goes_on_and_may_take(
     assert clock.player == 0
 
 
-def test_a_hang_in_a_call_for_many_games_is_noticed_as_soon_as_in_one(hire: Hire) -> None:
-    _, connection, clock = hire("STUCK", boards=64, limits="deadline=7", at=10, seed=40)
-    for number in range(64):
-        connection.send(game(number))
-    end = monotonic() + LONG
-    while clock.seconds < 0.5 and monotonic() < end:
-        connection.poll(0.01)
-    assert 0.5 <= clock.seconds < 7
-    assert clock.allowed == 7
-
-
 def test_what_processes_are_started_with_lies_in_our_own_folder(hire: Hire) -> None:
     """Multiprocessing's folder is set in a private place of it; one of its own would be left behind by a kill."""
     hire("GOOD", boards=1)
     assert Path(get_temp_dir()) == scratch()
-
-
-def test_a_paused_worker_calls_no_bot_and_runs_no_clock_until_it_may_go_on(hire: Hire) -> None:
-    _, connection, _ = hire("PONDERER", boards=1)
-    connection.send(game(1))
-    heard(connection)
-    connection.send(PAUSE)
-    while connection.poll(4 * SNAPSHOT_SECONDS):
-        assert isinstance(connection.recv(), Snapshot)
-    connection.send(RESUME)
-    while not isinstance(message := heard(connection), GameRecord):
-        pass
-    calls = len(message.moves) - 2
-    assert message.black_seconds + message.white_seconds < calls * 0.05 + 4 * SNAPSHOT_SECONDS
 
 
 @pytest.mark.parametrize("end", ["terminated", "told to leave", "left alone"])

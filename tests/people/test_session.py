@@ -21,7 +21,7 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Analyst
-from arena.people.counting import count, estimated, group_at
+from arena.people.counting import count
 from arena.people.saved_game import EVENT, Help, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
 from arena.people.session import GameSession, Opponent, Refused
 from arena.players.player import Player
@@ -111,13 +111,6 @@ def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
         assert len(heard) == 4 and now.unrated == ""
         with pytest.raises(ValueError):
             now.stones[0, 0] = 1
-
-
-def test_white_begins_where_there_are_handicap_stones_and_the_game_is_unrated() -> None:
-    saved = kifu_of(Rules.preset("chinese", 9, 0.5), setup=((20, 60), ()), first=WHITE)
-    with sat(saved, Scripted("E5")) as session:
-        now = settled(session, lambda now: now.is_persons_turn)
-        assert (played(now), now.handicap, now.unrated) == ("E5", 2, "handicap 2, komi 0.5")
 
 
 KO = ".XO..\nXO.O.\n.XO..\n.....\n....."
@@ -274,30 +267,6 @@ def test_a_bot_that_overruns_its_clock_loses() -> None:
         assert limits.left == TimeLeft(10, 0) and limits.seconds is not None and 0 < limits.seconds < 10
 
 
-def test_the_clock_of_a_bot_that_overran_byo_yomi_shows_no_new_period() -> None:
-    clock = Clock()
-    with sat(kifu_of(), overrunning(clock, 90), Limits(byoyomi=60), now=clock) as session:
-        now = play(session, "C3")
-        assert now.outcome == Outcome(BLACK, Ending.TIME)
-        assert now.clocks[1] is not None and now.clocks[1].seconds == 0.0
-
-
-class Owner(Oracle):
-    """Knows whose the points are."""
-
-    def choose(self, game: Game, limits: Limits) -> Decision:
-        return Decision(0, win_rate=0.9, ownership=np.full(25, 0.5), score=6.5)
-
-
-def test_an_estimate_is_the_analysts_own_where_it_has_one() -> None:
-    with sat(kifu_of(people=(WHITE,)), Scripted("C3"), analyst=Analyst("owner", Owner)) as session:
-        settled(session)
-        session.score()
-        estimate = settled(session, lambda now: now.estimate is not None).estimate
-        assert estimate is not None and (estimate.margin, estimate.by) == (-6.5, "owner")
-        assert np.frombuffer(estimate.ownership, np.int8).tolist() == [-50] * 25
-
-
 def test_a_bot_makes_ready_before_its_clock_runs() -> None:
     clock = Clock()
 
@@ -368,12 +337,6 @@ def test_an_estimate_of_a_settled_board_is_its_count() -> None:
         assert "score" in session.snapshot().unrated
 
 
-def test_an_estimate_by_territory_counts_who_has_placed_more() -> None:
-    black, white = (np.flatnonzero(board_of_diagram(SETTLED).stones == colour).tolist() for colour in Colour)
-    game = Game(Rules.preset("japanese", 5), 0, black, white, BLACK)
-    assert estimated(game, 10).margin == game.margin()
-
-
 # --- The count ---
 
 FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
@@ -408,13 +371,6 @@ def test_a_count_comes_to_what_the_game_says(name: str) -> None:
         assert count(game).margin == game.margin()
 
 
-def test_chains_with_two_liberties_in_common_are_one_group() -> None:
-    board = board_of_diagram("X....\n.X...\n...X.\nXX.O.\n.....")
-    assert group_at(board, 0) == {0, 6}
-    assert group_at(board, 13) == {13}
-    assert group_at(board, 15) == {15, 16}
-
-
 # --- What is kept ---
 
 
@@ -433,23 +389,6 @@ def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
         now = again.snapshot()
         assert now.turns == before.turns
         assert (now.clocks, now.helps, now.points) == (before.clocks, before.helps, before.points)
-
-
-def test_a_count_under_way_and_a_finished_game_are_kept_too() -> None:
-    kept: list[SavedGame] = []
-    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL), keep=kept.append) as session:
-        play(session, "pass")
-        session.toggle(15)
-        with sat(SavedGame.from_sgf(kept[-1].to_sgf())) as again:
-            now = again.snapshot()
-            assert now.phase is Phase.COUNT and now.dead == ()
-            again.accept()
-            assert again.snapshot().helps == (Help.DEAD,)
-        session.accept()
-    over = SavedGame.from_sgf(kept[-1].to_sgf())
-    assert over.is_over and over.record.outcome == session.snapshot().outcome
-    with sat(over) as again:
-        assert again.snapshot().phase is Phase.OVER
 
 
 def test_a_keeper_that_fails_is_trouble_but_not_the_end() -> None:
@@ -496,32 +435,3 @@ def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
 def test_a_file_that_is_no_game_to_go_on_with_is_refused(text: str, words: str) -> None:
     with pytest.raises(RecordError, match=words):
         SavedGame.from_sgf(text)
-
-
-def test_redo_plays_again_what_undo_took_and_a_new_move_ends_that() -> None:
-    with sat(kifu_of(), Scripted("B2", "D4", "A1")) as session:
-        play(session, "C3", "C4")
-        session.undo()
-        session.undo()
-        with pytest.raises(Refused, match="no move of yours"):
-            session.undo()
-        for moves in ("C3 B2", "C3 B2 C4 D4"):
-            session.redo()
-            assert played(settled(session)) == moves
-        with pytest.raises(Refused, match=r"There is nothing to redo\."):
-            session.redo()
-        session.undo()
-        play(session, "E5")
-        with pytest.raises(Refused, match=r"There is nothing to redo\."):
-            session.redo()
-
-
-def test_a_move_undone_while_the_bot_thinks_is_redone_and_answered() -> None:
-    bot = Deliberate("B2", "D4")
-    with sat(kifu_of(), bot) as session:
-        session.play(move_from_gtp("C3", 5))
-        assert bot.begun.wait(PATIENCE)
-        session.undo()
-        session.redo()
-        bot.let.set()
-        assert played(settled(session)).startswith("C3 ") and len(settled(session).turns) == 2

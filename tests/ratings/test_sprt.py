@@ -163,7 +163,7 @@ def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena
     assert found == figures(arena("report", folder=folder))
     assert found["Elo"].startswith(f"{elo} (95 %) for heads, from {counted // 2} pair")
     assert re.search(rf"^1 +heads +{re.escape(elo)} +{counted} ", arena("elo", folder=folder).stdout, re.MULTILINE)
-    arena("elo", "--quiet", "--csv", "results/other.csv", folder=folder)
+    arena("elo", "--csv", "results/other.csv", folder=folder)
     for name in ("elo.csv", "other.csv"):
         with (folder / "results" / name).open() as file:
             heads, tails = csv.DictReader(file)

@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from sgfmill.sgf import Sgf_game
 
 from arena import BotFault
 from arena.contract.bot import Bot, Candidate, Decision, Limits, RawNN
-from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move
+from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf
 from arena.go.game import Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
@@ -61,15 +60,6 @@ class Searcher(Forecaster):
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         points = [move_from_gtp(word, game.rules.size) for word in ("A2", "A1", "pass")]
         return [Candidate(point, 5 - place, 0.4, (point, 7)) for place, point in enumerate(points)]
-
-
-def test_the_score_that_a_bot_reports_comes_before_its_ownership() -> None:
-    class Scorer(Forecaster):
-        def choose(self, game: Game, limits: Limits) -> Decision:
-            return replace(super().choose(game, limits), score=4.5)
-
-    found = analyse(game_of("C3"), Scorer([0.5, 0.6], owned=0.25))
-    assert [evaluation.margin for evaluation in found] == [4.5, -4.5]
 
 
 def test_win_rates_are_blacks_and_losses_are_of_whoever_moved() -> None:
@@ -137,13 +127,6 @@ def test_the_score_does_not_swing_with_the_side_to_move() -> None:
     )
     found = list(analyse(record, Pessimist([])))
     assert [evaluation.margin for evaluation in found] == pytest.approx([-0.5] * 4)
-
-
-def test_a_search_tells_candidates_with_the_move_it_chose_first() -> None:
-    found = list(analyse(game_of("C3"), Searcher([0.5, 0.5])))
-    a1, a2 = (move_from_gtp(word, 5) for word in ("A1", "A2"))
-    assert [candidate.move for candidate in found[0].candidates] == [a1, a2, pass_move(5)]
-    assert found[0].best == a1 and found[0].line == (a1, 7) and found[0].visits == 7
 
 
 def test_a_bot_without_win_rates_or_with_a_fault_is_refused_in_one_line() -> None:

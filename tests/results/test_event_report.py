@@ -24,14 +24,13 @@ from stored_events import DATE, earlier_wins, finished, games_of, player, store_
 from arena import StoreError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
-from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Terms, Tournament
 from arena.match.standings import MatchTally
 from arena.ratings import ZERO, PairCounts, Sprt, compare, share_interval
 from arena.report.style import Console
 from arena.report.tables import Sheet
 from arena.report.text import overviews_sheet, print_report, sections
-from arena.results.export import event_frames, ratings_frame, write_event_csv
+from arena.results.export import ratings_frame, write_event_csv
 from arena.results.standings import Kind, Report, overviews, read_report
 from arena.results.store import Store
 
@@ -95,15 +94,6 @@ def test_a_tournaments_report_agrees_with_its_league(store: Store) -> None:
     assert report.los("a", "a") is None
 
 
-def test_a_ladder_under_way_has_a_report(store: Store) -> None:
-    ladder = Ladder("rungs", tuple(map(player, "abcd")), Terms(RULES), 200)
-    store_event(store, ladder, games_of(ladder, earlier_wins(ladder))[:20])
-    report = read_report(store, "rungs")
-    assert (report.kind, report.planned, report.games) == (Kind.LADDER, 200, 20)
-    assert facts(report)["Games"] == f"20 of at most 200, {DATE}"
-    assert "leads after 20 of 200 games" in printed(report)
-
-
 def test_a_match_that_was_stopped_early_counts_all_its_finished_games(store: Store) -> None:
     match = match_of("new", "old", 20)
     games = games_of(match, earlier_wins(match))
@@ -131,19 +121,6 @@ def test_games_of_a_sequential_test_that_wait_for_earlier_ones_are_shown_apart(s
     assert "short games end first" not in shown
     store.append(games[2:4])
     assert read_report(store).games == 6
-
-
-def test_an_event_without_games_says_so(store: Store) -> None:
-    for event, what in (
-        (league_of("a", "b", "c"), "game"),
-        (match_of("new", "old"), "game"),
-        (Ladder("rungs", (player("a"), player("b")), Terms(RULES), 8), "game"),
-    ):
-        store_event(store, event)
-        report = read_report(store, event.event)
-        assert f"{event.event}: no {what} is finished yet" in printed(report)
-        assert report.course == [] and report.anchor == ""
-        assert event_frames(report)["games"].empty
 
 
 def test_a_changed_player_is_told_from_what_it_was(store: Store) -> None:

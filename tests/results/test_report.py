@@ -133,16 +133,6 @@ def test_games_of_a_player_with_itself_rate_nobody(store: Store):
     assert league(store) is None
 
 
-def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
-    fill(store, ("strong", "weak"), 30, 10)
-    fill(store, ("weak", "hopeless"), 100, 0)
-    pool, ratings = player_ratings(store)
-    assert str(pool) == "9x9, cgos rules, komi 7"
-    assert set(ratings) == {"id-strong", "id-weak", "id-hopeless"}
-    assert ratings == league(store).elo
-    assert str(ratings["id-hopeless"]) == "-1225 (-∞ to -670)"
-
-
 def test_the_csv_has_the_table_and_one_that_cant_be_written_is_one_clear_line(store: Store, tmp_path: Path):
     path = tmp_path / "out" / "elo.csv"
     write_elo_csv(store, path)

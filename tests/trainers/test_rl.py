@@ -396,17 +396,17 @@ def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoin
         "max_iterations=2",
         "eval_every=1",
     )
-    told = [word for pair in settings for word in ("--set", pair)]
+    told = [f"--{pair}" for pair in settings]
     common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), *told)
     done = arena(*common, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "against beginner in 16 games" in done.stdout and "arena match checkpoint:tiny-rl" in done.stdout
     assert "step 2" in done.stderr
-    further = arena("train", "rl", "--resume", "tiny-rl", "--set", "max_iterations=3", folder=tmp_path)
+    further = arena("train", "rl", "--resume", "tiny-rl", "--max-iterations", "3", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     manifest = Checkpoint.open(tmp_path / "results" / "checkpoints" / "tiny-rl").manifest
     assert manifest.metrics["iterations"] == 3 and manifest.settings["games"] == 4
-    wrong = arena(*common, "--set", "games=5", folder=tmp_path)
+    wrong = arena(*common, "--games", "5", folder=tmp_path)
     assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "another" not in wrong.stderr
 
 

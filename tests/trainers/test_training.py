@@ -27,26 +27,26 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
-from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
-from trainers import distill, losses, sl, train, value
+from trainers import losses, sl, train
 from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
-from trainers.settings import DISTILL_PRESETS, METRICS_FILE, SETTINGS_FILE, STATE_FILE, VALUE_PRESETS, listing
+from trainers.settings import METRICS_FILE, SETTINGS_FILE, STATE_FILE, listing
 from trainers.train import Run, inherited_rules, refuse_torchrun
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
 
 
-def turned(record: GameRecord, symmetry: int) -> GameRecord:
-    table = symmetry_table(record.rules.size)[symmetry]
-    return replace(record, moves=tuple(int(table[move]) for move in record.moves))
+@pytest.fixture(autouse=True)
+def unexported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints are saved without ONNX, which takes longer than their training."""
+    monkeypatch.setattr("trainers.export.write_models", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,8 @@ def test_what_cannot_be_used_is_left_out(records: list[GameRecord]) -> None:
 
 
 def test_a_split_has_no_game_on_two_sides(records: list[GameRecord]) -> None:
-    copies = [turned(replace(record, date="2019-01-01"), 3) for record in records[:20]]
+    turn = symmetry_table(SIZE)[3].tolist()
+    copies = [replace(r, date="2019-01-01", moves=tuple(turn[move] for move in r.moves)) for r in records[:20]]
     games = data.games_from_records([*records, *copies], SIZE)
     split = data.split_by_game(games, data.SplitRule(20180101, 0.2))
     keys = [
@@ -182,19 +183,6 @@ def test_results_are_those_of_the_side_to_move() -> None:
     winners = np.array([BLACK, BLACK, WHITE, WHITE, data.DRAWN, data.UNKNOWN])
     plies = np.array([0, 1, 10, 11, 3, 4])
     assert list(data.results_of(winners, plies)) == [WIN, LOSS, LOSS, WIN, DRAW, NO_RESULT]
-
-
-def test_loaded_games_are_cached_by_their_contents(archive: Path, tmp_path: Path, games: data.Games) -> None:
-    first = data.load_games([archive], SIZE, tmp_path / "cache")
-    copy = tmp_path / "moved.sgfs"
-    copy.write_bytes(archive.read_bytes())
-    second = data.load_games([copy], SIZE, tmp_path / "cache")
-    assert np.array_equal(first.moves, games.moves) and np.array_equal(second.moves, games.moves)
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".npz"]
-    with pytest.raises(RecordError, match="19x19"):
-        data.load_games([archive], 19, tmp_path / "cache")
-    with pytest.raises(RecordError, match="nothing"):
-        data.load_games([tmp_path / "nothing.sgf"], SIZE, tmp_path / "cache")
 
 
 # The loss and the loop.
@@ -354,7 +342,10 @@ def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, net: 
     assert whole.manifest.metrics == parts.manifest.metrics
 
 
-def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, tmp_path: Path) -> None:
+def test_training_lowers_the_loss_and_leaves_a_net_that_plays(
+    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # it is exported
     config = replace(tiny, max_rows=90 * 32, batch_size=32, ema_decay=0.9)
     seen: list[Progress] = []
     folder = sl.train(config, tmp_path, seen.append)
@@ -406,42 +397,6 @@ def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Co
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny"]
 
 
-@pytest.fixture
-def two_sizes(records: list[GameRecord], tmp_path: Path) -> tuple[str, str]:
-    """Datasets of ``SIZE`` and of 5x5."""
-    for size in (SIZE, 5):
-        games = tmp_path / f"{size}.sgfs"
-        some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
-        games.write_text("".join(f"{write_sgf(record)}\n" for record in some))
-        data.build([games], tmp_path / f"set{size}", data.GameFilter(size), data.SplitRule(0, 0.1, 0.1))
-    return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
-
-
-def test_steps_of_several_board_sizes_take_turns_and_a_killed_run_goes_on(
-    tiny: sl.Config, two_sizes: tuple[str, str], tmp_path: Path
-) -> None:
-    config = replace(tiny, data=two_sizes, max_rows=12 * 32)
-    split = data.read_split(config, tmp_path / "cache", several_sizes=True)
-    rows = data.training_rows(split, ENCODER, config)
-    parts = [rows.batch(first, 16) for first in range(0, 20 * 32, 16)]
-    sizes = [part.planes.shape[-1] for part in parts]
-    assert sizes[::2] == sizes[1::2] and set(sizes) == {5, SIZE}  # both halves of a step, which two processes share
-    whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
-    with pytest.raises(Killed):
-        sl.train(replace(config, save_minutes=0), tmp_path / "parts", killed_at(5))
-    assert Checkpoint.open(sl.train(config, tmp_path / "parts")).identity == whole.identity
-    for size in (5, SIZE):
-        policy, _ = Evaluator(whole).evaluate(np.zeros((1, 17, size, size), np.float32))
-        assert policy.shape == (1, size * size + 1)
-    for change, expected in (
-        ({"size": 9}, "datasets of sizes 7, 5: one must be of size 9"),
-        ({"data": (two_sizes[0], two_sizes[0])}, "datasets of sizes 7, 7"),
-        ({"net": "alphago-2x8"}, "plays one size"),
-    ):
-        with pytest.raises((RecordError, ConfigError), match=expected):
-            sl.train(replace(config, name="other", **change), tmp_path)  # type: ignore[arg-type]  # of many types
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_a_compiled_net_learns_as_a_plain_one_does(tiny: sl.Config, tmp_path: Path) -> None:
@@ -459,7 +414,7 @@ def test_without_a_compiler_a_net_learns_uncompiled_with_one_line(
 ) -> None:
     words = ["--data", tiny.data[0], "--name", "bare", "--preset", "tiny"]
     changed = {"size": SIZE, "net": "arena-1x8", "max_rows": 64, "compile": "true", "device": "cpu"}
-    settings = [word for name, value in changed.items() for word in ("--set", f"{name}={value}")]
+    settings = [word for name, value in changed.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     told = arena("train", "sl", *words, *settings, folder=tmp_path, PATH="", CXX="")
     assert told.returncode == 0, told.stderr
     assert caplog.text.count("needs a compiler") == 1 and "learns uncompiled" in caplog.text
@@ -530,7 +485,7 @@ def torchrun(trainer: str, *words: str, folder: Path) -> subprocess.CompletedPro
 @pytest.mark.slow
 def test_two_processes_learn_ownership_in_a_net_that_has_other_heads_too(archive: Path, tmp_path: Path) -> None:
     """They waited for gradients of heads that have none."""
-    words = "--preset tiny --name o --set net=arena-1x8 --set max_rows=256 --set device=cpu --set size=7".split()
+    words = "--preset tiny --name o --net arena-1x8 --max-rows 256 --device cpu --size 7".split()
     run = torchrun("ownership", "--data", str(archive), *words, folder=tmp_path)
     assert run.returncode == 0, run.stderr
 
@@ -562,17 +517,6 @@ def test_of_two_trainers_on_one_name_the_second_says_who_has_it(trainer: str, tm
         assert second.returncode == 2 and second.stderr.count("\n") == 1
         assert f"{training} is in use by process {os.getpid()}" in second.stderr
         assert (training / "state.pt").read_text() == "precious"
-
-
-def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(tmp_path: Path) -> None:
-    config = replace(VALUE_PRESETS["tiny"], device="cpu")
-    folder = value.Recipe.of(config, tmp_path).folder(tmp_path / "cache")
-    with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
-        value.train(config, tmp_path)
-    taught = replace(DISTILL_PRESETS["tiny"], device="cpu")
-    folder = distill.Recipe.of(taught, Registry()).folder(tmp_path / "cache")
-    with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
-        distill.train(taught, tmp_path, Registry())
 
 
 def test_what_several_processes_cannot_do_is_refused(

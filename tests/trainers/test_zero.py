@@ -307,7 +307,7 @@ def test_settings_that_can_not_be_are_refused(given: dict[str, object], words: s
 def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """No file of games is lost that was there before, and no step is made twice in the log."""
     words = [sys.executable, "-m", "arena", "train", "zero", "--preset", "tiny", "--name", "z"]
-    words += ["--max-games", "100000", "--set", "round_rows=200", "--set", "save_minutes=0", "--results", str(tmp_path)]
+    words += ["--max-games", "100000", "--round-rows", "200", "--save-minutes", "0", "--results", str(tmp_path)]
     folder, most = tmp_path / "training" / "z" / "games", 0
     random = Random(20)
     for _ in range(20):
