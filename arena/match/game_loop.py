@@ -65,7 +65,7 @@ class LiveGame:
     @property
     def win_rates(self) -> list[float | None]:
         """One for each move, of the side that made it, where it reported one."""
-        return [fact.win_rate for fact in self.facts]
+        return [stats.win_rate for stats in self.facts]
 
     @property
     def on_move(self) -> str:
@@ -145,9 +145,9 @@ class GameLoop:
             if clock is not None:
                 live.clocks[colour] = clock
         self.live_games.append(live)
-        for move, fact in played:
-            decision = Decision(move, fact.win_rate, fact.visits, score=fact.score)
-            self._carry_out(live, decision, fact.seconds or 0.0)
+        for move, stats in played:
+            decision = Decision(move, stats.win_rate, stats.visits, score=stats.score)
+            self._carry_out(live, decision, stats.seconds or 0.0)
         if seconds:
             self._spend(live, seconds)
 
@@ -259,7 +259,7 @@ class GameLoop:
             game.end(Outcome(colour.opponent, Ending.ILLEGAL))
             return
         live.deaths, live.spent = 0, 0.0
-        live.facts.append(_fact(decision, seconds))
+        live.facts.append(_stats_of(decision, seconds))
         if decision.ownership is not None:
             black = decision.ownership if colour is BLACK else -decision.ownership
             live.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
@@ -306,7 +306,7 @@ def check_decision(decision: Decision, size: int) -> None:
         _check_ownership(decision.ownership, size)
 
 
-def _fact(decision: Decision, seconds: float) -> MoveStats:
+def _stats_of(decision: Decision, seconds: float) -> MoveStats:
     rate, score, visits = decision.win_rate, decision.score, decision.visits
     return MoveStats(
         None if rate is None else float(rate),
@@ -346,10 +346,10 @@ def lost_record(
     live = LiveGame.begin(pairing, rules)
     live.reason, live.fault_details = f"{player}: {reason}", fault_details
     game = live.game
-    for move, fact in played:
-        live.seconds[game.to_play] += fact.seconds or 0.0
+    for move, stats in played:
+        live.seconds[game.to_play] += stats.seconds or 0.0
         game.play(move)
-        live.facts.append(fact)
+        live.facts.append(stats)
     game.end(Outcome(WHITE if player == pairing.black else BLACK, ending))
     return _record(live)
 
@@ -360,8 +360,8 @@ LONG = 1.0
 
 def worth_keeping(facts: Sequence[MoveStats]) -> tuple[MoveStats, ...]:
     """The facts of a game's moves; none where no bot reported anything and the game took no time."""
-    is_long = sum(fact.seconds or 0.0 for fact in facts) >= LONG
-    return tuple(fact.rounded for fact in facts) if is_long or any(fact.is_reported for fact in facts) else ()
+    is_long = sum(stats.seconds or 0.0 for stats in facts) >= LONG
+    return tuple(stats.rounded for stats in facts) if is_long or any(stats.is_reported for stats in facts) else ()
 
 
 def _record(live: LiveGame) -> GameRecord:

@@ -289,11 +289,14 @@ def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
 
 
 @pytest.mark.slow
-def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
+def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.5)
     config = learner(tmp_path, games=400, parallel_games=2)
     here = taught(config, tmp_path / "here", None)
     news: list[str] = []
-    kill = lossy(nodes, [nodes.add_node(num_cpus=1)])
+    kill = lossy(nodes, [nodes.add_node(num_cpus=1)], seconds=0.0)
     assert taught(config, tmp_path / "there", Lent(nodes.address, 0, news.append), kill) == here
     assert any("was lost" in line for line in news), news
 
@@ -301,13 +304,13 @@ def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(
 # --- Other trainers ---
 
 
-def lossy(nodes: Any, second: list[Any]) -> Callable[[Any], None]:
-    """What takes the second node away a second after a trainer first told something: then it plays, too."""
+def lossy(nodes: Any, second: list[Any], seconds: float = 1.0) -> Callable[[Any], None]:
+    """What takes the second node away so long after a trainer first told something: then it plays, too."""
     told: list[float] = []
 
     def kill(_: Any) -> None:
         told.append(monotonic())
-        if second and told[-1] - told[0] > 1:
+        if second and told[-1] - told[0] >= seconds:
             nodes.remove_node(second.pop(), allow_graceful=False)
 
     return kill
