@@ -113,9 +113,9 @@ def draw_board(
 def legend(colours: bool = True) -> Text:
     """What the marks of ownership mean."""
     if not colours:
-        return Text(f"{AREAS[1]} Black's area  {AREAS[2]} White's area", "dim", no_wrap=True)
-    words = Text(no_wrap=True).append("▪", f"{_hex(STONES[BLACK][0])} on {_hex(WOOD)}").append(" Black's area  ", "dim")
-    return words.append("▪", f"{_hex(STONES[WHITE][0])} on {_hex(WOOD)}").append(" White's area", "dim")
+        return Text(f"{AREAS[1]} Black's  {AREAS[2]} White's", "dim", no_wrap=True)
+    words = Text(no_wrap=True).append("▪", f"{_hex(STONES[BLACK][0])} on {_hex(WOOD)}").append(" Black's  ", "dim")
+    return words.append("▪", f"{_hex(STONES[WHITE][0])} on {_hex(WOOD)}").append(" White's", "dim")
 
 
 def _is_lost(colour: int, share: int) -> bool:

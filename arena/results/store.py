@@ -11,7 +11,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -513,6 +513,19 @@ def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by another version of arena (schema {version}, this one has {SCHEMA}); "
             "use that version, or move the file away"
         )
+    with closing(sqlite3.connect(":memory:")) as new:
+        for statement in _CREATE:
+            new.execute(statement)
+        if changed := ", ".join(sorted(_columns(new) ^ _columns(connection))):
+            raise StoreError(
+                f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
+                "use that version, or move the file away"
+            )
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    query = "SELECT t.name || '.' || c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c"
+    return {name for (name,) in connection.execute(query)}
 
 
 _FAULTS = {

@@ -180,7 +180,7 @@ class EventApp(ArenaApp):
         head = next(iter(self.query("#head").results(Drawn)), None)
         if head is None:  # the panes aren't there any more
             return
-        head.styles.height = len(figures.head(self.state, max(1, head.size.width)))
+        head.styles.height = len(figures.head(self.state, max(1, self.size.width - 2)))
         head.refresh()
         shown = self.query_one(ContentSwitcher).current
         if shown == "report" and monotonic() >= self._reported + REPORT_EVERY:

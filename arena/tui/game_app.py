@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding
-from textual.events import Key, MouseScrollDown, MouseScrollUp, Paste
+from textual.events import MouseScrollDown, MouseScrollUp
 from textual.message import Message
 
-from arena import RecordError, UserError, plural
-from arena.go.coords import Colour, Move, gtp_from_move
+from arena import UserError
+from arena.go.coords import Colour, Move, gtp_from_move, pass_move
 from arena.go.record import GameRecord
 from arena.go.sgf import Remark
 from arena.report import style
-from arena.report.board import Overlay, captures, draw_board, legend, stone_sign
+from arena.report.board import Overlay, draw_board, legend, stone_sign
 from arena.report.chart import draw_curve
-from arena.report.game import Replayed, costs, game_title, move_lines, position_facts, remarks_of, replayed
-from arena.results.analysis import MISTAKE, Evaluation, evaluation_count, judge, mistakes
+from arena.report.game import costs, game_title, move_lines, position_facts, remarks_of, replayed
+from arena.results.analysis import MISTAKE, Evaluation, evaluation_count, judge, mistakes, spelled
 from arena.tui.app import run_app
 from arena.tui.board import Block, BoardApp, BoardPane
 
@@ -55,10 +54,9 @@ class GameApp(BoardApp):
         Binding("m", "next_mistake", "Mistake"),
         Binding("v", "vary", "Instead"),
         Binding("o", "owners", "Owners"),
-        Binding("g", "type", "Go to a move", show=False),
-        Binding("escape", "escape", "Back or leave", show=False),
+        Binding("escape", "close", "Leave", show=False),
     ]
-    MORE_KEYS = (("0-9 Enter", "Go to that move"), ("Click", "Go to the move at a point"), ("Ctrl-Z", "Suspend"))
+    MORE_KEYS = (("Click", "Go to the move at a point"), ("Ctrl-Z", "Suspend"))
 
     class Evaluated(Message):
         """A bot has evaluated the next position, or can't."""
@@ -87,9 +85,7 @@ class GameApp(BoardApp):
         self._evaluations: list[Evaluation] = []
         self._fault = ""
         self._positions = replayed(record)
-        self._variation: list[Replayed] = []  # before its first move, after it, and so on
-        self._step = 0  # how many of its moves are shown
-        self._typed: str | None = None  # what is typed of a move's number
+        self._shows_instead = False
         self._message = ""
         self._shows_owners = True
         self._is_left = threading.Event()
@@ -133,36 +129,16 @@ class GameApp(BoardApp):
     # --- What a person does ---
 
     def action_close(self) -> None:
-        if self._variation or self._typed is not None:
-            self.action_escape()
+        if self._shows_instead:
+            self.action_vary()
         else:
             self.leave()
-
-    def action_escape(self) -> None:
-        if self._typed is not None:
-            self._typed = None
-        elif self._variation:
-            self._variation = []
-        else:
-            self.leave()
-        self.redraw()
 
     def action_step(self, step: int) -> None:
-        if self._typed is not None:
-            if abs(step) == 1:
-                self._finish_typing(step > 0)
-            return
-        if self._variation and abs(step) == 1:
-            self._step += step
-            if not 0 < self._step < len(self._variation):
-                self._variation = self._variation if step > 0 else []
-                self._step = min(self._step, len(self._variation) - 1)
-            self.redraw()
-            return
         self.action_go(self.number + step)
 
     def action_go(self, number: int) -> None:
-        self._variation, self._message = [], ""
+        self._shows_instead, self._message = False, ""
         self.number = min(max(0, number), len(self.record.moves))
         self.redraw()
 
@@ -175,45 +151,15 @@ class GameApp(BoardApp):
         self._say("No move cost much." if known else "This game has no win rates; arena analyze adds them.")
 
     def action_vary(self) -> None:
-        """Show the variation in place of the move that led here, from its first move on; or go back to the game."""
-        if self._variation:
-            self._variation = []
-            self.redraw()
-        elif not self.remark.instead:
+        """Number what the bot would have played instead of the move that led here, on the board before it; or not."""
+        if not self._shows_instead and not self.remark.instead:
             self._say("No variation stands beside this move.")
-        else:
-            try:
-                self._variation = replayed(self._varied)[self.number - 1 :]
-                self._step = 1
-                self._say("")
-            except RecordError as error:
-                self._say(f"The variation can't be shown: {error}.")
+            return
+        self._shows_instead = not self._shows_instead
+        self._say("")
 
     def action_owners(self) -> None:
         self._shows_owners = not self._shows_owners
-        self.redraw()
-
-    def action_type(self) -> None:
-        self._typed = ""
-        self.redraw()
-
-    def on_key(self, event: Key) -> None:
-        if event.character and event.character in "0123456789":
-            self._typed = ((self._typed or "") + event.character)[:4]
-            self.redraw()
-
-    def on_paste(self, event: Paste) -> None:
-        if event.text.strip().isdecimal():
-            self.action_go(int(event.text.strip()[:4]))
-
-    def _finish_typing(self, is_meant: bool) -> None:
-        typed, self._typed = self._typed, None
-        if not is_meant:
-            self._typed = (typed or "")[:-1]
-        elif typed and int(typed) > len(self.record.moves):
-            self._message = f"The game has {plural(len(self.record.moves), 'move')}."
-        elif typed:
-            self.action_go(int(typed))
         self.redraw()
 
     def on_board_pane_pointed(self, message: BoardPane.Pointed) -> None:
@@ -244,36 +190,37 @@ class GameApp(BoardApp):
         """What is said about the position."""
         return self.remarks[self.number]
 
-    @property
-    def _varied(self) -> GameRecord:
-        """The game with the variation in place of what was played."""
-        return replace(self.record, moves=self.record.moves[: self.number - 1] + self.remark.instead)
-
     def title_lines(self, width: int) -> Sequence[Text]:
         return game_title(self.record, width)
 
     def board_lines(self, cell: int) -> Sequence[Text]:
-        if self._variation:
-            last: Move | None = self.remark.instead[self._step - 1]
-            return draw_board(self._variation[self._step][0], last, cell=cell, colours=self.colours)
+        if self._shows_instead:
+            overlay, before = Overlay(letters=self._instead()), self.number - 1
+            last = self.record.moves[before - 1] if before else None
+            return draw_board(self._positions[before][0], last, overlay=overlay, cell=cell, colours=self.colours)
         letters = {move: style.spell(sign) for move, sign in self.remark.letters.items()}
         last = self.record.moves[self.number - 1] if self.number else None
         ownership = self.remark.ownership if self._shows_owners else None
         stones, overlay = self._positions[self.number][0], Overlay(letters=letters)
         return draw_board(stones, last, ownership=ownership, overlay=overlay, cell=cell, colours=self.colours)
 
+    def _instead(self) -> dict[Move, str]:
+        """The numbers of the moves that the bot would have played; of a point's moves the first."""
+        numbered: dict[Move, str] = {}
+        for move, sign in zip(self.remark.instead, "123456789", strict=False):
+            if move != pass_move(self.record.rules.size):
+                numbered.setdefault(move, sign)
+        return numbered
+
     def blocks(self) -> Sequence[Block]:
         return [self._facts, self._comment, self._curve, self._list_of_mistakes, self._next_moves, self._legend]
 
     def _facts(self, width: int, height: int) -> Sequence[Text]:
         """Which move, what was taken, who is ahead."""
-        if self._variation:
-            varied, at = self._varied, self.number + self._step - 1
-            size, played = varied.rules.size, self.record.moves[self.number - 1]
-            step = f"move {self._step} of {len(self._variation) - 1}"
-            words = f"instead of {gtp_from_move(played, size)}, {step}: "
-            words += f"{stone_sign(varied.mover(at))} {gtp_from_move(varied.moves[at - 1], size)}"
-            return style.said(words, width, "bold") + style.said(captures(*self._variation[self._step][1]), width)
+        if self._shows_instead:
+            size = self.record.rules.size
+            words = f"instead of {gtp_from_move(self.record.moves[self.number - 1], size)}:"
+            return style.folded(f"{words} {spelled(self.remark.instead, size, 9)}", width, height, "bold")
         position, cost = self._positions[self.number], self.costs.get(self.number, 0.0)
         return position_facts(self.record, self.number, position, self.remark, cost, self._by_players, width)
 
@@ -303,8 +250,6 @@ class GameApp(BoardApp):
         return [legend(self.colours)] if self._shows_owners and self.remark.ownership is not None else []
 
     def status_lines(self, width: int) -> Sequence[Text]:
-        if self._typed is not None:
-            return style.said(f"to move: {self._typed}_", width, "bold")
         total = evaluation_count(self.record)
         if self._message or self._fault:
             return style.said(self._message or self._fault, width, style.WARNING)

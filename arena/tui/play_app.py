@@ -17,7 +17,7 @@ from textual.message import Message
 
 from arena import IllegalMove
 from arena.go.board import Board
-from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game
 from arena.people.counting import estimated
 from arena.people.saved_game import Phase, Preview
@@ -44,9 +44,6 @@ from arena.tui.game_app import Evaluate, GameApp
 
 TICK = 0.2
 """Seconds between two looks at clocks and at who thinks."""
-
-ALONE = 0.6
-"""Seconds after which a typed q leaves instead of beginning a word."""
 
 LONGEST_LINE = 100
 """Signs that can be typed, or pasted, into the line."""
@@ -118,7 +115,6 @@ class PlayApp(BoardApp):
         self._busy_with: tuple[Colour | None, int] | None = None  # who is waited for, and after which move
         self._busy_since = 0.0
         self._asked: tuple[int, ...] = ()  # the position that overlays were asked for last, and which
-        self._leaves_at: float | None = None  # a q that stays alone leaves then
         self._previewed: tuple[int, Preview] | None = None
 
     def on_mount(self) -> None:
@@ -143,9 +139,7 @@ class PlayApp(BoardApp):
         self.look()
 
     def _tick(self) -> None:
-        if self._leaves_at is not None and self._clock() >= self._leaves_at:
-            self.leave()
-        elif not self.snapshot.is_settled or (self.snapshot.phase is Phase.PLAY and any(self.snapshot.clocks)):
+        if not self.snapshot.is_settled or (self.snapshot.phase is Phase.PLAY and any(self.snapshot.clocks)):
             self.look()
 
     def look(self) -> None:
@@ -215,8 +209,7 @@ class PlayApp(BoardApp):
         """Type into the line, and carry it out."""
         if len(self.screen_stack) > 1:
             return
-        self._leaves_at, key = None, event.key
-        asked, self.message = self._commands.asked, ""
+        key, asked, self.message = event.key, self._commands.asked, ""
         if asked and key != "y":
             self._commands.asked = ""
             if key in ("enter", "space", "escape"):
@@ -241,7 +234,7 @@ class PlayApp(BoardApp):
         elif event.character and event.is_printable:
             self.line = (self.line + event.character)[:LONGEST_LINE]
             if self.line == "q":
-                self._ask_to_leave()
+                self.message = "Enter leaves; the game is saved."
         self._typed()
 
     def on_paste(self, event: Paste) -> None:
@@ -253,12 +246,6 @@ class PlayApp(BoardApp):
     def _typed(self) -> None:
         self.refresh_bindings()
         self.redraw()
-
-    def _ask_to_leave(self) -> None:
-        """A q leaves, unless it is the first letter of something: on a wide board, of a point."""
-        if self.snapshot.size <= GTP_COLUMNS.index("Q"):
-            self._leaves_at = self._clock() + ALONE
-        self.message = "Leaving; the game is saved." if self._leaves_at else "Enter leaves; the game is saved."
 
     def on_board_pane_pointed(self, message: BoardPane.Pointed) -> None:
         """The mouse moves the cursor; a second click on a point plays there."""
@@ -317,17 +304,15 @@ class PlayApp(BoardApp):
             self._session.score()
 
     def _hint(self) -> None:
-        """Show hints for this position; where they are shown, have the bot think on."""
-        goes_on = self.shows_hints and self.snapshot.advice is not None
-        self._session.hint()
-        if not goes_on:
-            self.shows_hints = True
-            self._asked = (len(self.snapshot.turns), 1, int(self.shows_score))
+        """Show hints; where they are shown, have the bot think on."""
+        if self.shows_hints and self.snapshot.advice is not None:
+            self._session.hint()
+        else:
+            self.shows_hints, self._asked = True, ()
 
     def _score(self) -> None:
-        self._session.score()
-        self.shows_score = True
-        self._asked = (len(self.snapshot.turns), int(self.shows_hints), 1)
+        self.shows_score = False
+        self._switch_score()
 
     def _help(self) -> None:
         keys = [

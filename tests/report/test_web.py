@@ -12,9 +12,10 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -135,14 +136,21 @@ def served(*command: str, folder: Path) -> Iterator[str]:
     arguments = [sys.executable, "-m", "arena", "serve", "--port", str(port), *command]
     with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None and process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
+        end = monotonic() + 20
+        while monotonic() < end:  # the line comes a moment before the port is open
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+                break
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
 
 
-def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(browser: Any, tmp_path: Path) -> None:
-    (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
+GAME = "(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])"
+
+
+def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text(GAME)
     with served("show", "game.sgf", folder=tmp_path) as address:
         port = address.rpartition(":")[2]
         for path, headers in (
@@ -154,6 +162,14 @@ def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(browser: A
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
             assert refused.value.code == 403
+        with urllib.request.urlopen(address) as page:
+            assert page.status == 200 and "arena show game.sgf" in page.read().decode()
+
+
+@pytest.mark.slow
+def test_a_served_screen_is_drawn_in_a_browser(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text(GAME)
+    with served("show", "game.sgf", folder=tmp_path) as address:
         browser.set_window_size(900, 900)
         browser.get(address)
         from selenium.webdriver.support.ui import WebDriverWait

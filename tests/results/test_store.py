@@ -316,6 +316,10 @@ def test_reading_results_that_are_not_there_makes_no_file(path: Path) -> None:
             lambda path: (Store.open(path, write=True).close(), change(path, "PRAGMA user_version = 99")),
             "{path} was written by another version of arena (schema 99",
         ),
+        (
+            lambda path: (Store.open(path, write=True).close(), change(path, "ALTER TABLE games ADD COLUMN mood TEXT")),
+            "{path} has other columns (games.mood): another version of arena wrote it",
+        ),
         (lambda path: path.mkdir(), "is a folder"),
     ],
 )
