@@ -72,11 +72,9 @@ class LiveEvaluator:
     """A net in int8 where the processor is fast at it and it is exact enough; in torch on a GPU. Several threads may
     evaluate, also while ``take`` takes over weights."""
 
-    def __init__(self, encoder: Encoder, device: torch.device, bf16: bool, int8: bool = True, packed: bool = True):
-        self.encoder = encoder
-        self.is_int8 = False
-        self.device, self._bf16 = device, bf16
-        self._int8, self._packed = int8, packed and is_supported()
+    def __init__(self, encoder: Encoder, device: torch.device, bf16: bool):
+        self.encoder, self.device, self.is_int8 = encoder, device, False
+        self._bf16 = bf16
         self._model: Model | None = None
         self._gpu = threading.Lock()  # while one thread evaluates on it, the others walk their trees
 
@@ -94,8 +92,7 @@ class LiveEvaluator:
 
     def _on_processor(self, network: Network, planes: np.ndarray) -> Model:
         with TemporaryDirectory() as folder:
-            path = Path(folder) / "net.onnx"
-            rough = self._in_int8(network, planes, path) if self._int8 and len(planes) >= 32 else None
+            rough = _in_int8(network, planes, Path(folder)) if len(planes) >= 32 else None
             if rough is not None:
                 with torch.no_grad():
                     answer = network(torch.from_numpy(planes), ASKED)
@@ -104,18 +101,7 @@ class LiveEvaluator:
                 if self.is_int8:
                     return rough
             self.is_int8 = False
-            write_model(_PlayedHeads(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
-            return OnnxModel(path, 1)
-
-    def _in_int8(self, network: Network, planes: np.ndarray, path: Path) -> Model | None:
-        if self._packed and (ranges := ranges_of(network, planes)):
-            numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
-            return PackedModel(numbers, ranges)
-        if not has_fast_int8():
-            return None
-        write_model(_PlayedHeads(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
-        quantise(path, path.with_name("int8.onnx"), planes)
-        return OnnxModel(path.with_name("int8.onnx"), 1)
+            return OnnxModel(_exported(network, planes, Path(folder)), 1)
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See ``selfplay.Evaluator``."""
@@ -124,3 +110,19 @@ class LiveEvaluator:
             return evaluate_with(self._model, planes)
         with self._gpu:
             return evaluate_with(self._model, planes)
+
+
+def _exported(network: Network, planes: np.ndarray, folder: Path) -> Path:
+    path = folder / "net.onnx"
+    write_model(_PlayedHeads(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
+    return path
+
+
+def _in_int8(network: Network, planes: np.ndarray, folder: Path) -> Model | None:
+    """The net in int8, by our own kernels where they can; None where the processor isn't fast at it."""
+    if is_supported() and (ranges := ranges_of(network, planes)):
+        return PackedModel({name: array(tensor) for name, tensor in network.state_dict().items()}, ranges)
+    if not has_fast_int8():
+        return None
+    quantise(_exported(network, planes, folder), folder / "int8.onnx", planes)
+    return OnnxModel(folder / "int8.onnx", 1)

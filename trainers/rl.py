@@ -260,7 +260,6 @@ def train(
     pool = Pool(run.folder / "pool", config.pool_every, POOL_SIZE)
     with Cores(lent, rules) if lent else nullcontext() as cores, run:
         run.restore()
-        ratings = [rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count]
         games: Games | None = None  # of the latest iteration
 
         def origin() -> Origin:
@@ -273,19 +272,17 @@ def train(
             words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
             return Origin("rl", encoder, rules, words, planes, inherited_rules(config.start, results), start.identity)
 
-        def note(rating: Rating) -> Rating:
-            """Keep a rating; a match that was played again counts as it went last."""
-            ratings[:] = [old for old in ratings if (old.iteration, old.against) != (rating.iteration, rating.against)]
-            ratings.append(rating)
-            write_rating(run.folder, rating)
-            return rating
+        def ratings() -> list[Rating]:
+            return [rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count]
 
         def rate_start(count: int) -> Rating:
             """A match of the averaged net against the first one, always with the same openings."""
             averaged_plays.refresh()
             match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
             player, other = (PolicyBot(net, TEMPERATURE) for net in (averaged_plays, first_plays))
-            return note(Rating.of(run.step_count, start.manifest.name, match.play(player, other, slots=AT_ONCE)))
+            rating = Rating.of(run.step_count, start.manifest.name, match.play(player, other, slots=AT_ONCE))
+            write_rating(run.folder, rating)
+            return rating
 
         def rate_bot() -> None:
             """The same against the bot, unless the run is stopped in it."""
@@ -294,8 +291,9 @@ def train(
             match = RatingMatch(rules, count, config.plies, (config.seed, 5, run.step_count))
             player = PolicyBot(averaged_plays, TEMPERATURE)
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
-                note(rating)
+                write_rating(run.folder, rating)
 
+        ratings()  # or a damaged file is refused after hours
         if not run.step_count:
             pool.add(0, network)
         while not run.is_over and not run.stop_asked:
@@ -383,10 +381,10 @@ def train(
             run.save_when_due()
             known = {item.name: figures[item.name] for item in fields(Iteration) if item.name in figures}
             left = run.progress().minutes_left
-            on_progress(Iteration(iteration=run.step_count, minutes_left=left, ratings=tuple(ratings), **known))
+            on_progress(Iteration(iteration=run.step_count, minutes_left=left, ratings=tuple(ratings()), **known))
         run.save()
         is_done = run.done >= 1
-        if is_done and not any(rating.iteration == run.step_count for rating in ratings):
+        if is_done and not any(rating.iteration == run.step_count for rating in ratings()):
             rate_bot()
         last = rate_start(LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games))
         metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}

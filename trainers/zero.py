@@ -42,7 +42,7 @@ from trainers.cluster import Cores, Lent, Stage
 from trainers.export import forget_snapshots
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss, to_search_targets
-from trainers.progress import Round, read_ratings, write_rating
+from trainers.progress import Rating, Round, read_ratings, write_rating
 from trainers.records import prefetched
 from trainers.replay import Replay, WindowRows
 from trainers.selfplay import Evaluator, NewGame, Pace, PlayedGame, Players, PlayGames, SearchGames
@@ -286,7 +286,10 @@ def train(
         stack.enter_context(run)
         run.restore()
         run.games = total("games")
-        ratings = [rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count]
+
+        def ratings() -> tuple[Rating, ...]:
+            return tuple(rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count)
+
         matches: Future[None] | None = None
 
         def rate(folder: Path, step: int) -> None:
@@ -299,7 +302,6 @@ def train(
             for opponent in opponents:
                 rating = match.rate(step, player, opponent, lambda: not (run.stop_asked or has_ended.is_set()))
                 if rating is not None:
-                    ratings.append(rating)
                     write_rating(run.folder, rating)
 
         while not run.is_over and not run.stop_asked:
@@ -372,7 +374,7 @@ def train(
                     figures |= {"step": run.step_count, "rows": total("rows"), "minutes_left": min(left)}
                     figures |= {"loss": progress.loss, "right": progress.right}
                     known: Any = {item.name: figures[item.name] for item in fields(Round) if item.name in figures}
-                    on_progress(Round(**known, ratings=tuple(ratings)))
+                    on_progress(Round(**known, ratings=ratings()))
             replay.add(players.rest())
             run.games = total("games")
         run.save()
@@ -382,7 +384,7 @@ def train(
                 matches.result()
             if opponents:
                 rate(run.save_snapshot(origin(), calibrates=True), run.step_count)
-            shares = {rating.against: rating.share for rating in ratings if rating.iteration == run.step_count}
+            shares = {rating.against: rating.share for rating in ratings() if rating.iteration == run.step_count}
             metrics |= {f"share_against_{name}": share for name, share in shares.items()}
             forget_snapshots(run.saved)
         return run.save_checkpoint(origin(), metrics)

@@ -103,7 +103,7 @@ class Checkpoint:
         for name, expected in manifest.files.items():
             found = _sha256(folder / name)
             if found != expected:
-                raise CheckpointError(f"{folder / name}: isn't the file that {MANIFEST} describes; {COPY}")
+                raise CheckpointError(f"{folder / name}: isn't the file that {MANIFEST} describes (by sha256); {COPY}")
         return cls(folder, manifest)
 
     @property

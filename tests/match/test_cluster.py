@@ -289,7 +289,10 @@ def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
 
 
 @pytest.mark.slow
-def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
+def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.5)
     config = learner(tmp_path, games=400, parallel_games=2)
     here = taught(config, tmp_path / "here", None)
     news: list[str] = []

@@ -278,13 +278,7 @@ def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: R
     assert sum(asked for asked, simulations in script.asked if simulations is None) == deep
 
 
-def test_what_is_played_beside_a_game_does_not_change_it(recipe: Recipe) -> None:
-    recipe = replace(recipe, temperature_moves=1000)
-    for first, second in zip(play_script(recipe, 9, 1)[1], play_script(recipe, 9, 7)[1], strict=True):
-        assert np.array_equal(first.moves, second.moves) and np.array_equal(first.levels, second.levels)
-
-
-def test_games_in_parts_are_the_same_and_those_that_do_not_go_on_are_left(recipe: Recipe) -> None:
+def test_games_in_parts_are_the_same(recipe: Recipe) -> None:
     """What the nodes of a cluster are asked for, asked here."""
     cores = CoresHere()
     over = cores.play(partial(play_there, recipe), deque(range(5)), 2)
@@ -293,8 +287,6 @@ def test_games_in_parts_are_the_same_and_those_that_do_not_go_on_are_left(recipe
     (engine,) = recipe.engines(deque(range(5)), 5, 1)
     for one, other in zip(there, sorted(engine(lambda: True), key=lambda game: game.number), strict=True):
         assert one.number == other.number and np.array_equal(one.levels, other.levels)
-    (engine,) = recipe.engines(deque(range(2)), 5, 1)
-    assert not list(engine(lambda: False))
 
 
 @pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=8,search=gumbel", "checkpoint:{}"])
@@ -486,11 +478,8 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     [
         ({"teacher": "mcts"}, "returns only a move; choose an alphago"),
         ({"teacher": "alphago@seconds=1"}, "uses limits in seconds"),
-        ({"teacher": "alphago:visit=3"}, "did you mean 'visits'"),
-        ({"teacher": "checkpoint:nobody"}, "no checkpoint 'nobody'"),
         ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
         ({"net": "alphago-2x8", "start": ""}, "has no value"),
-        ({"data": ("nowhere",)}, "nowhere"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_games_are_played(
@@ -513,5 +502,3 @@ def test_the_command_tells_what_was_learned_and_goes_on_by_name(tiny: Config, ne
     further = arena("train", "distill", "--resume", "small", "--max-rows", "96", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     assert Checkpoint.open(tmp_path / "results" / "checkpoints" / "small").manifest.rows == 96
-    wrong = arena("train", "distill", *told, "--teacher", "mcts", folder=tmp_path)
-    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "teacher = mcts" in wrong.stderr

@@ -105,7 +105,6 @@ def replayed(game: PlayedGame, rules: Rules) -> Iterator[tuple[Game, int]]:
     "rules",
     [
         Rules.preset("cgos", 5, 0.0),
-        Rules.preset("cgos", 9),
         Rules.preset("tromp-taylor", 6, 2.5),
         Rules.preset("cgos", 7, move_limit=31),
     ],
@@ -140,7 +139,7 @@ def sensible(game: PlayedGame, rules: Rules) -> tuple[np.ndarray, bool]:
     return masks, all_sensible(rules.size, game.moves, starts, komis, RuleParams.of(rules), masks)
 
 
-@pytest.mark.parametrize(("name", "size", "komi"), [("cgos", 5, 0.0), ("tromp-taylor", 5, 7.0), ("cgos", 6, 1.5)])
+@pytest.mark.parametrize(("name", "size", "komi"), [("cgos", 5, 0.0), ("tromp-taylor", 6, 7.0)])
 def test_sensible_moves_are_those_of_the_slow_twin(name: str, size: int, komi: float) -> None:
     rules = Rules.preset(name, size, komi)
     fewer = passes = 0
@@ -181,7 +180,7 @@ def test_who_likes_to_pass_does_not_while_the_board_is_lost() -> None:
 def test_a_game_depends_on_its_seed_and_its_opening_alone() -> None:
     rules = Rules.preset("cgos", 7)
     played = random_games(rules, 40)
-    for slots, threads, groups in ((3, 1, 1), (40, 3, 1), (40, 1, 2), (40, 3, 2), (7, 2, 3), (2, 1, 5)):
+    for slots, threads, groups in ((3, 1, 1), (40, 3, 2), (7, 2, 3), (2, 1, 5)):
         for one, other in zip(
             played, random_games(rules, 40, slots=slots, threads=threads, groups=groups), strict=True
         ):
@@ -190,7 +189,7 @@ def test_a_game_depends_on_its_seed_and_its_opening_alone() -> None:
     assert all(one.moves[2:].tolist() != other.moves[2:].tolist() for one, other in zip(changed, played, strict=True))
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_moves_are_drawn_as_often_as_the_temperature_says(temperature: float) -> None:
     rules = Rules.preset("cgos", 5, -1.0, move_limit=1)  # Black leads, so the pass is among the moves
     wishes = np.linspace(-2, 2, 26)

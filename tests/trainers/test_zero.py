@@ -26,7 +26,7 @@ from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
 from bots.nets.int8 import PackedModel, is_supported
-from trainers import zero
+from trainers import live_inference, zero
 from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
 from trainers.live_inference import LiveEvaluator, evaluate_with
@@ -98,13 +98,17 @@ def test_cores_of_a_cluster_play_with_the_weights_that_were_sent_last() -> None:
 # --- Nets that play while they learn ---
 
 
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("int8", [True, False])
-def test_a_live_net_plays_with_the_weights_that_it_was_given_last(int8: bool, packed: bool) -> None:
+@pytest.mark.parametrize(("positions", "packs"), [(32, True), (32, False), (8, True)])
+def test_a_live_net_plays_with_the_weights_that_it_was_given_last(
+    positions: int, packs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In our own int8, in that of ONNX Runtime, and in fp32, where positions are too few to compare int8 by."""
+    if not packs:
+        monkeypatch.setattr(live_inference, "is_supported", lambda: False)
     torch.manual_seed(1)
     network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
-    live = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False, int8=int8, packed=packed)
-    planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
+    live = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
+    planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)[:positions]
     for _ in range(2):
         with torch.no_grad():
             for parameter in network.parameters():
@@ -143,7 +147,7 @@ def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytes
 
 
 @pytest.mark.skipif(not is_supported(), reason="the processor has no AVX-512 VNNI")
-@pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-3x32", 7), ("arena-2x64", 9)])
+@pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-2x32", 7)])
 def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, size: int) -> None:
     torch.manual_seed(2)
     network = named_network(net, ENCODER.planes, size).eval()
@@ -170,7 +174,7 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
 
 
 TINY = {
-    "max_games": 40,
+    "max_games": 24,
     "parallel_games": 8,
     "game_threads": 1,
     "round_rows": 40,
@@ -190,13 +194,13 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     folder = zero.train(config, results, registry, rounds.append)
     manifest = Checkpoint.open(folder).manifest
     games = manifest.metrics["games"]
-    assert manifest.trainer == "zero" and games == 40 and manifest.rows > 0
+    assert manifest.trainer == "zero" and games == 24 and manifest.rows > 0
     assert rounds[-1].games <= games and 0 < rounds[0].net_share < 1 and rounds[-1].rows <= rounds[-1].positions
     assert "share_against_random" in manifest.metrics
     steps = rounds[-1].step
 
     rounds.clear()
-    further = change(config, {"max_games": int(games) + 20, "eval_opponents": []}, "test")
+    further = change(config, {"max_games": int(games) + 10, "eval_opponents": []}, "test")
     zero.train(further, results, registry, rounds.append)
     assert rounds[0].games > games and rounds[0].step >= steps
     bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4,rollout_weight=0").build()
@@ -209,8 +213,9 @@ def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: 
         (7, pytest.approx(0.3)),
         (9, pytest.approx(1.0)),
     ]
-    config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z", "size": 6, "sizes": "5,6", "eval_opponents": []}, "test")
-    results, registry, half = tmp_path / "results", Registry(results=tmp_path / "results"), config.max_games or 0
+    given = TINY | {"name": "z", "size": 6, "sizes": "5,6", "eval_opponents": [], "round_rows": 20}
+    config, half = change(ZERO_PRESETS["tiny"], given, "test"), 12
+    results, registry = tmp_path / "results", Registry(results=tmp_path / "results")
     zero.train(replace(config, max_games=20 * half), results, registry, stop_after(1))
     small, large = (Replay(results / "training" / "z" / name, size, 10_000) for name, size in FOLDERS)
     assert small.games and not large.games
@@ -282,16 +287,12 @@ def test_elo_is_fitted_to_all_matches() -> None:
     ("given", "words"),
     [
         ({"max_games": None, "max_minutes": None}, "needs an end"),
-        ({"eval_games": 3}, "even number"),
         ({"sizes": "5,x"}, "not a list of sizes"),
         ({"sizes": "5,7"}, "must be the board size 5"),
         ({"sizes": "7:0.5,7,5"}, "each size once"),
-        ({"sizes": "21,5"}, "each size once"),
         ({"sizes": "7:1,5"}, "with a sum of 1"),
-        ({"sizes": "7:0.3,5:0.3"}, "with a sum of 1"),
         ({"net": "gocnn-5x64"}, "choose arena-"),
         ({"start": "nowhere"}, "nowhere"),
-        ({"start": "rollout-9x9"}, "rollout policy"),
         ({"start": "sl-9x9"}, "sl-9x9"),
     ],
 )
