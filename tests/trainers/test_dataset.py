@@ -7,6 +7,7 @@ import signal
 import tarfile
 import time
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
