@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing
 from dataclasses import replace
 from os.path import expanduser
@@ -186,7 +187,8 @@ def games(
         chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
         written = total if limit is None else min(limit, total)
         if sgf is not None:
-            write_sgf_files(track(chosen, "Writing", total=written, transient=True), sgf)
+            is_piped = not sys.stdout.isatty()
+            write_sgf_files(track(chosen, "Writing", total=written, transient=True, disable=is_piped), sgf)
         else:
             write_csv(games_frame(chosen), place)
     print(f"{plural(written, 'game')} written to {place}.")
