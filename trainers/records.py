@@ -10,7 +10,8 @@ import signal
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from arena.go.game import Ending
 from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
+from arena.match.worker import end_with_parent
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED
 from bots.nets.rollout import RolloutPolicy
@@ -378,12 +380,11 @@ def read_games(
     texts = (text for path in paths for _, _, text in read_texts(path))
     chunks = iter(lambda: list(islice(texts, CHUNK)), [])
     parts, rejects, kept = [games_from_records((), filter.size)], Counter[str](), 0
-    with _mapping(processes) as mapped:
-        for games, refused in mapped(partial(parse, filter), chunks):
-            parts.append(games)
-            rejects.update(refused)
-            kept += len(games)
-            on_progress(kept + rejects.total(), kept)
+    for games, refused in _parse_all(chunks, filter, processes):
+        parts.append(games)
+        rejects.update(refused)
+        kept += len(games)
+        on_progress(kept + rejects.total(), kept)
     games = join_games(parts)
     first = parts_of(games, [SplitRule()]) >= 0
     if again := int((~first).sum()):
@@ -395,14 +396,29 @@ def read_games(
     return games.select(first), rejects
 
 
-@contextmanager
-def _mapping(processes: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """A lazy map that computes in as many processes; Ctrl-C is this one's to hear."""
+def _begin_parsing() -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+
+
+def _parse_all(chunks: Iterator[list[bytes]], filter: GameFilter, processes: int) -> Iterator[Any]:
+    """All chunks parsed, in order, by as many processes. Raises RecordError when one is killed."""
+    work = partial(parse, filter)
     if processes == 1:
-        yield map
+        yield from map(work, chunks)
         return
-    with get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        yield pool.imap
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin_parsing)
+    try:
+        waiting = deque(pool.submit(work, chunk) for chunk in islice(chunks, 3 * processes))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(pool.submit(work, chunk) for chunk in islice(chunks, 1))
+    except BrokenProcessPool:
+        raise RecordError(
+            "a process that reads games was killed, perhaps for want of memory; use --processes 1"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def read_texts(path: Path) -> Iterator[Text]:
