@@ -450,7 +450,7 @@ def test_a_move_by_the_clock_is_reported_on_meanwhile() -> None:
     with closing(Registry().resolve("mcts").build()) as bot:
         server = server_of(bot, analyses=True, size=5, limits=Limits(seconds=0.2))
         *reports, play = talk(server, "lz-genmove_analyze b 5")[0].splitlines()[1:]
-    assert len(reports) > 2 and all(report.startswith("info move ") for report in reports)
+    assert len(reports) >= 2 and all(report.startswith("info move ") for report in reports)
     assert play.startswith("play ")
 
 
