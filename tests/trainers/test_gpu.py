@@ -105,8 +105,8 @@ def learned(name: str, bf16: bool, given: Path, results: Path, device: str) -> d
 @pytest.mark.parametrize(
     ("name", "bf16"),
     [
-        *[(name, False) for name in ("sl", "zero")],
-        *[pytest.param(name, False, marks=pytest.mark.slow) for name in ("ownership", "value", "distill", "rl")],
+        ("zero", False),
+        *[pytest.param(name, False, marks=pytest.mark.slow) for name in ("sl", "ownership", "value", "distill", "rl")],
         pytest.param("value", True, marks=pytest.mark.slow),
     ],
 )

@@ -22,12 +22,11 @@ from time import monotonic, sleep
 
 import pytest
 import torch
-from commandline import ARENA, ROOT
+from commandline import ARENA, ROOT, environment
 from learners import STRONG, install, learn
 from played import random_game
 from remains import end_of, family, shared_memory
 
-import arena
 from arena import StoreError
 from arena.go.game import Ending, Rules
 from arena.go.sgf import write_sgf
@@ -106,13 +105,12 @@ def event(seed: int, games: int, first: str, second: str) -> Match:
 
 def start(database: Path, seed: int, games: int, *bots: str) -> subprocess.Popen[str]:
     """A process that plays the event and prints the id of every game once it is durable."""
-    folders = [str(Path(arena.__file__).parents[1]), str(Path(__file__).parent)]
     return subprocess.Popen(
         [sys.executable, "-c", PLAY, str(database), str(seed), str(games), *bots],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        env=environment(),
     )
 
 
