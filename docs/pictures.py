@@ -35,9 +35,9 @@ class Scene:
 
 
 SCENES = {
-    "match": Scene("match sl mcts:playouts=100 -n 100", 100, 30, 60),
+    "match": Scene("match sl mcts:playouts=100 -n 1000", 100, 30, 30),
     "league": Scene(
-        "tournament league random mcts:playouts=50 mcts:playouts=200 sl:temperature=1 sl -n 20", 124, 30, 90
+        "tournament league random mcts:playouts=50 mcts:playouts=200 sl:temperature=1 sl -n 1000", 124, 30, 40
     ),
     "analysis": Scene("analyze 1 --bot alphago --visits 50", 100, 34, before="match sl sl:temperature=0.5 -n 2"),
     "play": Scene(

@@ -69,6 +69,7 @@ class Keys(ModalScreen[None]):
 class ArenaApp(App[None]):
     """A full screen. What ends it early, such as KeyboardInterrupt, is its ``ending``, which ``run_app`` raises."""
 
+    TITLE = "arena"
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { layout: vertical; } Footer { height: 1; }"
     BINDINGS: ClassVar[list[Any]] = [
