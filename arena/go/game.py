@@ -238,7 +238,7 @@ class Game:
             raise IllegalMove(self._explain(int(move), reason, earlier))
         self.moves.append(int(move))
         self.to_play = self.to_play.opponent
-        if self.is_passed_out:
+        if move == pass_move(self.rules.size) and self.is_passed_out:
             self.outcome = Outcome.scored(self.margin())
         elif len(self.moves) >= self.rules.move_limit:
             self.outcome = Outcome.scored(self.margin(), Ending.MOVE_LIMIT)

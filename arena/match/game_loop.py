@@ -270,7 +270,7 @@ class GameLoop:
     def _late(self, live: LiveGame, seconds: float) -> BotTimeout | None:
         """The error for a move that took too many seconds; None if it was in time."""
         allowed = self._players[live.on_move].allowed
-        clock = live.clocks.get(live.game.to_play)
+        clock = live.clocks.get(live.game.to_play) if live.clocks else None
         if clock and seconds > clock.available + clock.allowance:
             return BotTimeout(f"out of time: {clock.overrun(seconds)}")
         if seconds > allowed:
