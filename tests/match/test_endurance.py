@@ -42,7 +42,7 @@ LONG = 120.0
 
 ENGINE = [sys.executable, "-I", "-S", str(ROOT / "tests" / "engines" / "scripted.py")]
 
-ENGINES = {"one": "good", "two": "daemons", "three": "kata"}
+ENGINES = {"one": "good", "two": "daemons", "three": "bare"}
 
 CONFIG = "".join(
     f"[bots.{name}]\nkind = 'gtp'\ncommand = \"{' '.join([*ENGINE, mode])}\"\n" for name, mode in ENGINES.items()
