@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the
     from arena.go.coords import Colour, Move
     from arena.go.game import Game, Rules
 
+STARTS = 3  # of an engine that is ended from outside meanwhile
 GRACE = 1.0  # seconds that an engine gets to end by itself
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
@@ -326,6 +327,12 @@ class GtpBot(Bot):
 
     def _start(self) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
+        for _ in range(STARTS - 1):
+            with suppress(BotKilled):
+                return self._start_once()
+        return self._start_once()
+
+    def _start_once(self) -> Engine:
         deadline = time.monotonic() + self.startup
         engine = self._engine = Engine(self._config)
         answers = dict.fromkeys(("protocol_version", "name", "version", "list_commands"), "")

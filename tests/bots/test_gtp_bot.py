@@ -328,6 +328,15 @@ def test_a_game_whose_engine_is_killed_goes_on_where_it_was(scripted: Opener, en
     assert (record.moves, record.outcome, record.reason) == (expected.moves, expected.outcome, "")
 
 
+def test_an_engine_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    """A kill from outside at that moment ended the whole event."""
+    starts = tmp_path / "starts"
+    script = f"echo >> {starts}; [ $(wc -l < {starts}) -gt 2 ] || kill -9 $$; exec {scripted_in('good')}"
+    bot = GtpBot(Config(shlex.join(["sh", "-c", script])))
+    assert bot.name == "Scripted" and len(starts.read_text()) == 3
+    bot.close()
+
+
 @pytest.mark.parametrize(("shell", "how"), [(False, "was ended by signal 9 ("), (True, "ended with exit code 137")])
 def test_an_engine_that_kills_itself_goes_on_where_it_died_and_then_forfeits(
     engine_log: Path, shell: bool, how: str
