@@ -15,6 +15,9 @@ from time import monotonic, sleep
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 
+UNSEEN = 0.02
+"""Seconds for which a process that begins to run another program may show no environment."""
+
 MARK = "ARENA_ENGINE"
 """The variable that an engine and its descendants are known by."""
 
@@ -40,6 +43,7 @@ def end(group: int, mark: str) -> None:
         is_left = bool(marked(mark)) if sys.platform == "linux" else _is_there(group)
     with suppress(OSError):
         os.killpg(group, signal.SIGKILL)
+    sleep(UNSEEN)
     kill_marked(mark)
 
 
@@ -50,6 +54,7 @@ def kill_marked(mark: str) -> None:
         for process in processes:
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
+        sleep(UNSEEN)
 
 
 def _is_there(group: int) -> bool:
