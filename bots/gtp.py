@@ -178,7 +178,8 @@ class Engine:
         self._end = weakref.finalize(self, end_engine, self._process, ours, mark)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
-        self._open = {self._out, errors}
+        self._lifeline = ours  # it ends where the watcher does
+        self._open = {self._out, errors, ours}
         os.set_blocking(self._in, False)
 
     def ask(self, command: str, deadline: float) -> str:
@@ -244,6 +245,8 @@ class Engine:
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 self._open.discard(descriptor)
+                if descriptor == self._lifeline:  # nobody would end what the engine started: another one goes on
+                    self._process.kill()
             elif descriptor == self._out:
                 self._unread += chunk
             else:

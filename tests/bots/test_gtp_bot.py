@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from remains import watchers
 
-from arena import BotFault, BotTimeout, ConfigError
+from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
 from arena.contract.code import find_program
 from arena.contract.limits import Clock
@@ -359,6 +360,26 @@ def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_lo
     bot.close()
     bot.close()
     assert end(processes)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc")
+def test_an_engine_whose_watcher_is_killed_is_started_again_and_leaves_no_process(
+    scripted: Opener, engine_log: Path
+) -> None:
+    """Nobody would have ended its daemons when the worker was killed, too."""
+    before = watchers(os.getpid())
+    bot, game = scripted("daemons"), game_of()
+    processes = pids(engine_log)
+    (watcher,) = set(watchers(os.getpid())) - set(before)
+    os.kill(watcher, signal.SIGKILL)
+    assert end([watcher])
+    with pytest.raises(BotKilled):
+        bot.choose(game, LIMITS)
+    bot.prepare(game, LIMITS)
+    assert len(processes) == 3 and end(processes)
+    assert bot.choose(game, LIMITS).move is not None
+    bot.close()
+    assert end(pids(engine_log))
 
 
 def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path) -> None:

@@ -448,9 +448,9 @@ def test_a_move_is_chosen_played_and_explained_by_what_it_was_decided_by() -> No
 
 def test_a_move_by_the_clock_is_reported_on_meanwhile() -> None:
     with closing(Registry().resolve("mcts").build()) as bot:
-        server = server_of(bot, analyses=True, size=5, limits=Limits(seconds=0.2))
+        server = server_of(bot, analyses=True, size=5, limits=Limits(seconds=0.5))
         *reports, play = talk(server, "lz-genmove_analyze b 5")[0].splitlines()[1:]
-    assert len(reports) >= 2 and all(report.startswith("info move ") for report in reports)
+    assert len(reports) > 2 and all(report.startswith("info move ") for report in reports)
     assert play.startswith("play ")
 
 
