@@ -21,6 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from zipfile import BadZipFile
+from zlib import crc32
 
 import numpy as np
 
@@ -30,8 +31,10 @@ from arena.go import collection
 from arena.go.board import Board
 from arena.go.collection import Text
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, Move, symmetry_table
-from arena.go.game import Ending
+from arena.go.game import Ending, Scoring
 from arena.go.planes import Encoder, encode_rows, final_owners
+from arena.go.ranks import KNOTS, PLAYER_PLANES, player_planes, rank_of
+from arena.go.ranks import UNKNOWN as UNRANKED
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 from arena.match.worker import end_with_parent
@@ -67,6 +70,9 @@ class Games:
     dates: np.ndarray  # (games,) int32: 20180301, or 0 where the record has none
     scored: np.ndarray  # (games,) bool: whether the recorded margin is that of the last position
     owners: np.ndarray  # (games, size²) int8: the owner of each point in the last position: 1 Black, -1 White, 0 nobody
+    ranks: np.ndarray  # (games, 2) int8: Black's and White's, by ``rank_of``; UNRANKED where there is none
+    players: np.ndarray  # (games, 2) uint32: digests of their names
+    territory: np.ndarray  # (games,) bool: whether it was played by territory scoring
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -128,7 +134,21 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
         dates=np.array([_date(record.date) for record in used], np.int32),
         scored=scored,
         owners=owners,
+        ranks=np.array([[_rank(record.black_rank), _rank(record.white_rank)] for record in used], np.int8).reshape(
+            -1, 2
+        ),
+        players=np.array([[crc32(n.encode()) for n in (r.black, r.white)] for r in used], np.uint32).reshape(-1, 2),
+        territory=np.array([record.rules.scoring is Scoring.TERRITORY for record in used], np.bool_),
     )
+
+
+def _digest(name: str) -> int:
+    return crc32(name.encode(errors="replace"))
+
+
+def _rank(text: str) -> int:
+    rank = rank_of(text)
+    return UNRANKED if rank is None else rank
 
 
 def _margin(record: GameRecord) -> float:
@@ -202,18 +222,28 @@ class SplitRule:
     """The share of games that is the test where no day tells: they have none, or ``test_from`` is 0."""
     played: bool = False
     """Whether it is for games that a run plays, not for records."""
+    by_player: bool = False
+    """Whether players are split as well: a game is in the test if one of its players is, and so for validation."""
 
     @classmethod
     def of(cls, settings: Records, played: bool = False) -> SplitRule:
         """Raises ConfigError for a day that is none."""
         return cls(day_of(settings.test_from), settings.validation_split, settings.test_split, played)
 
-    def part_of(self, key: bytes, day: int) -> int:
-        """TRAIN, VALIDATION or TEST, by a game's ``canonical_key`` and its date."""
+    def part_of(self, key: bytes, day: int, players: Sequence[int] = ()) -> int:
+        """TRAIN, VALIDATION or TEST, by a game's ``canonical_key``, its date and digests of its players' names."""
+        if self.by_player:
+            parts = [self.part_of_player(player) for player in players]
+            return max(parts, default=TRAIN)
         validation, test = (int.from_bytes(two, "big") for two in (key[:2], key[2:4]))
         if day >= self.test_from if self.test_from and day else test < round(self.test * 2**16):
             return TEST
         return VALIDATION if validation < round(self.validation * 2**16) else TRAIN
+
+    def part_of_player(self, player: int) -> int:
+        """TRAIN, VALIDATION or TEST, by the digest of a player's name."""
+        drawn = crc32(b"split" + player.to_bytes(4, "big")) / 2**32
+        return TEST if drawn < self.test else VALIDATION if drawn < self.test + self.validation else TRAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +279,7 @@ def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
     for game, day in enumerate(games.dates.tolist()):
         key = canonical_key(games.moves[games.starts[game] : games.starts[game + 1]], games.size)
         if key not in seen:
-            known = [rule.part_of(key, day) for rule in rules]
+            known = [rule.part_of(key, day, games.players[game].tolist()) for rule in rules]
             parts[game] = TRAIN if TRAIN in known else known[0]
         seen.add(key)
     return parts
@@ -304,6 +334,8 @@ class GameFilter:
     """Elo that both must have at least; 0 asks for none."""
     rank: str = ""
     """What both must be at least, such as 5k or 1d; any when empty."""
+    players: str = ""
+    """A regular expression that the names of both match; any names when empty."""
     results: str = "any"
     """any, known (a winner or a draw), or scored (counted at the end)."""
     min_moves: int = 1
@@ -315,6 +347,10 @@ class GameFilter:
             raise ConfigError(f"results = '{self.results}' is not one of {', '.join(RESULTS)}")
         if self.rank and rank_of(self.rank) is None:
             raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
+        try:
+            re.compile(self.players)
+        except re.error as error:
+            raise ConfigError(f"players = '{self.players}' is not a regular expression ({error})") from None
 
     def refusal(self, record: GameRecord) -> str:
         """Why a game isn't taken, in words fit to count; empty when it is."""
@@ -334,6 +370,8 @@ class GameFilter:
         least = rank_of(self.rank)
         if least is not None and any((rank := rank_of(text)) is None or rank < least for text in ranks):
             return "rank too low or unknown"
+        if self.players and not all(re.fullmatch(self.players, name) for name in (record.black, record.white)):
+            return "other players"
         return ""
 
 
@@ -341,15 +379,6 @@ def rating_of(text: str) -> float | None:
     """The Elo that a rank property such as ``2650?`` tells, or None."""
     found = re.fullmatch(r"\s*(\d{2,4}(?:\.\d+)?)\s*\??\s*", text)
     return float(found[1]) if found else None
-
-
-def rank_of(text: str) -> int | None:
-    """A rank on a scale where 1k is 0, 1d is 1 and 1p is 10, or None."""
-    found = re.fullmatch(r"\s*(\d{1,2})\s*([kdp])(?:[a-z]*)\s*[?*]?\s*", text.lower())
-    if not found:
-        return None
-    number = int(found[1])
-    return {"k": 1 - number, "d": number, "p": 9 + number}[found[2]]
 
 
 def parse(filter: GameFilter, texts: Sequence[bytes]) -> tuple[Games, Counter[str]]:
@@ -489,7 +518,7 @@ def _load_arrays(path: Path, size: int) -> tuple[Games, dict[str, np.ndarray]]:
 
 # --- Datasets ---
 
-DATASET_FORMAT = 4
+DATASET_FORMAT = 5
 """The version of a dataset's folder; a reader refuses any other."""
 
 MANIFEST, ARRAYS_FILE = "manifest.json", "games.npz"
@@ -689,7 +718,14 @@ class Rows:
     def batch(self, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the order."""
         places, symmetries = self.positions(first, count)
-        return encode_positions(self.games, self.encoder, places, symmetries, self.threads)
+        shown = self._shown(first, count) if self.encoder.has_players else None
+        return encode_positions(self.games, self.encoder, places, symmetries, self.threads, shown)
+
+    def _shown(self, first: int, count: int) -> np.ndarray:
+        """Which ranks a net is told that tells who plays, own and opponent's; (count, 2) bool. It learns to do without:
+        of eight rows one has neither, and one the own alone."""
+        drawn = np.array([crc32(row.to_bytes(8, "big")) % 8 for row in range(first, first + count)])
+        return np.stack([drawn != 0, drawn > 1], 1)
 
     def _shuffle(self, epoch: int) -> None:
         if epoch == self._epoch:
@@ -700,8 +736,15 @@ class Rows:
         self._epoch = epoch
 
     def _places(self, generator: np.random.Generator) -> np.ndarray:
-        """The flat indices of an epoch's positions, in its order."""
-        return generator.permutation(self.per_epoch)
+        """The flat indices of an epoch's positions, in its order: each once. For an encoder that tells who plays they
+        are drawn, and the rarer a player's rank is, the more often: as the root of the share of ranks near it."""
+        if not self.encoder.has_players:
+            return generator.permutation(self.per_epoch)
+        games = self.games
+        ranks = games.ranks[np.repeat(np.arange(len(games)), games.lengths), games.plies % 2]
+        near = np.where(ranks == UNRANKED, len(KNOTS), np.abs(ranks[:, None] - KNOTS).argmin(1))
+        weights = np.bincount(near, minlength=len(KNOTS) + 1).clip(1)[near] ** -0.5
+        return generator.choice(self.per_epoch, self.per_epoch, p=weights / weights.sum())
 
 
 class Source(Protocol):
@@ -733,13 +776,23 @@ class Mixed:
 
 
 def encode_positions(
-    games: Games, encoder: Encoder, places: np.ndarray, symmetries: np.ndarray, threads: int = 1
+    games: Games,
+    encoder: Encoder,
+    places: np.ndarray,
+    symmetries: np.ndarray,
+    threads: int = 1,
+    shown: np.ndarray | None = None,
 ) -> Batch:
-    """The rows at flat indices ``places`` of ``games.moves``: the position before that move, and the move."""
+    """The rows at flat indices ``places`` of ``games.moves``: the position before that move, and the move. ``shown``
+    (rows, 2) says which ranks an encoder that tells who plays is told, own and opponent's; without it, both."""
     owners = np.searchsorted(games.starts, places, side="right") - 1
     plies = places - games.starts[owners]
     lists = (games.size, games.moves, games.starts, games.komis)
     planes = encode_rows(encoder, *lists, owners, plies, symmetries, threads)
+    if encoder.has_players:
+        ranks = games.ranks[owners[:, None], plies[:, None] % 2 ^ [0, 1]]  # (rows, 2): own, opponent's
+        own, opponent = (ranks if shown is None else np.where(shown, ranks, UNRANKED)).T
+        planes[:, -PLAYER_PLANES:] = player_planes(own, opponent, games.territory[owners])[:, :, None]
     tables = symmetry_table(games.size)
     targets = tables[symmetries, games.moves[places]].astype(np.int64)
     signs = np.where(plies % 2 == 0, 1, -1)

@@ -29,6 +29,7 @@ from arena.files import read_object, reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import Encoder, final_owners
+from arena.go.ranks import UNKNOWN as UNRANKED
 from arena.players.player import Player
 from trainers.cluster import Cores, Lent, Stage
 from trainers.progress import Made
@@ -106,6 +107,9 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         dates=np.zeros(count, np.int32),
         scored=sound,
         owners=owners,
+        ranks=np.full((count, 2), UNRANKED, np.int8),
+        players=np.zeros((count, 2), np.uint32),
+        territory=np.zeros(count, np.bool_),
     )
     return SearchedGames(games, chunk["places"].astype(np.int64), chunk["levels"], chunk["win_rates"])
 

@@ -31,6 +31,7 @@ from arena import CheckpointError, ConfigError
 from arena.files import Held, lock, make_private, reason, replacing, write
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
+from arena.go.ranks import PLAYER_PLANES
 from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Outputs
@@ -207,10 +208,12 @@ def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
-    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
-    Raises CheckpointError for a net of another shape."""
+    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs, and
+    planes that only tell who plays begin without weight. Raises CheckpointError for a net of another shape."""
     wanted, given = asdict(network.config), asdict(network_from(checkpoint.manifest.network).config)
     other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
+    if checkpoint.manifest.encoder == "arena-17" and wanted.get("planes") == 17 + PLAYER_PLANES:
+        other.discard("planes")
     if other or wanted.keys() != given.keys():
         shape = ", ".join(f"{key} {given[key]}" for key in given if key in other)
         raise CheckpointError(

@@ -25,6 +25,9 @@ def build(
     size: Annotated[int, typer.Option(help="Board size (default 9).", min=2, max=19)] = 9,
     rating: Annotated[float, typer.Option(help="Minimum Elo of both players (default 0).", min=0)] = 0,
     rank: Annotated[str, typer.Option(help="Minimum rank of both players, such as 5k or 1d.")] = "",
+    players: Annotated[
+        str, typer.Option(metavar="PATTERN", help="Regular expression that both players' names match.")
+    ] = "",
     game_results: Annotated[
         str, typer.Option("--with-result", metavar="RESULT", help="any, known or scored (default any).")
     ] = "any",
@@ -34,6 +37,9 @@ def build(
     validation: Annotated[
         float, typer.Option(help="Share of the rest in the validation set (default 0.01).", min=0, max=1)
     ] = 0.01,
+    by_player: Annotated[
+        bool, typer.Option("--by-player", help="Split by player: no test game has a player of a training game.")
+    ] = False,
     dead_stones: Annotated[
         bool, typer.Option("--dead-stones", help="Mark dead stones where board and result differ.")
     ] = False,
@@ -54,8 +60,8 @@ def build(
     from arena.report.style import Console
     from trainers.records import GameFilter, SplitRule, build, day_of
 
-    chosen = GameFilter(size, rating, rank, game_results, min_moves, dead_stones)
-    rule = SplitRule(day_of(test_from), validation, test)
+    chosen = GameFilter(size, rating, rank, players, game_results, min_moves, dead_stones)
+    rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -16,7 +16,7 @@ import numpy as np
 from arena import CheckpointError
 from arena.go.classic_planes import alphago_48, alphago_49, gocnn_8, stones_1
 from arena.go.coords import symmetry_table
-from arena.go.game import Game
+from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
@@ -29,6 +29,7 @@ from arena.go.kernels import (
     play_any,
     point_of,
 )
+from arena.go.ranks import PLAYER_PLANES, UNKNOWN, player_planes
 
 HISTORY = 8
 """How many of the last moves an encoder may see."""
@@ -91,6 +92,8 @@ class Encoder:
     name: str
     planes: int
     kernel: Callable[[Positions, int, np.ndarray, np.ndarray], None]
+    has_players: bool = False
+    """Whether its last planes tell who plays: those of ``ranks.player_planes``."""
 
     def encode(self, positions: Positions, count: int, planes: np.ndarray) -> None:
         """Write the planes (B, planes, n²) float32 of the first ``count`` of some positions."""
@@ -106,6 +109,7 @@ ENCODERS = {
         Encoder("arena-17", 17, arena_17),
         Encoder("alphago-48", 48, alphago_48),
         Encoder("alphago-49", 49, alphago_49),
+        Encoder("human-34", 17 + PLAYER_PLANES, arena_17, has_players=True),
     )
 }
 
@@ -122,9 +126,10 @@ def encode_game(encoder: Encoder, game: Game, symmetry: int = 0) -> np.ndarray:
     return encode_games(encoder, [game], symmetry)[0]
 
 
-def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0) -> np.ndarray:
-    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. Raises ValueError
-    for games on boards of several sizes."""
+def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0, rank: int = UNKNOWN) -> np.ndarray:
+    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. An encoder that
+    tells who plays is told that both sides have this ``rank``. Raises ValueError for games on boards of several sizes.
+    """
     size = games[0].rules.size
     if any(game.rules.size != size for game in games):
         raise ValueError("games on boards of several sizes can't be encoded together")
@@ -139,6 +144,10 @@ def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0) -> 
         positions.komis[i] = game.rules.komi
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
     encoder.encode(positions, len(games), planes)
+    if encoder.has_players:
+        ranks = np.full(len(games), rank)
+        territory = np.array([game.rules.scoring is Scoring.TERRITORY for game in games])
+        planes[:, -PLAYER_PLANES:] = player_planes(ranks, ranks, territory)[:, :, None]
     return planes.reshape(len(games), encoder.planes, size, size)
 
 

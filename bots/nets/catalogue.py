@@ -23,6 +23,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from arena import CheckpointError, ConfigError
 from arena.files import reason
@@ -176,11 +177,14 @@ def load_network(checkpoint: Checkpoint) -> Net:
 
 
 def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> None:
-    """Give a net the weights of a checkpoint; unless ``strict``, those that it lacks stay. Raises CheckpointError for
-    weights of another net."""
+    """Give a net the weights of a checkpoint; unless ``strict``, those that it lacks stay, and its last planes may be
+    new: they begin without weight. Raises CheckpointError for weights of another net."""
     try:
         found = load_file(checkpoint.weights)
         weights = {name: found[name] for name in found if not name.startswith("auxiliary.")}  # of heads in training
+        if not strict and "stem.weight" in weights:
+            new = network.config.planes - weights["stem.weight"].shape[1]
+            weights["stem.weight"] = pad(weights["stem.weight"], (0, 0, 0, 0, 0, max(0, new)))
         network.load_state_dict(weights, strict=strict)
     except (SafetensorError, RuntimeError) as error:  # tensors of other names or shapes
         raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({reason(error)})") from error

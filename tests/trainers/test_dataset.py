@@ -22,12 +22,13 @@ from test_dead import record_of as ended
 from arena import ConfigError, RecordError
 from arena.go.coords import WHITE, symmetry_table
 from arena.go.game import Ending, Rules
+from arena.go.ranks import rank_of
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match
 from arena.results.store import Store
 from trainers import records as data
-from trainers.records import TEST, TRAIN, VALIDATION, Dataset, GameFilter, SplitRule, build, parse, rank_of, rating_of
+from trainers.records import TEST, TRAIN, VALIDATION, Dataset, GameFilter, SplitRule, build, parse, rating_of
 
 SIZE = 7
 HALF = SplitRule(test_from=20180701, validation=0.2)

@@ -1,0 +1,58 @@
+"""Ranks of people, and the planes that tell a net who plays."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from arena import ConfigError
+
+UNKNOWN = -128
+"""The rank of a player who has none."""
+
+WEAKEST, STRONGEST = -29, 6
+"""The ranks that nets tell apart, 30k to 6d; what lies beyond counts as these."""
+
+KNOTS = np.arange(-29, 7, 5)
+"""Ranks with a plane of their own: 30k, 25k, 20k, 15k, 10k, 5k, 1d, 6d."""
+
+PLAYER_PLANES = 2 * len(KNOTS) + 1
+"""Planes that tell who plays, and by which scoring."""
+
+
+def rank_of(text: str) -> int | None:
+    """A rank on a scale where 1k is 0, 1d is 1 and 1p is 10, or None."""
+    found = re.fullmatch(r"\s*(\d{1,2})\s*([kdp])(?:[a-z]*)\s*[?*]?\s*", text.lower())
+    if not found:
+        return None
+    number = int(found[1])
+    return {"k": 1 - number, "d": number, "p": 9 + number}[found[2]]
+
+
+def read_rank(text: str, where: str) -> int:
+    """A rank that was typed, from 30k to 6d, as ``rank_of`` gives it. Raises ConfigError, which names ``where``."""
+    rank = rank_of(text)
+    if rank is None or not WEAKEST <= rank <= STRONGEST or text.strip().lower().endswith("p"):
+        raise ConfigError(f"{where} {text} is not a rank; write 30k to 1k or 1d to {STRONGEST}d, such as 12k")
+    return rank
+
+
+def rank_name(rank: float) -> str:
+    """12k for -11, 1d for 1; the nearest rank."""
+    nearest = round(rank)
+    return f"{1 - nearest}k" if nearest <= 0 else f"{nearest}d"
+
+
+def player_planes(own: np.ndarray, opponent: np.ndarray, territory: np.ndarray) -> np.ndarray:
+    """What each position's constant planes are, (B, PLAYER_PLANES) float32: for the rank of the side to move, then for
+    its opponent's, a share of each of the two nearest knots, or nothing where it is UNKNOWN; then 1 by territory
+    scoring. ``own`` and ``opponent`` are (B,) ranks, ``territory`` (B,) bool."""
+    planes = np.zeros((len(own), PLAYER_PLANES), np.float32)
+    shares = np.eye(len(KNOTS))
+    for side, ranks in enumerate((own, opponent)):
+        known = ranks != UNKNOWN
+        for knot in range(len(KNOTS)):
+            planes[:, side * len(KNOTS) + knot] = np.where(known, np.interp(ranks, KNOTS, shares[knot]), 0)
+    planes[:, -1] = territory
+    return planes
