@@ -106,13 +106,12 @@ class AlphaGo(Bot):
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         """Search all the trees in lock step; the games are of one size. Without rollouts, ownership is the net's."""
-        from arena.go.planes import encode_games
 
         size = games[0].rules.size
         net = self._net(size)
         decisions = [self._decide(slot, size) for slot in self._search_all(games, limits)]
         if net.has_ownership and any(decision.ownership is None for decision in decisions):
-            owners = net.ownership(encode_games(net.encoder, games))
+            owners = net.ownership(net.encode(games))
             return [replace(decision, ownership=points) for decision, points in zip(decisions, owners, strict=True)]
         return decisions
 

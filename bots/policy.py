@@ -94,14 +94,13 @@ class Policy(Bot):
         import numpy as np
 
         from arena.go.coords import SYMMETRIES, symmetry_table
-        from arena.go.planes import encode_games
 
         if not self._ensemble:
-            return self._net.evaluate(encode_games(self._net.encoder, games))
+            return self._net.evaluate(self._net.encode(games))
         table = symmetry_table(games[0].rules.size)
         shares, win_rates = np.zeros((len(games), len(table[0]))), np.zeros(len(games))
         for turn in range(SYMMETRIES):
-            logits, rates = self._net.evaluate(encode_games(self._net.encoder, games, turn))
+            logits, rates = self._net.evaluate(self._net.encode(games, turn))
             odds = np.exp(logits[:, table[turn]].astype(np.float64) - logits.max(1, keepdims=True))
             shares += odds / odds.sum(1, keepdims=True) / SYMMETRIES
             win_rates += rates / SYMMETRIES

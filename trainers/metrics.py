@@ -7,7 +7,7 @@ nearest stone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -15,10 +15,22 @@ import torch
 from torch.nn import functional
 
 from arena.go.planes import Encoder, find_encoder
+from arena.go.ranks import STRONGEST, UNRANKED, WEAKEST
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Outputs, win_rates
 from trainers.losses import moved
-from trainers.records import LATE, NO_RESULT, Batch, Games, Split, encode_positions, in_order, some_games
+from trainers.records import (
+    LATE,
+    NO_RESULT,
+    TEST,
+    Batch,
+    Games,
+    Split,
+    SplitRule,
+    encode_positions,
+    in_order,
+    some_games,
+)
 from trainers.settings import Supervised
 
 PLIES = 120
@@ -226,6 +238,60 @@ def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> np.ndarray:
             "by_nearest": ((1 + nearest_stones(stones) * batch.owners) / 2 * owned).sum(1),  # between equals half right
         }
     return np.stack([columns.get(name, np.zeros(len(batch))) for name in _SUMS], 1)
+
+
+RANK_GROUPS = (("30k to 20k", WEAKEST, -19), ("19k to 10k", -18, -9), ("9k to 1k", -8, 0), ("dan", 1, STRONGEST))
+
+RANK_CONDITIONS = ("right", "10 stronger", "10 weaker", "none")
+"""What a net is told of both players' ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByRank:
+    """How well a net that is told who plays predicts the moves of one group of ranks."""
+
+    group: str
+    positions: int
+    top1: tuple[float, ...]  # by RANK_CONDITIONS
+    losses: tuple[float, ...]
+
+
+def by_rank(
+    network: Net,
+    encoder: Encoder,
+    games: Games,
+    rule: SplitRule | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> list[ByRank]:
+    """Evaluate the moves of players whose rank is known, with the right ranks, wrong ones and none. Where ``rule``
+    splits by player, only the moves of players in the test count: their opponents may have trained the net."""
+    movers = np.repeat(np.arange(len(games)), games.lengths), games.plies % 2
+    ranks = games.ranks[movers].clip(WEAKEST, STRONGEST)
+    counted = games.ranks[movers] != UNRANKED
+    if rule is not None and rule.by_player:
+        players = {player for player in games.players.flat if rule.part_of_player(int(player)) == TEST}
+        counted &= np.isin(games.players[movers], list(players))
+    places, found = np.flatnonzero(counted), []
+    for number, shift in enumerate((0, 10, -10, UNRANKED)):
+        shifted = (games.ranks + np.int16(shift)).clip(WEAKEST, STRONGEST)
+        unranked = (games.ranks == UNRANKED) | (shift == UNRANKED)
+        told = replace(games, ranks=np.where(unranked, UNRANKED, shifted).astype(np.int8))
+        figures = []
+        for first in range(0, len(places), 256):
+            some = places[first : first + 256]
+            batch = encode_positions(told, encoder, some, np.zeros_like(some))
+            policy, moves = outputs(network, batch.planes).policy, torch.from_numpy(batch.moves)
+            assert policy is not None
+            losses = functional.cross_entropy(policy, moves, reduction="none")
+            figures.append(torch.stack([(policy.argmax(1) == moves).float(), losses], 1))
+            on_progress(number * len(places) + first + len(some))
+        found.append(torch.cat(figures).numpy())
+    rows = []
+    for group, low, high in RANK_GROUPS:
+        own = (ranks[places] >= low) & (ranks[places] <= high)
+        top1, losses = np.stack([each[own].mean(0) for each in found]).T
+        rows.append(ByRank(group, int(own.sum()), tuple(top1.tolist()), tuple(losses.tolist())))
+    return rows
 
 
 @cache

@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from itertools import count, islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,16 +33,13 @@ from arena.go.collection import Text
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, Move, symmetry_table
 from arena.go.game import Ending, Scoring
 from arena.go.planes import Encoder, encode_rows, final_owners
-from arena.go.ranks import KNOTS, PLAYER_PLANES, player_planes, rank_of
-from arena.go.ranks import UNKNOWN as UNRANKED
+from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_of
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 from arena.match.worker import end_with_parent
 from arena.results.store import Store
-from bots.nets.checkpoint import SHIPPED
-from bots.nets.rollout import RolloutPolicy
+from bots.nets.rollout import shipped_weights
 from bots.search.dead import judge
-from bots.search.rollouts import SHARPNESS, Weights
 from trainers.settings import Records
 
 UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
@@ -188,12 +185,7 @@ def owners_without_dead(record: GameRecord) -> np.ndarray | None:
 
 def dead_stones(board: Board) -> tuple[Move, ...]:
     """What playouts of the shipped rollout policy take for dead."""
-    return judge(board, _playout_weights(board.size)).moves
-
-
-@cache
-def _playout_weights(size: int) -> Weights:
-    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(size, SHARPNESS)
+    return judge(board, shipped_weights(board.size)).moves
 
 
 # --- Splits ---
@@ -242,7 +234,7 @@ class SplitRule:
 
     def part_of_player(self, player: int) -> int:
         """TRAIN, VALIDATION or TEST, by the digest of a player's name."""
-        drawn = crc32(b"split" + player.to_bytes(4, "big")) / 2**32
+        drawn = int.from_bytes(hashlib.blake2b(player.to_bytes(4, "big"), digest_size=4).digest(), "big") / 2**32
         return TEST if drawn < self.test else VALIDATION if drawn < self.test + self.validation else TRAIN
 
 
@@ -334,13 +326,13 @@ class GameFilter:
     """Elo that both must have at least; 0 asks for none."""
     rank: str = ""
     """What both must be at least, such as 5k or 1d; any when empty."""
-    players: str = ""
-    """A regular expression that the names of both match; any names when empty."""
     results: str = "any"
     """any, known (a winner or a draw), or scored (counted at the end)."""
     min_moves: int = 1
     dead_stones: bool = False
     """Mark the dead stones of counted games whose raw count isn't the recorded one."""
+    players: str = ""
+    """A regular expression that the names of both match; any names when empty."""
 
     def __post_init__(self) -> None:
         if self.results not in RESULTS:

@@ -29,7 +29,7 @@ from arena.files import read_object, reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import Encoder, final_owners
-from arena.go.ranks import UNKNOWN as UNRANKED
+from arena.go.ranks import UNRANKED
 from arena.players.player import Player
 from trainers.cluster import Cores, Lent, Stage
 from trainers.progress import Made

@@ -60,7 +60,7 @@ def build(
     from arena.report.style import Console
     from trainers.records import GameFilter, SplitRule, build, day_of
 
-    chosen = GameFilter(size, rating, rank, players, game_results, min_moves, dead_stones)
+    chosen = GameFilter(size, rating, rank, game_results, min_moves, dead_stones, players)
     rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)

@@ -208,7 +208,9 @@ def _promote(entry: Player, candidate: Player, kept: Path, config: Path, registr
 
 def eval_(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint's name or folder.")],
-    data: Annotated[list[Path], typer.Option(help="SGF files, folders or archives (repeatable).")],
+    data: Annotated[
+        list[Path], typer.Option(help="SGF files, folders or archives (repeatable); of a dataset the test set.")
+    ],
     since: Annotated[str, typer.Option("--from", metavar="DAY", help="Only games from this day on.")] = "",
     positions: Annotated[int, typer.Option(help="Positions, of randomly drawn games (default 0: all).")] = 0,
     size: Annotated[int, typer.Option(help="Only games on this board size (default 9).")] = 9,
@@ -228,26 +230,34 @@ def eval_(
     """
     try:
         from bots.nets.catalogue import load_network
+        from trainers.metrics import by_rank
         from trainers.metrics import evaluate as measure
-        from trainers.records import games_since, load_games, some_games
+        from trainers.records import MANIFEST, TEST, Dataset, games_since, load_games, some_games
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
-    from arena.report.tables import evaluation_sheets
+    from arena.report.tables import evaluation_sheets, rank_sheet
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)
+    dataset = Dataset.open(data[0]) if (data[0] / MANIFEST).is_file() else None
     with Console(stderr=True).status("reading the records"):
-        games = some_games(games_since(load_games(data, size, results / "cache", dead_stones), since), positions, seed)
+        games = load_games(data, size, results / "cache", dead_stones) if dataset is None else dataset.part(TEST)
+        games = some_games(games_since(games, since), positions, seed)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
     console = Console()
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)
+        console.print()
+    if encoder.has_players:
+        with show_counting("by rank", 4 * len(games.moves)) as on_progress:
+            rows = by_rank(net, encoder, games, None if dataset is None else dataset.rule, on_progress)
+        console.print(rank_sheet(rows, found.manifest.name))
         console.print()
     if (komi := median(games.komis.tolist())) != found.manifest.komi:
         words = f"half of the games have komi {komi:g} or more, and the net learned with {found.manifest.komi:g}"

@@ -67,6 +67,9 @@ def play(
     bot: Annotated[
         str | None, typer.Argument(metavar="BOT", help="A bot, or human; with --resume the id of a game.")
     ] = None,
+    rank: Annotated[
+        str | None, typer.Option(metavar="RANK", help="Play a bot that plays like a person of this rank, 30k to 6d.")
+    ] = None,
     given: GameOptions = NO_OPTIONS,
     name: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login).")
@@ -83,13 +86,18 @@ def play(
     Type d4, pass, undo, hint, score, resign or help. The game is saved after every move. Finished games are stored and
     count for arena elo unless you used help (undo, hint, score), a handicap or another komi.
 
+    --rank is a rank of the Online Go Server (games of 2005 to 2020, 9x9). The bot moves, errs, passes and resigns as
+    people of that rank did. After each game it says at which rank your results against such bots are likeliest.
+
     Examples:
       arena play alphago
+      arena play --rank 12k
       arena play mcts:playouts=200 --size 5 --color white --time main=600,byoyomi=30
       arena play --resume
       arena play random --plain < moves.txt
     """
     from arena.go.coords import BLACK
+    from arena.go.ranks import rank_name, read_rank
     from arena.people.saved_game import SavedGameFile
     from arena.people.session import GameSession
     from arena.report.style import Console
@@ -98,8 +106,12 @@ def play(
         raise ConfigError("--move needs --from FILE")
     if first is not None and (resume or given.size or given.komi or given.rules or given.handicap):
         raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
-    if resume and (name is not None or given != NO_OPTIONS):
+    if resume and (name is not None or rank is not None or given != NO_OPTIONS):
         raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
+    if rank is not None:
+        if bot is not None:
+            raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
+        bot = f"human-like:rank={rank_name(read_rank(rank, '--rank'))}"
     console = Console()
     say = printer(console)
     registry = registry_of(config, results)
@@ -116,7 +128,7 @@ def play(
                 saved, bots = rebuild_bots(saved, registry, say)
                 opponents = _prepare(saved, bots, console)
             elif bot is None:
-                raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
+                raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
             else:
                 saved, bots = new_game(registry, registry.resolve(bot), name, given, source)
                 opponents = _prepare(saved, bots, console)
@@ -434,11 +446,28 @@ def _close_game(saved: SavedGame, begun: int, file: SavedGameFile, results: Path
             return
         counts = "unrated" if saved.record.unrated else "it counts for arena elo"
         say(f"{file.id} is stored ({counts}); its moves are in {file.path}. To review it: arena analyze {file.id}")
+        if not saved.record.unrated and any(player.kind == "human-like" for player in saved.players):
+            _say_ranks(saved, results, say)
     elif any((first if ply % 2 == 0 else first.opponent) in saved.people for ply in range(begun, moves)):
         say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
     else:
         file.remove()
         say("You played no move, so nothing is saved.")
+
+
+def _say_ranks(saved: SavedGame, results: Path, say: Callable[[str], None]) -> None:
+    """At which rank the results of a game's person against bots of known rank are likeliest, and whom to play next."""
+    from arena.go.ranks import rank_name
+    from arena.people.saved_game import EVENT
+    from arena.results.ranks import rank_by_results
+    from arena.results.store import Store
+
+    for name in map(saved.name, saved.people):
+        with Store.of(results) as store:
+            found = rank_by_results(store.games(event=EVENT, player=name), store.players(), name)
+        if found is not None:
+            say(f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.")
+            say(f"An even opponent: arena play --rank {rank_name(found.rank)}")
 
 
 def store_games(games: list[SavedGame], results: Path) -> None:

@@ -280,6 +280,7 @@ def analyze(
     seconds: Annotated[float | None, typer.Option(help="Seconds per position.", min=0.001)] = None,
     csv: Annotated[Path | None, typer.Option(help="Write one row for each move to this CSV file.")] = None,
     sgf: Annotated[Path | None, typer.Option(help="Write the game with comments and best moves.")] = None,
+    ranks: Annotated[bool, typer.Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -292,6 +293,7 @@ def analyze(
     Examples:
       arena analyze game.sgf
       arena analyze 12 --bot mcts --seconds 2
+      arena analyze game.sgf --ranks
       arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv
     """
     from arena import files
@@ -303,6 +305,9 @@ def analyze(
 
     registry = registry_of(config, results)
     record = read_game(game, results)
+    if ranks:
+        _show_ranks(record, registry)
+        return
     for path in (csv, sgf):
         _require_place(path, game)
     entry = registry.resolve(bot or ("alphago" if record.rules.size <= LARGE else "mcts"))
@@ -338,6 +343,25 @@ def analyze(
     if stopped:
         errors.print(f"Stopped after {len(found)} of {evaluation_count(record)} positions.", soft_wrap=True)
         raise SystemExit(130)
+
+
+def _show_ranks(record: GameRecord, registry: Registry) -> None:
+    """A line for each player: the rank at which the moves are likeliest."""
+    from arena.go.coords import BLACK
+    from arena.report.style import Console
+    from arena.report.tables import Sheet
+    from arena.results.ranks import ranks_by_moves
+    from bots.nets.checkpoint import Checkpoint, find
+    from bots.nets.inference import Evaluator
+
+    player = registry.resolve("human-like").checked(record.rules.size)
+    net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
+    rows = []
+    for colour, found in ranks_by_moves(record, net).items():
+        name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
+        rows.append((f"{colour.name.title()} {name}".strip(), told or "", str(found), str(found.count)))
+    note = "The likeliest rank by the moves alone, with its 95 % interval, on the scale of the Online Go Server."
+    Console().print(Sheet(("player", "in the record", "by the moves", "moves"), rows, note, (0,), (3,)))
 
 
 def read_game(text: str | None, results: Path) -> GameRecord:

@@ -49,6 +49,11 @@ class Rules:
     handicap_points: bool = False
     move_limit: int = 243
 
+    @property
+    def agrees_on_dead(self) -> bool:
+        """Whether people who play by these rules take dead stones off before they count."""
+        return self.name in ("chinese", "japanese")
+
     def katago(self) -> dict[str, object]:
         """These rules in KataGo's words, as its ``kata-set-rules`` has them."""
         return {

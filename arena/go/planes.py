@@ -29,7 +29,7 @@ from arena.go.kernels import (
     play_any,
     point_of,
 )
-from arena.go.ranks import PLAYER_PLANES, UNKNOWN, player_planes
+from arena.go.ranks import PLAYER_PLANES, UNRANKED, player_planes
 
 HISTORY = 8
 """How many of the last moves an encoder may see."""
@@ -126,10 +126,12 @@ def encode_game(encoder: Encoder, game: Game, symmetry: int = 0) -> np.ndarray:
     return encode_games(encoder, [game], symmetry)[0]
 
 
-def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0, rank: int = UNKNOWN) -> np.ndarray:
-    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. An encoder that
-    tells who plays is told that both sides have this ``rank``. Raises ValueError for games on boards of several sizes.
-    """
+def encode_games(
+    encoder: Encoder, games: Sequence[Game], symmetry: int = 0, ranks: tuple[int, int] = (UNRANKED, UNRANKED)
+) -> np.ndarray:
+    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. ``ranks`` are
+    those of the side to move and of its opponent, for an encoder that tells who plays. Raises ValueError for games on
+    boards of several sizes."""
     size = games[0].rules.size
     if any(game.rules.size != size for game in games):
         raise ValueError("games on boards of several sizes can't be encoded together")
@@ -145,9 +147,9 @@ def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0, ran
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
     encoder.encode(positions, len(games), planes)
     if encoder.has_players:
-        ranks = np.full(len(games), rank)
+        own, opponent = (np.full(len(games), rank) for rank in ranks)
         territory = np.array([game.rules.scoring is Scoring.TERRITORY for game in games])
-        planes[:, -PLAYER_PLANES:] = player_planes(ranks, ranks, territory)[:, :, None]
+        planes[:, -PLAYER_PLANES:] = player_planes(own, opponent, territory)[:, :, None]
     return planes.reshape(len(games), encoder.planes, size, size)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from arena import ConfigError
 
-UNKNOWN = -128
+if TYPE_CHECKING:
+    import numpy as np
+
+UNRANKED = -128
 """The rank of a player who has none."""
 
 WEAKEST, STRONGEST = -29, 6
 """The ranks that nets tell apart, 30k to 6d; what lies beyond counts as these."""
 
-KNOTS = np.arange(-29, 7, 5)
+KNOTS = (-29, -24, -19, -14, -9, -4, 1, 6)
 """Ranks with a plane of their own: 30k, 25k, 20k, 15k, 10k, 5k, 1d, 6d."""
 
 PLAYER_PLANES = 2 * len(KNOTS) + 1
@@ -23,7 +25,7 @@ PLAYER_PLANES = 2 * len(KNOTS) + 1
 
 def rank_of(text: str) -> int | None:
     """A rank on a scale where 1k is 0, 1d is 1 and 1p is 10, or None."""
-    found = re.fullmatch(r"\s*(\d{1,2})\s*([kdp])(?:[a-z]*)\s*[?*]?\s*", text.lower())
+    found = re.fullmatch(r"\s*([1-9]\d?)\s*([kdp])(?:[a-z]*)\s*[?*]?\s*", text.lower())
     if not found:
         return None
     number = int(found[1])
@@ -46,12 +48,14 @@ def rank_name(rank: float) -> str:
 
 def player_planes(own: np.ndarray, opponent: np.ndarray, territory: np.ndarray) -> np.ndarray:
     """What each position's constant planes are, (B, PLAYER_PLANES) float32: for the rank of the side to move, then for
-    its opponent's, a share of each of the two nearest knots, or nothing where it is UNKNOWN; then 1 by territory
+    its opponent's, a share of each of the two nearest knots, or nothing where it is UNRANKED; then 1 by territory
     scoring. ``own`` and ``opponent`` are (B,) ranks, ``territory`` (B,) bool."""
+    import numpy as np
+
     planes = np.zeros((len(own), PLAYER_PLANES), np.float32)
     shares = np.eye(len(KNOTS))
     for side, ranks in enumerate((own, opponent)):
-        known = ranks != UNKNOWN
+        known = ranks != UNRANKED
         for knot in range(len(KNOTS)):
             planes[:, side * len(KNOTS) + knot] = np.where(known, np.interp(ranks, KNOTS, shares[knot]), 0)
     planes[:, -1] = territory

@@ -18,7 +18,6 @@ from arena.go.kernels import BOARD
 
 if TYPE_CHECKING:
     from bots.nets.inference import Evaluator
-    from bots.search.rollouts import Weights
 
 PLAYOUTS = 400
 """Playouts of an estimate."""
@@ -84,19 +83,6 @@ def group_at(board: Board, move: Move) -> set[Move]:
 # --- Judgement by playouts ---
 
 
-@cache
-def _weights(size: int) -> Weights:
-    """The shipped rollout policy on boards of this size."""
-    from bots.nets.checkpoint import SHIPPED
-    from bots.nets.rollout import RolloutPolicy
-    from bots.search.rollouts import SHARPNESS
-
-    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(size, SHARPNESS)
-
-
-AGREED = frozenset({"chinese", "japanese"})
-"""The rules by which dead stones are taken off."""
-
 NET = "distilled-9x9"
 """A net that tells ownership. It learned on 9x9."""
 
@@ -121,18 +107,19 @@ class Fates(NamedTuple):
 
 def agreed_fates(game: Game) -> Fates:
     """The fates of the stones by the game's rules: none is dead where they have it so."""
-    return fates(game.board) if game.rules.name in AGREED else Fates()
+    return fates(game.board) if game.rules.agrees_on_dead else Fates()
 
 
 def fates(board: Board) -> Fates:
     """What playouts of the shipped policy and the net take for dead, but for what survives in a seki."""
     from arena.people.seki import survives
+    from bots.nets.rollout import shipped_weights
     from bots.search.dead import count_owners, mark_dead
 
     boards = np.zeros(2, BOARD)
     boards[0] = board.array[0]
     counts = np.zeros((2, board.size**2), np.int32)
-    count_owners(boards, BLACK, WHITE, _weights(board.size), PLAYOUTS, 0, counts)
+    count_owners(boards, BLACK, WHITE, shipped_weights(board.size), PLAYOUTS, 0, counts)
     shares, owned = counts / PLAYOUTS, _owned(board)
     both = np.sqrt(shares * np.stack([(1 + owned) / 2, (1 - owned) / 2]))
     staying = both if board.size <= KNOWN_SIZE else np.minimum(shares, both)
@@ -179,7 +166,8 @@ def _net() -> Evaluator:
 
 def estimated(game: Game, playouts: int = PLAYOUTS) -> Estimate:
     """An estimate of a position by playouts; each side moves first in half of them."""
+    from bots.nets.rollout import shipped_weights
     from bots.search.dead import judge
 
-    shares = judge(game.board, _weights(game.rules.size), playouts, game.move_seed() >> 32).ownership
+    shares = judge(game.board, shipped_weights(game.rules.size), playouts, game.move_seed() >> 32).ownership
     return Estimate(game.expected_margin(shares), np.rint(100 * shares).astype(np.int8).tobytes(), playouts)

@@ -29,7 +29,7 @@ from arena.match.game_loop import Turn as Call
 from arena.match.schedule import Pairing
 from arena.people.adviser import PATIENCE, Adviser, Analyst, Worker, caught_up
 from arena.people.clocks import Clocks
-from arena.people.counting import AGREED, PLAYOUTS, count, dead_stones, estimated, group_at
+from arena.people.counting import PLAYOUTS, count, dead_stones, estimated, group_at
 from arena.people.saved_game import Help, Phase, Preview, SavedGame, Snapshot, Turn
 
 HINT = Limits(seconds=1.0)
@@ -403,7 +403,7 @@ class GameSession:
         self._clocks.begin(running=False)
         game = self._game
         if self._now.phase is not Phase.OVER and game.is_over:
-            agreed = game.rules.name in AGREED and game.is_passed_out and not self._now.is_of_event
+            agreed = game.rules.agrees_on_dead and game.is_passed_out and not self._now.is_of_event
             if not agreed:  # a game at its limit counts as it is, too
                 self._note(outcome=game.outcome)
                 self._see(dead=(), proposed=())

@@ -29,10 +29,13 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
     "rl": ("policy", {"checkpoint": "rl-9x9"}),
     "zero": ("alphago", {"checkpoint": "zero-9x9", "search": "gumbel", "rollout_weight": 0.0}),
-    "level-1": ("policy", {"checkpoint": "sl-9x9", "temperature": 4.0}),
-    "level-2": ("policy", {"checkpoint": "sl-9x9", "temperature": 2.5}),
-    "level-3": ("policy", {"checkpoint": "sl-9x9", "temperature": 1.7}),
-    "level-4": ("policy", {"checkpoint": "sl-9x9", "temperature": 1.0}),
+    "kyu-25": ("human-like", {"rank": "25k"}),
+    "kyu-20": ("human-like", {"rank": "20k"}),
+    "kyu-15": ("human-like", {"rank": "15k"}),
+    "kyu-10": ("human-like", {"rank": "10k"}),
+    "kyu-5": ("human-like", {"rank": "5k"}),
+    "dan-1": ("human-like", {"rank": "1d"}),
+    "dan-3": ("human-like", {"rank": "3d"}),
 }
 """Players that ship: name -> (kind, settings). Each kind is a player under its own name besides."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
-    from trainers.metrics import Evaluation
+    from trainers.metrics import ByRank, Evaluation
 
 SHOWN_COUNTS = 8
 
@@ -343,6 +343,19 @@ def _share(value: float) -> str:
 
 def _number(value: float) -> str:
     return "" if isnan(value) else f"{value:.3f}"
+
+
+def rank_sheet(rows: Sequence[ByRank], name: str) -> Sheet:
+    """How a net predicts people of each group of ranks, by what it is told of them."""
+    from trainers.metrics import RANK_CONDITIONS
+
+    columns = ("rank", "positions", *(f"{each}{unit}" for unit in ("", ", loss") for each in RANK_CONDITIONS))
+    cells = [
+        (one.group, f"{one.positions:,}", *(_share(each) for each in one.top1), *(f"{each:.3f}" for each in one.losses))
+        for one in rows
+    ]
+    note = f"{name}: top-1 and loss (nats) where it is told the right ranks of both players, ranks 10 off, or none."
+    return Sheet(columns, cells, note, numbers=tuple(range(1, len(columns))))
 
 
 def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:

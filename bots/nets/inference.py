@@ -22,6 +22,7 @@ from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
+from arena.go.ranks import UNRANKED
 from bots.nets import int8
 from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8
 
@@ -118,15 +119,22 @@ class Evaluator:
     many are played beside it; not so in bfloat16. They may differ between processors and between precisions.
     """
 
-    def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO, threads: int = 1):
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        precision: str = Precision.AUTO,
+        threads: int = 1,
+        ranks: tuple[int, int] = (UNRANKED, UNRANKED),
+    ):
         """Load the net. ``auto`` takes int8 where the processor's flags say that it pays (not by timing, so that the
-        same machine always plays the same game) and where it computes what fp32 does; else fp32. Raises CheckpointError
+        same machine always plays the same game) and where it computes what fp32 does; else fp32. ``ranks``, of
+        the side to move and of its opponent, are for a net that is told who plays. Raises CheckpointError
         for a net that can't be loaded so or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
         self.encoder = find_encoder(checkpoint.manifest.encoder)
-        self._threads = threads
+        self._threads, self._ranks = threads, ranks
         self.precision = Precision(precision)
         if self.precision is Precision.AUTO:
             fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
@@ -165,6 +173,10 @@ class Evaluator:
             raise CheckpointError(f"{words}; use precision=fp32")
         logging.getLogger(__name__).warning("%s; it plays in fp32", words)
 
+    def encode(self, games: Sequence[Game], symmetry: int = 0) -> np.ndarray:
+        """The planes (B, P, n, n) of the present positions of games on boards of one size, under a symmetry."""
+        return encode_games(self.encoder, games, symmetry, self._ranks)
+
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Policy logits (B, n² + 1) and win rates (B,) in [0, 1], a draw being half a win; both float32, of the side to
         move. ``planes`` is (B, P, n, n) float32 by the encoder of the checkpoint's manifest. The win rates of a net
@@ -187,7 +199,7 @@ class Evaluator:
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         """The outputs for each of these positions, which are of one size, evaluated under a symmetry. Raises
         CheckpointError."""
-        planes = encode_games(self.encoder, games, symmetry)
+        planes = self.encode(games, symmetry)
         table = symmetry_table(games[0].rules.size)[symmetry]
         logits, win_rates = self.evaluate(planes)
         owners = self.ownership(planes)[:, table[:-1]] if self.has_ownership else [None] * len(games)

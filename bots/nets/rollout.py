@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arena import CheckpointError
-from bots.nets.checkpoint import ROLLOUT, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.checkpoint import ROLLOUT, SHIPPED, WEIGHTS, Checkpoint, Manifest, save
 
 if TYPE_CHECKING:
     from bots.search.rollouts import Weights
@@ -55,6 +56,14 @@ class RolloutPolicy:
         from bots.search import rollouts
 
         return rollouts.expand_weights(self.learned, size, sharpness)
+
+
+@cache
+def shipped_weights(size: int) -> Weights:
+    """The rollout policy that ships, for playouts on boards of ``size``."""
+    from bots.search.rollouts import SHARPNESS
+
+    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(size, SHARPNESS)
 
 
 def save_policy(folder: str | Path, manifest: Manifest, learned: np.ndarray) -> RolloutPolicy:

@@ -22,7 +22,8 @@ from test_dead import record_of as ended
 from arena import ConfigError, RecordError
 from arena.go.coords import WHITE, symmetry_table
 from arena.go.game import Ending, Rules
-from arena.go.ranks import rank_of
+from arena.go.planes import find_encoder
+from arena.go.ranks import KNOTS, PLAYER_PLANES
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match
@@ -118,9 +119,53 @@ def test_what_the_filter_lets_through_is_kept() -> None:
     assert not GameFilter(SIZE, rank="1k").refusal(played(1, black_rank="1k", white_rank="9p"))
 
 
-def test_ranks_and_ratings_are_read() -> None:
-    ranks = {"30k": -29, "1k": 0, "1d": 1, "9D": 9, "2 dan": 2, "1p": 10, "2500": None, "": None}
-    assert {text: rank_of(text) for text in ranks} == ranks
+def people(number: int) -> GameRecord:
+    """A game of two of ten people; the strong ones are rare."""
+    black, white = number % 10, (number // 10 + 1 + number) % 10
+    ranks = [f"{rank}k" if rank else "1d" for rank in (20, 20, 20, 19, 21, 20, 22, 20, 0, 18)]
+    names = {"black": f"u{black}", "white": f"u{white}", "black_rank": ranks[black], "white_rank": ranks[white]}
+    return played(number, **names)
+
+
+def test_no_player_of_a_test_game_is_in_a_training_game() -> None:
+    games = data.games_from_records([people(number) for number in range(60)], SIZE)
+    rule = SplitRule(validation=0.2, test=0.4, by_player=True)
+    split = data.split_by_game(games, rule)
+    train, test = (set(part.players.flat) for part in (split.train, split.test))
+    assert len(split.train) and len(split.test)
+    held_out = {player for player in test if rule.part_of_player(player) == TEST}
+    assert held_out and not held_out & train
+    assert all(held_out & {black, white} for black, white in split.test.players.tolist())
+
+
+def test_only_games_of_players_with_such_names_are_kept() -> None:
+    filter = GameFilter(SIZE, players="u[0-9]")
+    assert not filter.refusal(people(3))
+    assert filter.refusal(played(3, black="u1", white="GnuGo")) == "other players"
+    with pytest.raises(ConfigError, match=r"players = 'u\[' is not a regular expression"):
+        GameFilter(SIZE, players="u[")
+
+
+def test_rows_for_a_net_that_is_told_who_plays_show_ranks_hide_some_and_draw_rare_ranks_more_often() -> None:
+    games = data.games_from_records([people(number) for number in range(60)], SIZE)
+    rows = data.Rows(games, find_encoder("human-34"), seed=1)
+    batch = rows.batch(0, 2000)
+    sides = batch.planes[:, -PLAYER_PLANES:-1, 0, 0].reshape(2000, 2, -1)
+    shown = sides.any(2)
+    assert 0.09 < (~shown.any(1)).mean() < 0.16 and 0.09 < (shown[:, 0] & ~shown[:, 1]).mean() < 0.16
+    assert not (shown[:, 1] & ~shown[:, 0]).any()
+    places, _ = rows.positions(0, 2000)
+    game = np.searchsorted(games.starts, places, side="right") - 1
+    movers = games.ranks[game, (places - games.starts[game]) % 2]
+    named = shown.all(1)
+    assert np.allclose(sides[named, 0] @ KNOTS, movers[named])  # two knots' shares give the rank back
+    strong = np.isin(games.ranks, 1)[np.repeat(np.arange(60), games.lengths), games.plies % 2].mean()
+    assert 1.3 * strong < (movers == 1).mean() < 4 * strong
+    again = data.Rows(games, find_encoder("human-34"), seed=1).batch(500, 100)
+    assert np.array_equal(again.planes, batch.planes[500:600])
+
+
+def test_ratings_are_read() -> None:
     assert [rating_of(text) for text in ("2650?", "1800", "5d", "")] == [2650, 1800, None, None]
 
 

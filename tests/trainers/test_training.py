@@ -37,7 +37,7 @@ from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, SETTINGS_FILE, STATE_FILE, listing
-from trainers.train import Run, inherited_rules, refuse_torchrun
+from trainers.train import Run, build, inherited_rules, refuse_torchrun
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -431,6 +431,20 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
         sl.train(replace(further, name="narrower", net="arena-2x8"), tmp_path)
     with pytest.raises(CheckpointError, match="blocks 2"):
         sl.train(replace(further, name="other", net="alphago-2x16", encoder="arena-17"), tmp_path)
+
+
+def test_a_net_that_is_told_who_plays_starts_as_the_one_that_is_not(tiny: sl.Config, tmp_path: Path) -> None:
+    first = Checkpoint.open(sl.train(replace(tiny, max_rows=64), tmp_path))
+    human = replace(tiny, name="people", start=str(first.folder), encoder="human-34")
+    network = build(human, tmp_path).eval()
+    planes = torch.rand(4, 34, SIZE, SIZE)
+    with torch.no_grad():
+        before, after = load_network(first).eval()(planes[:, :17]), network(planes)
+    assert torch.allclose(before.policy, after.policy, atol=1e-5) and torch.allclose(
+        before.value, after.value, atol=1e-5
+    )
+    trained = Checkpoint.open(sl.train(replace(human, max_rows=64), tmp_path))
+    assert (trained.manifest.encoder, trained.manifest.planes) == ("human-34", 34)
 
 
 def test_a_childs_held_out_games_are_never_its_parents_training_games(

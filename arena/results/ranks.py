@@ -1,0 +1,97 @@
+"""Ranks of people: of a record's players by the net that imitates people, of a person by results against that net."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from arena.go.coords import Colour
+from arena.go.planes import encode_games
+from arena.go.ranks import STRONGEST, UNRANKED, WEAKEST, rank_name, rank_of
+from arena.go.record import GameRecord
+from arena.players.player import Player
+from bots.nets.inference import Evaluator
+
+RANKS = np.arange(WEAKEST, STRONGEST + 1)
+"""The ranks that are told apart, 30k to 6d."""
+
+ASKED = RANKS[::2]
+"""The ranks for which the net is evaluated; between them the likelihood is interpolated."""
+
+ELO = {-24: 0.0, -19: 100.0, -14: 200.0, -9: 300.0, -4: 400.0, 1: 500.0, 3: 600.0}
+"""Elo of `human-like` by rank."""
+
+KIND = "human-like"
+
+
+@dataclass(frozen=True, slots=True)
+class RankEstimate:
+    """The likeliest rank and the central 95 % of the likelihood, all on the scale of ``rank_of``; they rest on so many
+    moves or games."""
+
+    rank: int
+    low: int
+    high: int
+    count: int
+
+    @classmethod
+    def of(cls, log_likelihoods: np.ndarray, count: int) -> RankEstimate:
+        """From the log likelihood of each of RANKS, (RANKS,)."""
+        shares = np.exp(log_likelihoods - log_likelihoods.max())
+        sums = shares.cumsum() / shares.sum()
+        low, high = (int(RANKS[min(sums.searchsorted(at), len(RANKS) - 1)]) for at in (0.025, 0.975))
+        return cls(int(RANKS[log_likelihoods.argmax()]), low, high, count)
+
+    def __str__(self) -> str:
+        return f"{rank_name(self.rank)} ({rank_name(self.low)} to {rank_name(self.high)})"
+
+
+def move_likelihoods(record: GameRecord, net: Evaluator) -> np.ndarray:
+    """The log of the probability of each move by a player of each of RANKS; (moves, RANKS). Raises RecordError,
+    CheckpointError."""
+    game, positions = replace(record, moves=(), outcome=None).replay(), []
+    for move in record.moves:
+        positions.append(game.copy())
+        game.play(move)
+    legal, moves = np.array([each.legal_moves() for each in positions]), np.array(record.moves)
+    found = []
+    for rank in ASKED.tolist():
+        logits, _ = net.evaluate(encode_games(net.encoder, positions, ranks=(rank, UNRANKED)))
+        odds = np.where(legal, logits.astype(np.float64), -np.inf)
+        odds -= odds.max(1, keepdims=True)
+        found.append(odds[np.arange(len(moves)), moves] - np.log(np.exp(odds).sum(1)))
+    columns = np.array(found)  # (ASKED, moves)
+    return np.stack([np.interp(RANKS, ASKED, column) for column in columns.T])
+
+
+def ranks_by_moves(record: GameRecord, net: Evaluator) -> dict[Colour, RankEstimate]:
+    """The rank at which each player's moves are likeliest; of who made a move that wasn't given."""
+    likelihoods = move_likelihoods(record, net)[record.opening :]
+    first = record.first if record.opening % 2 == 0 else record.first.opponent
+    found = {}
+    for colour in Colour:
+        own = likelihoods[int(colour is not first) :: 2]
+        if len(own):
+            found[colour] = RankEstimate.of(own.sum(0), len(own))
+    return found
+
+
+def rank_by_results(games: Iterable[GameRecord], players: Mapping[str, Player], name: str) -> RankEstimate | None:
+    """The rank at which a person's results against `human-like` are likeliest, by ``ELO``; None without such a game.
+    Games that don't count for ratings don't count here."""
+    total, count = np.zeros(len(RANKS)), 0
+    own = np.interp(RANKS, list(ELO), list(ELO.values()))
+    for game in games:
+        if game.unrated or game.outcome is None or name not in (game.black, game.white):
+            continue
+        is_black = game.black == name
+        opponent = players.get(game.white_player if is_black else game.black_player)
+        if opponent is None or opponent.kind != KIND or (rank := rank_of(opponent.settings["rank"])) is None:
+            continue
+        score = game.outcome.black_score if is_black else 1 - game.outcome.black_score
+        lead = own - np.interp(rank, list(ELO), list(ELO.values()))
+        total += score * -np.log1p(10 ** (-lead / 400)) + (1 - score) * -np.log1p(10 ** (lead / 400))
+        count += 1
+    return RankEstimate.of(total, count) if count else None

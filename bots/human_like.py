@@ -1,0 +1,122 @@
+"""A person of a given rank, imitated by a net that has learned from people's games: moves, passes and resignations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+from typing import TYPE_CHECKING
+
+from arena import ConfigError
+from arena.contract.bot import BotKind, Decision, Limits, setting
+from arena.go.ranks import read_rank
+from bots.nets.checkpoint import Checkpoint, check_net, find
+from bots.policy import Policy
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from arena.go.game import Game
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    rank: str = setting("10k", "rank to play at, 30k to 6d: that of OGS, 2005 to 2020")
+    min_share: float = setting(
+        0.03, "moves with less than this share of the best move's probability are not played", low=0, high=1
+    )
+    checkpoint: str = setting("human-9x9", "name or folder of a net with the encoder human-34")
+    precision: str = setting("auto", "number format of the net", choices=("auto", "fp32", "int8", "bf16"))
+
+
+class HumanLike(Policy):
+    """Draws each move from the net's policy for its rank, and believes that its opponent has the same rank."""
+
+    def __init__(self, config: Config):
+        from bots.nets.inference import Evaluator
+
+        self._rank = read_rank(config.rank, "rank =")
+        self._min_share = config.min_share
+        self._temperature, self._ensemble = 1.0, False
+        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(self._rank,) * 2)
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        logits, win_rates = self._evaluate(games)
+        return [
+            Decision(self._move(game, row, float(win_rate)), float(win_rate))
+            for game, row, win_rate in zip(games, logits, win_rates, strict=True)
+        ]
+
+    def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
+        """A sensible move, drawn; None to resign. By rules that leave no stone for dead it doesn't pass while its
+        opponent has some, as people don't who must capture them."""
+        import numpy as np
+
+        random = np.random.default_rng(game.move_seed())
+        if random.random() < resign_chance(win_rate, self._rank, len(game.moves) / game.rules.size**2):
+            return None
+        odds = np.where(game.sensible_moves(), np.exp(logits.astype(np.float64) - logits.max()), 0.0)
+        odds[odds < self._min_share * odds.max()] = 0
+        move = _drawn(odds, random)
+        if move == game.rules.size**2 and not game.rules.agrees_on_dead:
+            takes = np.where(game.sensible_moves(), np.exp(logits.astype(np.float64) - logits.max()), 0.0)
+            takes[~_next_to_dead(game)] = 0
+            return _drawn(takes, random) if takes.any() else move
+        return move
+
+
+def _drawn(odds: np.ndarray, random: np.random.Generator) -> int:
+    sums = odds.cumsum()
+    return int(sums.searchsorted(random.random() * sums[-1], side="right"))
+
+
+def _next_to_dead(game: Game) -> np.ndarray:
+    """Which moves, (size² + 1,) bool, lie beside stones of the opponent that playouts find dead."""
+    import numpy as np
+
+    from bots.nets.rollout import shipped_weights
+    from bots.search.dead import judge
+
+    size = game.rules.size
+    dead = judge(game.board, shipped_weights(size)).dead.reshape(size, size)
+    dead &= game.board.stones == int(game.to_play.opponent)
+    beside = np.zeros((size + 2, size + 2), np.bool_)
+    for rows, columns in ((0, 1), (2, 1), (1, 0), (1, 2)):
+        beside[rows : rows + size, columns : columns + size] |= dead
+    return np.append(beside[1:-1, 1:-1].reshape(-1), False)
+
+
+RESIGNING = (-3.0, -0.9, 0.0, 0.5)
+"""The chance that a person resigns instead of a move, as a logistic function: constant, and weights of the logit of the
+win rate by the net, of the rank, and of the moves played a point of the board. """
+
+
+def resign_chance(win_rate: float, rank: int, fullness: float) -> float:
+    constant, by_rate, by_rank, by_fullness = RESIGNING
+    rate = min(max(win_rate, 1e-4), 1 - 1e-4)
+    score = constant + by_rate * log(rate / (1 - rate)) + by_rank * rank + by_fullness * fullness
+    return 1 / (1 + exp(-score))
+
+
+def check(config: Config, size: int) -> None:
+    """Raise ConfigError for a rank that is none and a size that the net didn't see people play, CheckpointError for a
+    net that can't be used."""
+    read_rank(config.rank, "rank =")
+    check_net(config, size)
+    if size != (learned := Checkpoint.open(find(config.checkpoint)).manifest.size):
+        raise ConfigError(
+            f"{config.checkpoint} knows how people play on {learned}x{learned} only; use --size {learned}"
+        )
+
+
+BOT = BotKind(
+    summary="a person of a given rank, imitated by a net that has learned from people's games",
+    config=Config,
+    build=HumanLike,
+    boards=64,
+    check=check,
+    heads=("policy", "value"),
+    tells_win_rate=True,
+    analyses=True,
+    revision=1,
+)
