@@ -1,3 +1,73 @@
-"""The bot that plays like a person of a rank: its rank matters, its passes and resignations are a person's."""
+"""The bot that plays like a person of a rank: who it takes itself for, how it passes and resigns, what it refuses."""
 
-from small_nets import *  # noqa
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commandline import arena, refused
+
+from arena.contract.bot import Limits
+from arena.go.coords import WHITE, pass_move
+from arena.go.game import Game, Rules
+from bots.human_like import Config, HumanLike, resign_chance
+
+WON = ".X.OO....\nXXXO.....\n.X.XOO...\nXXXXXOO..\nOOOOXXOO.\n....OXXO.\n.....OXOO\n.....OXXO\n.....O.X."
+DEAD = WON.replace(".....O.X.", "..X..O.X.")
+"""A Black stone lies dead in White's corner; the rest is settled."""
+
+
+def game_of(diagram: str, rules: str, to_play: int = WHITE, seed: int = 1) -> Game:
+    stones = [point for row in diagram.split() for point in row]
+    points = [
+        [9 * (8 - place // 9) + place % 9 for place, point in enumerate(stones) if point == colour] for colour in "XO"
+    ]
+    return Game(Rules.preset(rules, 9), seed, *points, to_play=to_play)
+
+
+@pytest.fixture(scope="module")
+def dan() -> HumanLike:
+    return HumanLike(Config(rank="3d"))
+
+
+def test_the_rank_changes_the_moves() -> None:
+    empty = Game(Rules.preset(size=9), 0)
+    policies = [HumanLike(Config(rank=rank)).raw_nn([empty])[0].policy for rank in ("30k", "3d")]
+    assert np.abs(policies[0] - policies[1]).sum() > 0.05
+
+
+def test_moves_below_the_share_are_not_played_and_the_same_game_is_played_alike(dan: HumanLike) -> None:
+    games = [Game(Rules.preset(size=9), seed) for seed in range(300)]
+    moves = [decision.move for decision in dan.choose_all(games, Limits())]
+    policy = dan.raw_nn(games[:1])[0].policy
+    assert all(policy[move] >= 0.0299 * policy.max() for move in moves if move is not None)
+    assert len(set(moves)) > 3
+    assert moves == [decision.move for decision in dan.choose_all(games, Limits())]
+
+
+@pytest.mark.parametrize("rules", ["cgos", "chinese"])
+def test_where_no_stone_counts_as_dead_it_captures_before_it_passes(rules: str) -> None:
+    bot = HumanLike(Config(rank="1d", min_share=1.0))  # always the likeliest move
+    settled = [bot.choose(game_of(diagram, rules), Limits()).move for diagram in (WON, DEAD)]
+    assert settled[0] == pass_move(9)
+    assert (settled[1] == pass_move(9)) == (rules == "chinese")
+
+
+def test_the_chance_of_a_resignation_rises_as_the_game_is_lost_and_fills_up() -> None:
+    for rank in (-24, -4, 3):
+        chances = [resign_chance(rate, rank, 0.6) for rate in (0.0, 0.01, 0.1, 0.5, 1.0)]
+        assert chances == sorted(chances, reverse=True) and chances[0] > 0.03 and chances[-2] < 0.01
+        assert resign_chance(0.05, rank, 0.1) < resign_chance(0.05, rank, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("match", "human-like:rank=40k", "sl"), "rank = 40k is not a rank; write 30k to 1k or 1d to 6d, such as 12k"),
+        (("match", "dan-1", "sl", "--size", "13"), "human-9x9 knows how people play on 9x9 only; use --size 9"),
+        (("play", "--rank", "40k"), "--rank 40k is not a rank; write 30k to 1k or 1d to 6d, such as 12k"),
+        (("play", "--rank", "12k", "--size", "7"), "human-9x9 knows how people play on 9x9 only; use --size 9"),
+        (("play", "alphago", "--rank", "12k"), "--rank 12k picks the bot; leave out alphago"),
+    ],
+)
+def test_a_wrong_rank_or_size_is_one_line(tmp_path: Path, words: tuple[str, ...], line: str) -> None:
+    refused(arena(*words, folder=tmp_path, columns=200), line)

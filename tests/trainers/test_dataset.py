@@ -131,7 +131,7 @@ def test_no_player_of_a_test_game_is_in_a_training_game() -> None:
     games = data.games_from_records([people(number) for number in range(60)], SIZE)
     rule = SplitRule(validation=0.2, test=0.4, by_player=True)
     split = data.split_by_game(games, rule)
-    train, test = (set(part.players.flat) for part in (split.train, split.test))
+    train, test = (set(part.players.reshape(-1).tolist()) for part in (split.train, split.test))
     assert len(split.train) and len(split.test)
     held_out = {player for player in test if rule.part_of_player(player) == TEST}
     assert held_out and not held_out & train

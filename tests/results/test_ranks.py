@@ -1,0 +1,106 @@
+"""Ranks by a record's moves and by a person's results, and the commands that say them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commandline import arena, refused
+
+from arena.go.coords import BLACK, WHITE
+from arena.go.game import Ending, Outcome, Rules
+from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
+from arena.players.registry import Registry
+from arena.results.ranks import ELO, RANKS, RankEstimate, rank_by_results, ranks_by_moves
+from arena.results.store import Store
+from bots.nets.checkpoint import SHIPPED, Checkpoint
+from bots.nets.inference import Evaluator
+
+NAMES = ("kyu-25", "kyu-10", "dan-1")
+
+
+@pytest.fixture(scope="module")
+def players() -> dict:
+    registry = Registry()
+    return {player.identity: player for player in (registry.resolve(name) for name in NAMES)}
+
+
+def results_of(players: dict, name: str, wins: int, losses: int, **more: str) -> list[GameRecord]:
+    """Games of ada, Black in every other one, against one of the bots."""
+    identity = next(identity for identity, player in players.items() if player.name == name)
+    games = []
+    for number in range(wins + losses):
+        ada = (BLACK, WHITE)[number % 2]
+        winner = ada if number < wins else ada.opponent
+        seats = {"black": "ada", "white": name, "black_player": "a", "white_player": identity}
+        if ada is WHITE:
+            seats = {"black": name, "white": "ada", "black_player": identity, "white_player": "a"}
+        outcome = Outcome(winner, Ending.RESIGN)
+        games.append(GameRecord(Rules.preset("chinese", 9), (), outcome, id=f"play/{name}-{number}", **(seats | more)))
+    return games
+
+
+def test_the_scale_rises_with_the_rank() -> None:
+    ranks, elo = list(ELO), list(ELO.values())
+    assert ranks == sorted(ranks) and elo == sorted(set(elo))
+
+
+def test_a_person_who_wins_half_of_the_games_has_the_rank_of_the_bot(players: dict) -> None:
+    even = rank_by_results(results_of(players, "kyu-10", 10, 10), players, "ada")
+    assert even is not None and even.rank == -9 and even.count == 20
+    assert even.low < -9 < even.high
+    more = rank_by_results(results_of(players, "kyu-10", 100, 100), players, "ada")
+    assert more is not None and more.high - more.low < even.high - even.low
+    better = rank_by_results(results_of(players, "kyu-10", 15, 5), players, "ada")
+    assert better is not None and better.rank > -9
+
+
+def test_who_has_won_or_lost_everything_is_at_an_end_of_the_scale(players: dict) -> None:
+    won = rank_by_results(results_of(players, "dan-1", 5, 0), players, "ada")
+    lost = rank_by_results(results_of(players, "kyu-25", 0, 5), players, "ada")
+    assert won is not None and won.rank == RANKS[-1] and won.low > -24
+    assert lost is not None and lost.rank == RANKS[0] and lost.high < 1
+
+
+def test_games_that_tell_nothing_are_left_out(players: dict) -> None:
+    games = results_of(players, "kyu-10", 3, 3)
+    other = [replace(game, white_player="sl", black_player="a") for game in games]
+    assert rank_by_results([replace(game, unrated="undo") for game in games], players, "ada") is None
+    assert rank_by_results(other, players, "ada") is None
+    assert rank_by_results(games, players, "bob") is None
+
+
+def test_an_estimate_is_the_likeliest_rank_with_the_central_95_per_cent() -> None:
+    found = RankEstimate.of(-0.5 * ((RANKS + 10) / 4.0) ** 2, 7)
+    assert found == RankEstimate(-10, -18, -2, 7)  # 1.96 standard deviations of 4 to either side
+    assert str(found) == "11k (19k to 3k)"
+
+
+def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp_path: Path) -> None:
+    told = arena("match", "kyu-25", "dan-3", "-n", "6", "--rules", "chinese", folder=tmp_path)
+    assert told.returncode == 0, told.stderr
+    net = Evaluator(Checkpoint.open(SHIPPED / "human-9x9"))
+    found: dict[str, list[int]] = {"kyu-25": [], "dan-3": []}
+    with Store.of(tmp_path / "results") as store:
+        records = list(store.games())
+    for record in records:
+        for colour, one in ranks_by_moves(record, net).items():
+            found[record.black if colour is BLACK else record.white].append(one.rank)
+    assert np.mean(found["dan-3"]) > np.mean(found["kyu-25"]) + 8
+    (tmp_path / "game.sgf").write_text(write_sgf(replace(records[0], black_rank="25k")))
+    shown = arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=120).stdout
+    assert "Black kyu-25" in shown and "25k" in shown and "95 % interval" in shown
+
+
+def test_a_game_of_another_size_has_no_ranks(tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text("(;SZ[13];B[dd];W[jj])")
+    refused(arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=200), "on 9x9 only")
+
+
+def test_after_a_game_play_says_the_rank_and_an_even_opponent(tmp_path: Path) -> None:
+    words = ("--rank", "25k", "--as", "ada", "--seed", "1", "--plain")
+    told = arena("play", *words, folder=tmp_path, columns=200, typed="e5\nresign\n")
+    assert "against human-like:rank=25k (White)" in told.stdout, told.stderr
+    assert "ada's results over 1 game fit 30k (30k to " in told.stdout
+    assert "An even opponent: arena play --rank 30k" in told.stdout
