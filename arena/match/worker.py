@@ -298,7 +298,9 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, num
 
 
 def end_with_parent() -> None:
-    """Have this process outlive its parent by seconds only, even when it hangs or is stopped: nobody watches it."""
+    """Have this process outlive its parent by seconds only, in which it ends its engines, even when it hangs or is
+    stopped: nobody watches it."""
+    signal.signal(signal.SIGCONT, signal.SIG_DFL)  # what it was forked from ends at once with its parent
     go_on_without_parent()
     Thread(target=_end_after, args=(parent_process(),), daemon=True).start()
 

@@ -150,14 +150,17 @@ class Siege:
 
     def harass(self, kills: Sequence[tuple[str, signal.Signals]], *arguments: str) -> None:
         """Run a command until all of these kills were made, the one that ends it last. After each new game come
-        three, as far as there is something to hit."""
+        three, as far as there is something to hit; the last with one other at most: where an engine's watcher, its
+        worker and the parent die in one moment, nobody is left to end its helpers."""
         left = list(kills)
         while left:
             with self.begun(*arguments) as process:
                 code = None
                 while code is None:
                     self.wait_for_a_game(process)
-                    for _ in range(3):
+                    for number in range(3):
+                        if number > 1 and len(left) == 1:
+                            break
                         if code is None and (kill := self.hit_one(process.pid, left)):
                             code = ENDED[kill[1]] if kill in ENDS else None
                 kept = self.games()
@@ -274,6 +277,17 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
         plays(siege, random.sample(list(ENDED), 2))
         siege.check_games()
         siege.check_nothing_is_left(seed)
+
+
+def test_engines_end_where_their_watchers_and_the_parent_are_killed_at_once(tmp_path: Path) -> None:
+    """The workers, which are left, end them. They were forked from a process that ends with its parent, and did so."""
+    siege = Siege(tmp_path, Random(1))
+    (tmp_path / "arena.toml").write_text(CONFIG.partition("[bots.pupil]")[0])
+    with siege.begun("match", "one", "two", "-n", "1000", "--size", "5", "--workers", "2") as process:
+        siege.wait_for_a_game(process)
+        for victim in (*family(process.pid)["watcher"], process.pid):
+            os.kill(victim, SIGKILL)
+        process.communicate()
 
 
 class Training:
