@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -47,36 +48,38 @@ def main(words: list[str]) -> int:
     if rule is None:
         raise UserError(f"{checkpoint.manifest.name} was not trained on a dataset that is split by player")
     net = Evaluator(checkpoint)
-    records = list(_records(arguments.files, arguments.players, checkpoint.manifest.size))
-    Random(1).shuffle(records)
-    errors_by_games(records, rule, net, arguments.games)
-    fit_resignations(records[: 8 * arguments.games], net)
+    texts = [text for path in arguments.files for _, _, text in read_texts(path)]
+    Random(1).shuffle(texts)
+    errors_by_games(_records(texts, arguments.players, checkpoint.manifest.size), rule, net, arguments.games)
+    few = islice(_records(texts, arguments.players, checkpoint.manifest.size), 8 * arguments.games)
+    fit_resignations(list(few), net)
     return 0
 
 
-def _records(files: Sequence[Path], players: str, size: int) -> Iterator[GameRecord]:
+def _records(texts: Sequence[bytes], players: str, size: int) -> Iterator[GameRecord]:
     """Even games of people with known ranks."""
-    for path in files:
-        for _, _, text in read_texts(path):
-            try:
-                record = read_sgf(text)
-            except RecordError:
-                continue
-            known = rank_of(record.black_rank) is not None and rank_of(record.white_rank) is not None
-            named = all(re.fullmatch(players, name) for name in (record.black, record.white))
-            if known and named and record.rules.size == size and not any(record.setup) and len(record.moves) >= 10:
-                yield record
+    for text in texts:
+        try:
+            record = read_sgf(text)
+        except RecordError:
+            continue
+        known = rank_of(record.black_rank) is not None and rank_of(record.white_rank) is not None
+        named = all(re.fullmatch(players, name) for name in (record.black, record.white))
+        if known and named and record.rules.size == size and not any(record.setup) and len(record.moves) >= 10:
+            yield record
 
 
-def errors_by_games(records: Sequence[GameRecord], rule: SplitRule, net: Evaluator, games: int) -> None:
+def errors_by_games(records: Iterator[GameRecord], rule: SplitRule, net: Evaluator, games: int) -> None:
     """The error of the likeliest rank: of held-out players, from one game, two and five."""
-    held_out = defaultdict[str, list[tuple[GameRecord, Colour]]](list)
+    held_out, chosen = defaultdict[str, list[tuple[GameRecord, Colour]]](list), list[str]()
     for record in records:
+        if len(chosen) >= games // 5:
+            break
         for colour, name in zip(Colour, (record.black, record.white), strict=True):
             if rule.part_of_player(crc32(name.encode(errors="replace"))) == TEST and len(held_out[name]) < 5:
                 held_out[name].append((record, colour))
-    chosen = sorted((name for name in held_out if len(held_out[name]) == 5), key=lambda name: crc32(name.encode()))
-    chosen = chosen[: games // 5]
+                if len(held_out[name]) == 5:
+                    chosen.append(name)
     print(f"{5 * len(chosen)} games, five each of {len(chosen)} players whom the net has not seen\n")
     print("| rank | games | median error in ranks | mean error | in the 95 % interval |\n|---|---|---|---|---|")
     found = []

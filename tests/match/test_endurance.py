@@ -123,6 +123,7 @@ class Siege:
         (folder / "arena.toml").write_text(CONFIG)
         self._random = random
         self._shared = shared_memory()
+        self._noticed = 0.0  # when the death of the last watcher that was killed will have been noticed
 
     @contextmanager
     def begun(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
@@ -150,17 +151,17 @@ class Siege:
 
     def harass(self, kills: Sequence[tuple[str, signal.Signals]], *arguments: str) -> None:
         """Run a command until all of these kills were made, the one that ends it last. After each new game come
-        three, as far as there is something to hit; the last with one other at most: where an engine's watcher, its
-        worker and the parent die in one moment, nobody is left to end its helpers."""
+        three, as far as there is something to hit. The last waits until a watcher's death was noticed: where watcher,
+        worker and parent die in one second, nobody is left to end an engine's helper that left its session."""
         left = list(kills)
         while left:
             with self.begun(*arguments) as process:
                 code = None
                 while code is None:
                     self.wait_for_a_game(process)
-                    for number in range(3):
-                        if number > 1 and len(left) == 1:
-                            break
+                    for _ in range(3):
+                        if len(left) == 1:
+                            sleep(max(0.0, self._noticed - monotonic()))
                         if code is None and (kill := self.hit_one(process.pid, left)):
                             code = ENDED[kill[1]] if kill in ENDS else None
                 kept = self.games()
@@ -191,6 +192,8 @@ class Siege:
         found = family(parent)
         kind = {"workers": "worker", "abandoned": "worker"}.get(victim, victim)
         targets = [parent] if victim == "job" else found.get(kind, [])
+        if victim == "watcher" and targets:
+            self._noticed = monotonic() + 2
         if victim not in ("workers", "abandoned") and targets:
             targets = [self._random.choice(targets)]
         with suppress(ProcessLookupError):
