@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import sys
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from arena.match.schedule import Match, Terms, Tournament
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.log import EventState
     from arena.report.style import Console
     from arena.results.store import Store
 
@@ -213,6 +215,7 @@ class EventSetup:
 
     def begin(self, event: AnyEvent, store: Store, notes: Iterable[str] = ()) -> Any:
         """Say what is to be known, store who plays what, and play; returns the event's state."""
+        gc.freeze()  # what was imported is no garbage: looking through it again and again takes 0.2 s
         require_openings(event, store)
         doubts = size_doubts(event.players.values(), event.terms.rules.size)
         for line in [*changes(store, event.players.values()), *notes, *doubts]:
@@ -224,37 +227,36 @@ class EventSetup:
         """Play what is missing of an event and show it meanwhile; returns its state. Whatever ends it, the ratings are
         written."""
         from arena.match.runner import Control, play_event
+        from arena.report.log import EventState
         from arena.report.style import Console
 
-        control = Control()
+        control, state = Control(), EventState(event)
         people_at = Console(stderr=True) if self.as_json else self.console
         has_people = any(entry.is_person for entry in event.players.values())
-        with event_kept(event, store, self.console, self.results):
+        with event_kept(state, store, self.console, self.results):
             updates = play_event(event, store, self.crew, control, play_people(event, people_at))
             updates = _with_news_of_the_end(updates, control)
             with nullcontext(_interrupt) if has_people else _finishing(control) as end:
-                state = None
                 if self.as_json:
                     print_games(event, updates, store)
                 else:
-                    state = show(event, updates, control, self.console)
+                    show(state, updates, control, self.console)
             if control.finishing and store.count(event=event.event) < event.games:
                 end()
             return state
 
 
-def show(event: AnyEvent, updates: Iterator[Update], control: Control, console: Console) -> Any:
+def show(state: EventState, updates: Iterator[Update], control: Control, console: Console) -> None:
     """Show an event until its updates end, on the full screen where no person plays in it, else as lines; then sum it
-    up. Returns its state. What ends it early comes through after the updates are closed."""
+    up. What ends it early comes through after the updates are closed."""
     from rich.console import Group
 
     from arena.report.figures import head
-    from arena.report.log import EventState, print_lines
+    from arena.report.log import print_lines
     from arena.report.style import has_colours, has_screen
     from arena.report.text import print_summary
 
-    state = EventState(event)
-    if has_screen(console) and not any(entry.is_person for entry in event.players.values()):
+    if has_screen(console) and not any(entry.is_person for entry in state.event.players.values()):
         from arena.tui.event_app import show_event
 
         try:
@@ -264,7 +266,6 @@ def show(event: AnyEvent, updates: Iterator[Update], control: Control, console: 
     else:
         print_lines(state, updates, console)
     print_summary(state.standings, console)
-    return state
 
 
 def print_games(event: AnyEvent, updates: Iterable[Update], store: Store) -> None:
@@ -330,12 +331,12 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def event_kept(event: AnyEvent, store: Store, console: Console, results: Path) -> Iterator[None]:
+def event_kept(state: EventState, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
     from arena.match.runner import GamesNotStored
     from arena.results.export import write_elo_csv
 
-    before, ratings = store.count(), results / "elo.csv"
+    before, ratings, event = store.count(), results / "elo.csv", state.event
     try:
         yield
     except (KeyboardInterrupt, GamesNotStored) as stop:
@@ -349,5 +350,5 @@ def event_kept(event: AnyEvent, store: Store, console: Console, results: Path) -
     finally:
         store.check_place()
         if store.count() != before or (before and not ratings.exists()):
-            write_elo_csv(store, ratings)
+            write_elo_csv(store, ratings, state.standings)
     console.print(f"Games in {store.path}, ratings in {ratings} (arena elo).", highlight=False)

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from random import Random
 from threading import Lock
 from typing import overload
 
+import numpy as np
+
 from arena import ConfigError, IllegalMove
 from arena.go.collection import Refusal, read_path
-from arena.go.coords import BLACK, SYMMETRIES, Move, apply_symmetry, symmetry_table
+from arena.go.coords import BLACK, SYMMETRIES, Move, apply_symmetry, moves_by_sgf, pass_move, symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.record import GameRecord
 
 Opening = tuple[Move, ...]
 
 DRAWN = 100_000
-"""The most openings that are drawn, in some ten seconds; on 9x9 there are hardly more."""
+"""The most openings that are drawn, in one or two seconds; on 9x9 there are hardly more."""
 
-REMEMBERED = 1_000_000
-"""Free points that are kept, by which points are taken, while openings are drawn."""
+TRIES = 1001
+"""Draws one after the other without a new opening, until openings get longer."""
 
 
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
@@ -75,30 +78,26 @@ def _drawing(rules: Rules, plies: int, seed: int) -> _Drawing:
 
 
 class _Drawing:
-    """Openings that were drawn, and how to draw more. Points are counted from 0 among those that may be drawn, so that
-    sets of them are small numbers: a bit for each."""
+    """Openings that were drawn, and how to draw more. Points are counted from 0 among those that may be drawn."""
 
     def __init__(self, rules: Rules, plies: int, seed: int):
         self._rules, self._plies, self._length = rules, plies, plies
-        self._random, self._lock = Random(f"openings of {rules.size} by {seed}"), Lock()
+        self._lock = Lock()
         edge = min(2, (rules.size - 5) // 2)
-        inside = range(edge, rules.size - edge)
-        self._points = [row * rules.size + column for row in inside for column in inside]
-        numbers = {point: number for number, point in enumerate(self._points)}
-        count, width = len(self._points), len(inside)
-        places = list(product(range(width), repeat=2))
+        inside = list(product(range(edge, rules.size - edge), repeat=2))
+        self._points = np.array([y * rules.size + x for y, x in inside] + [pass_move(rules.size)])
         self._near = [  # what a stone takes from later ones: its own point and its neighbours
-            sum(1 << at for at, (y, x) in enumerate(places) if abs(y - row) + abs(x - column) <= 1)
-            for row, column in places
+            bytes(at for at, (y, x) in enumerate(inside) if abs(y - row) + abs(x - column) <= 1)
+            for row, column in inside
         ]
-        self._free: dict[int, list[int]] = {}  # what is left where these points are taken
-        # of each colour and point: its bit in a position under each of the 8 symmetries
-        tables = [[numbers[table[point]] for point in self._points] for table in symmetry_table(rules.size).tolist()]
-        self._bits = [
-            [tuple(1 << table[point] + first for table in tables) for point in range(count)] for first in (0, count)
-        ]
-        self._known: set[int] = set()  # positions that were drawn
-        self._seen: set[int] = set()  # those of openings, each by the least number that it has under the 8 symmetries
+        # the first of each 32 random bits: 8 are enough for any point
+        random = Random(f"openings of {rules.size} by {seed}")
+        self._chance = chain.from_iterable(iter(lambda: random.randbytes(1 << 12)[3::4], b""))
+        # a number for each stone, 0 for a pass: their sum tells positions apart, but for a chance of 1 in 2**64
+        stones = np.random.default_rng(1).integers(1 << 64, size=(2, pass_move(rules.size) + 1), dtype=np.uint64)
+        stones[:, -1] = 0
+        self._stones = stones[:, symmetry_table(rules.size).T].reshape(-1, SYMMETRIES)  # Black's moves, then White's
+        self._seen = {0}  # positions of openings, each by the least number that it has under the 8 symmetries
         self._drawn: list[Opening] = []
         self._shorter = 0  # openings of fewer moves
         self._failures = 0
@@ -111,37 +110,38 @@ class _Drawing:
         return self._drawn[number]
 
     def _draw(self) -> None:
-        """Draw an opening. It has fewer moves when there is no room left, and then is none. Stones without neighbours
-        are legal by any rules."""
-        if self._failures > 1000:
+        """Draw as often as openings can't get longer in between. Stones without neighbours are legal by any rules."""
+        if self._failures == TRIES:
             self._lengthen()
-        taken = position = 0
-        moves: list[int] = []
-        bits, random = self._bits, self._random.getrandbits
-        while len(moves) < self._length and (free := self._free.get(taken) or self._points_outside(taken)):
-            most = place = len(free)
-            width = most.bit_length()
-            while place >= most:
-                place = random(width)
-            move = free[place]
-            position += bits[len(moves) % 2][move][0]
-            moves.append(move)
-            taken |= self._near[move]
-        self._failures += 1
-        if len(moves) == self._length and position not in self._known:
-            self._known.add(position)
-            form = min(map(sum, zip(*(bits[number % 2][move] for number, move in enumerate(moves)), strict=True)))
+        draws = self._points[self._random_moves(TRIES - self._failures)]
+        colours = np.arange(self._length) % 2 * (len(self._stones) // 2)
+        forms = self._stones.take(draws.T + colours[:, None], 0).sum(0).min(1)  # from (moves, draws, 8)
+        for form, moves in zip(forms.tolist(), draws.tolist(), strict=True):
+            self._failures += 1
             if form not in self._seen:
                 self._seen.add(form)
-                self._drawn.append(tuple(self._points[move] for move in moves))
+                self._drawn.append(tuple(moves))
                 self._failures = 0
 
-    def _points_outside(self, taken: int) -> list[int]:
-        """The points but for those ``taken``."""
-        free = [point for point in range(len(self._points)) if not taken >> point & 1]
-        if len(self._free) < REMEMBERED // len(self._points):
-            self._free[taken] = free
-        return free
+    def _random_moves(self, draws: int) -> np.ndarray:
+        """A row of moves for each of ``draws`` openings; all are passes where there is no room for so many."""
+        chance, near = self._chance, self._near
+        every, passes = bytes(range(len(near))), bytes([len(near)] * self._length)
+        moves = bytearray()
+        for _ in range(draws):
+            free = every
+            for done in range(self._length):
+                if not free:
+                    moves[-done:] = passes
+                    break
+                most = len(free)
+                unused = 8 - most.bit_length()
+                while (place := next(chance) >> unused) >= most:
+                    pass
+                move = free[place]
+                moves.append(move)
+                free = free.translate(None, near[move])
+        return np.frombuffer(moves, np.uint8).reshape(draws, -1)
 
     def _lengthen(self) -> None:
         if len(self._drawn) == self._shorter or self._length + 2 >= self._rules.move_limit:
@@ -159,14 +159,20 @@ BOOKS = Path(__file__).parent / "books"
 """The balanced openings that ship, a file for each size: SIZExSIZE.sgfs, made by ``python -m benchmarks openings``."""
 
 
-@lru_cache(maxsize=4)
 def shipped_book(rules: Rules, seed: int = 1) -> tuple[Opening, ...]:
     """The balanced openings that ship for these rules, shuffled by ``seed``; none where there are none for this size,
-    komi and scoring. Raises ConfigError when the file is damaged."""
+    komi and scoring. They are those of ``read_book``, which takes a hundred times as long."""
     path, usual = BOOKS / f"{rules.size}x{rules.size}.sgfs", Rules.preset("cgos", rules.size)
     if not path.exists() or (rules.komi, rules.scoring) != (usual.komi, usual.scoring):
         return ()
-    return read_book(path, rules, seed=seed).openings
+    names = moves_by_sgf(rules.size)
+    games = path.read_bytes().splitlines()
+    return _shuffled([tuple(names[name] for name in re.findall(rb"[;\]][BW]\[(..)\]", game)) for game in games], seed)
+
+
+def _shuffled(openings: list[Opening], seed: int) -> tuple[Opening, ...]:
+    Random(f"book by {seed}").shuffle(openings)
+    return tuple(openings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +219,7 @@ def read_book(path: str | Path, rules: Rules, plies: int | None = None, seed: in
     if not found:
         size = f"{rules.size}x{rules.size}"
         raise ConfigError(f"no game in {path} is an opening on {size}: refused were {_listed(refused)}")
-    openings = list(found.values())
-    Random(f"book by {seed}").shuffle(openings)
-    return Book(tuple(openings), taken - len(found), dict(refused.most_common()))
+    return Book(_shuffled([*found.values()], seed), taken - len(found), dict(refused.most_common()))
 
 
 def position_of(game: Game) -> bytes:

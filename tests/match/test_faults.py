@@ -82,12 +82,13 @@ def play(folder: Path, told: Told) -> None:
 
     from arena.cli.events import event_kept, note_event
     from arena.match.runner import play_event
+    from arena.report.log import EventState
     from arena.results.store import Store
 
     match = the_match()
     with Store.of(folder, write=True) as store:
         note_event(store, match)
-        with event_kept(match, store, Console(quiet=True), folder):
+        with event_kept(EventState(match), store, Console(quiet=True), folder):
             for update in play_event(match, store, 1, play_person=partial(finished, match)):
                 for record in update.records:
                     told(record.id)

@@ -247,8 +247,9 @@ def test_everybody_is_rated_once_a_second_and_in_the_end() -> None:
 def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     match = match_of(games=20)
     console = console_of(80, 25, terminal=False)
-    tally = show(match, whole_match(match), Control(), console).standings.tally
-    text = output_of(console)
+    state = EventState(match)
+    show(state, whole_match(match), Control(), console)
+    tally, text = state.standings.tally, output_of(console)
     assert not CONTROL.search(text)
     lines = text.splitlines()
     assert lines[0] == "alphago against sl: 20 games, 9x9, cgos rules, komi 7"
@@ -267,7 +268,8 @@ def test_a_pipe_says_how_many_games_count_while_others_wait_and_how_many_were_pl
         *(Update((game,), workers=1) for game in games[1:]),
         Update(waiting=2),
     ]
-    state = show(match, (update for update in updates), Control(), console)  # type: ignore[arg-type]
+    state = EventState(match)
+    show(state, (update for update in updates), Control(), console)  # type: ignore[arg-type]
     lines = output_of(console).splitlines()
     assert (state.stored, state.standings.games, state.standings.waiting) == (5, 2, 3)
     assert lines[1] == "1 of 20 games were played earlier"
@@ -280,7 +282,8 @@ def test_a_pipe_says_how_many_games_count_while_others_wait_and_how_many_were_pl
 def test_no_full_screen_is_imported_for_a_pipe() -> None:
     code = (
         "import sys; from played import *; from arena.cli.events import show; from arena.match.runner import Control; "
-        "match = match_of(games=4); show(match, whole_match(match), Control(), Console()); "
+        "from arena.report.log import EventState; match = match_of(games=4); "
+        "show(EventState(match), whole_match(match), Control(), Console()); "
         "assert 'textual' not in sys.modules"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -386,10 +389,11 @@ import sys
 from arena.report.style import Console
 from arena.match.runner import Control
 from arena.cli.events import show
+from arena.report.log import EventState
 from played import endless, match_of
 match = match_of(games=64)
 try:
-    show(match, endless(match), Control(), Console())
+    show(EventState(match), endless(match), Control(), Console())
 except KeyboardInterrupt:
     sys.exit("interrupted")
 """
