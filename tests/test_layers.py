@@ -48,6 +48,7 @@ HOMES = {
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),
     "onnxscript": ("trainers/",),
+    "pandas": ("arena/results/export.py",),
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
     "ray": ("arena/match/cluster.py",),
     "rich": ("arena/report/", "arena/tui/", "arena/cli/"),
@@ -148,7 +149,7 @@ def test_every_third_party_stays_at_home() -> None:
 
 # --- What is loaded ---
 
-HEAVY = {"jinja2", "textual", "numba", "onnxruntime", "scipy", "torch"}
+HEAVY = {"jinja2", "textual", "numba", "onnxruntime", "pandas", "scipy", "torch"}
 BOTS = "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings"
 
 
@@ -174,4 +175,4 @@ def test_a_worker_never_loads_torch(tmp_path: Path) -> None:
             pass
     worker = set((tmp_path / "loaded").read_text().split())
     assert {"numba", "arena.match.ready"} <= worker  # made ready once for all workers
-    assert worker & {"torch", "onnxruntime", "rich", "typer"} == set()
+    assert worker & {"torch", "pandas", "onnxruntime", "rich", "typer"} == set()

@@ -164,7 +164,7 @@ def games(
 
     from arena.report.style import Console
     from arena.report.tables import games_table
-    from arena.results.export import game_line, write_games_csv, write_sgf_files
+    from arena.results.export import game_line, games_frame, write_csv, write_sgf_files
     from arena.results.store import Store
 
     forms = {"--sgf": sgf is not None, "--csv": csv is not None, "--json": as_json}
@@ -190,7 +190,7 @@ def games(
             is_piped = not sys.stdout.isatty()
             write_sgf_files(track(chosen, "Writing", total=written, transient=True, disable=is_piped), sgf)
         else:
-            write_games_csv(chosen, place)
+            write_csv(games_frame(chosen), place)
     print(f"{plural(written, 'game')} written to {place}.")
 
 

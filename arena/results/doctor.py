@@ -17,7 +17,7 @@ from arena.contract.bot import fault_words
 from arena.contract.code import find_program
 from arena.contract.finding import Finding, Verdict
 
-NEEDED = ("numpy", "numba", "onnxruntime", "scipy", "rich", "safetensors", "sgfmill", "tomlkit", "msgspec")
+NEEDED = ("numpy", "numba", "onnxruntime", "pandas", "scipy", "rich", "safetensors", "sgfmill", "tomlkit", "msgspec")
 FOR_TRAINING = ("torch", "onnx")
 
 ENGINES = ("gnugo", "pachi", "katago", "leelaz", "fuego")

@@ -1,4 +1,4 @@
-"""Ratings, reports and games for other programs: JSON Lines, CSV files, and SGF files in a folder.
+"""Ratings, reports and games for other programs: JSON Lines, pandas frames, CSV files, and SGF files in a folder.
 
 The keys of JSON are listed in ``docs/guide.md``: they are added, never changed, as long as ``FORMAT`` stays. A file is
 written aside and renamed, so that a reader sees the old one or the new one.
@@ -6,12 +6,9 @@ written aside and renamed, so that a reader sees the old one or the new one.
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +21,8 @@ from arena.ratings import Estimate
 from arena.results.standings import league
 
 if TYPE_CHECKING:  # these pull in the compiler
+    import pandas as pd
+
     from arena.go.game import Rules
     from arena.go.record import GameRecord, Played
     from arena.match.standings import League, Standing, Standings
@@ -70,22 +69,25 @@ def _place_row(rank: int, one: Standing) -> Row:
 RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
 
 
-def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
-    """Write the ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Raises
-    StoreError."""
+def ratings_frame(store: Store, counted: Standings | None = None) -> pd.DataFrame:
+    """The ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Ends of intervals that
+    the games don't bound are missing."""
+    import pandas as pd
+
     rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted), pool)]
-    write_csv(RATING_COLUMNS, map(itemgetter(*RATING_COLUMNS), rows), path)
+    return pd.DataFrame(rows, columns=RATING_COLUMNS)
 
 
-def write_csv(columns: Sequence[str], rows: Iterable[Iterable[Any]], path: Path) -> None:
-    """Write a table; texts of others stay texts, and what isn't known is empty. Raises StoreError."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(as_cell, columns))
-    for row in rows:  # an estimate of ours may begin with a minus
-        cells = zip(columns, row, strict=True)
-        writer.writerow(value if column == "estimate" else as_cell(value) for column, value in cells)
-    files.write(path, text.getvalue())
+def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
+    """Write ``ratings_frame``. Raises StoreError."""
+    write_csv(ratings_frame(store, counted), path)
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a frame without its index; texts of others stay texts. Raises StoreError."""
+    own = frame[[column for column in frame.columns if column == "estimate"]]  # may begin with a minus
+    cells = frame.map(as_cell).assign(**own).set_axis([as_cell(name) for name in frame.columns], axis=1)
+    files.write(path, cells.to_csv(index=False))
 
 
 def as_cell(value: Any) -> Any:
@@ -143,10 +145,11 @@ def _game_row(game: Played, event: str, rules: Rules) -> Row:
     }
 
 
-def write_games_csv(games: Iterable[GameRecord], path: Path) -> None:
-    """Write games of any events, a row each. Raises StoreError."""
-    rows = (_game_row(game, game.event, game.rules) for game in games)
-    write_csv(GAME_COLUMNS, map(itemgetter(*GAME_COLUMNS), rows), path)
+def games_frame(games: Iterable[GameRecord]) -> pd.DataFrame:
+    """Games of any events, a row each."""
+    import pandas as pd
+
+    return pd.DataFrame([_game_row(game, game.event, game.rules) for game in games], columns=GAME_COLUMNS)
 
 
 def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
@@ -214,34 +217,37 @@ def report_line(report: Report) -> str:
     return json_line("report", found)
 
 
-def write_event_csv(report: Report, folder: Path) -> list[Path]:
-    """Write an event's tables, a file each: ``standings``, ``crosstable`` (a row for each player and each other one
-    that it has met), ``los`` (the likelihood that the row's player is stronger than the column's), ``endings`` and
-    ``games``; returns the paths. Raises StoreError."""
+def event_frames(report: Report) -> dict[str, pd.DataFrame]:
+    """An event's tables by name: ``standings``, ``crosstable`` (a row for each player and each other one that it has
+    met), ``los`` (the likelihood that the row's player is stronger than the column's), ``endings``, ``games``. What the
+    games don't give is missing."""
+    import pandas as pd
+
     names = [place.name for place in report.places]
     met = [(one, other, report.meetings(one, other)) for one in names for other in names]
-    likely = [(one, [report.los(one, other) for other in names]) for one in names]
+    meetings = [(*pair, one.games, one.wins, one.draws, one.losses, one.points) for *pair, one in met if one.games]
+    los = pd.DataFrame([[report.los(one, other) for other in names] for one in names], columns=names, dtype="float64")
+    los.insert(0, "player", names, allow_duplicates=True)
+    endings = [(str(one.ending), name, one.won[name], one.lost[name]) for one in report.endings for name in names]
     games = (_game_row(game, report.event, report.rules) for game in report.counted)
-    tables: dict[str, tuple[Sequence[str], Iterable[Iterable[Any]]]] = {
-        "standings": (STANDING_COLUMNS, map(itemgetter(*STANDING_COLUMNS), _standing_rows(report))),
-        "crosstable": (
-            "player opponent games won drawn lost points".split(),
-            ((*pair, one.games, one.wins, one.draws, one.losses, one.points) for *pair, one in met if one.games),
-        ),
-        "los": (["player", *names], ((one, *(los and round(los, 4) for los in row)) for one, row in likely)),
-        "endings": (
-            "ending player won lost".split(),
-            ((str(one.ending), name, one.won[name], one.lost[name]) for one in report.endings for name in names),
-        ),
-        "games": (GAME_COLUMNS, map(itemgetter(*GAME_COLUMNS), games)),
-    }
-    paths = {folder / f"{name}.csv": table for name, table in tables.items()}
-    for path, (columns, rows) in paths.items():
-        write_csv(columns, rows, path)
-    return list(paths)
+    rows = {"standings": _standing_rows(report), "crosstable": meetings, "endings": endings, "games": games}
+    return {name: pd.DataFrame(rows[name], columns=COLUMNS[name]) for name in rows} | {"los": los.round(4)}
 
 
-STANDING_COLUMNS = "rank player elo low high games score estimate seconds_a_move".split()
+COLUMNS = {
+    "standings": "rank player elo low high games score estimate seconds_a_move".split(),
+    "crosstable": "player opponent games won drawn lost points".split(),
+    "endings": "ending player won lost".split(),
+    "games": GAME_COLUMNS,
+}
+
+
+def write_event_csv(report: Report, folder: Path) -> list[Path]:
+    """Write each of ``event_frames`` to a file of its name; returns the paths. Raises StoreError."""
+    frames = {folder / f"{name}.csv": frame for name, frame in event_frames(report).items()}
+    for path, frame in frames.items():
+        write_csv(frame, path)
+    return list(frames)
 
 
 # --- Bots ---

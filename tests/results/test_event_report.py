@@ -1,4 +1,4 @@
-"""What a whole event comes to: from the store to figures, to CSV, to words in any terminal."""
+"""What a whole event comes to: from the store to figures, to frames and CSV, to words in any terminal."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from arena.ratings import ZERO, PairCounts, Sprt, compare, share_interval
 from arena.report.style import Console
 from arena.report.tables import Sheet
 from arena.report.text import overviews_sheet, print_report, sections
-from arena.results.export import rating_rows, write_event_csv
+from arena.results.export import ratings_frame, write_event_csv
 from arena.results.standings import Kind, Report, overviews, read_report
-from arena.results.standings import league as rated_pool
 from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)
@@ -317,7 +316,7 @@ def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(st
     assert (
         report.los(tally.first, tally.second) == first.los == pytest.approx(1 - report.los(tally.second, tally.first))
     )
-    rated = {row["player"]: row["estimate"] for row in rating_rows(rated_pool(store), store.pools()[0])}
+    rated = {row.player: row.estimate for row in ratings_frame(store).itertuples()}
     assert rated == {name: str(one) for name, one in elo.items()}
 
 

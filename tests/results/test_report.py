@@ -15,7 +15,7 @@ from arena.go.record import GameRecord
 from arena.match.standings import MatchTally, Standings
 from arena.players.player import Player
 from arena.ratings import ZERO, PairCounts
-from arena.results.export import write_elo_csv, write_games_csv
+from arena.results.export import games_frame, write_elo_csv
 from arena.results.standings import league, player_ratings
 from arena.results.store import Store
 
@@ -185,19 +185,18 @@ def test_the_csv_after_an_event_is_that_of_all_stored_games(
 # --- Games ---
 
 
-def test_the_games_table_has_a_row_a_game(tmp_path: Path):
+def test_the_games_table_has_a_row_a_game():
     games = [
         record(0, "new"),
         record(1, "old", ending=Ending.RESIGN, black_seconds=1.5),
         record(2, None, adjudged=WHITE),
     ]
-    write_games_csv(games, tmp_path / "games.csv")
-    write_games_csv([], tmp_path / "none.csv")
-    first, *rows = (tmp_path / "games.csv").read_text("utf-8").splitlines()
-    assert first == (tmp_path / "none.csv").read_text("utf-8").strip()
-    assert first.split(",")[:5] == ["id", "event", "date", "black", "white"]
-    assert rows == [
-        "match-1/00001,match-1,,new,old,9,7.0,cgos,B+3,score,10,0.0,0.0,,",
-        "match-1/00002,match-1,,old,new,9,7.0,cgos,B+R,resign,10,1.5,0.0,,",
-        "match-1/00003,match-1,,new,old,9,7.0,cgos,0,score,10,0.0,0.0,,W",
-    ]
+    frame = games_frame(games)
+    assert list(frame["id"]) == ["match-1/00001", "match-1/00002", "match-1/00003"]
+    assert list(frame["black"]) == ["new", "old", "new"]
+    assert list(frame["result"]) == ["B+3", "B+R", "0"]
+    assert list(frame["ending"]) == ["score", "resign", "score"]
+    assert list(frame["moves"]) == [10, 10, 10]
+    assert frame["black_seconds"][1] == 1.5
+    assert list(frame["adjudged"]) == ["", "", "W"]
+    assert list(games_frame([]).columns) == list(frame.columns)
