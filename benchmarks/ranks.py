@@ -30,9 +30,8 @@ from arena.go.sgf import read_sgf
 from arena.results.ranks import RankEstimate, move_likelihoods
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
+from trainers.metrics import RANK_GROUPS
 from trainers.records import TEST, SplitRule, read_texts
-
-GROUPS = (("30k to 20k", WEAKEST, -19), ("19k to 10k", -18, -9), ("9k to 1k", -8, 0), ("dan", 1, STRONGEST))
 
 
 def main(words: list[str]) -> int:
@@ -96,7 +95,7 @@ def errors_by_games(records: Iterator[GameRecord], rule: SplitRule, net: Evaluat
                 rank = float(np.mean(ranks[first : first + count]))
                 found.append((count, rank, abs(one.rank - rank), one.low <= round(rank) <= one.high))
     rows = np.array(found)
-    for group, low, high in (*GROUPS, ("all", WEAKEST, STRONGEST)):
+    for group, low, high in (*RANK_GROUPS, ("all", WEAKEST, STRONGEST)):
         for count in (1, 2, 5):
             part = rows[(rows[:, 0] == count) & (rows[:, 1] > low - 1) & (rows[:, 1] <= high)]
             if len(part):

@@ -86,9 +86,10 @@ def _next_to_dead(game: Game) -> np.ndarray:
     return np.append(beside[1:-1, 1:-1].reshape(-1), False)
 
 
-RESIGNING = (-3.0, -0.9, 0.0, 0.5)
+RESIGNING = (-6.755, -0.673, -0.013, 2.544)
 """The chance that a person resigns instead of a move, as a logistic function: constant, and weights of the logit of the
-win rate by the net, of the rank, and of the moves played a point of the board. """
+win rate by the net, of the rank, and of the moves played a point of the board. Fitted to people's games by
+``python -m benchmarks ranks``."""
 
 
 def resign_chance(win_rate: float, rank: int, fullness: float) -> float:
