@@ -111,7 +111,7 @@ def check(config: Config, size: int) -> None:
 
 
 BOT = BotKind(
-    summary="a person of a given rank, imitated by a net that has learned from people's games",
+    summary="a person of a given rank, by a net that learned from people's games",
     config=Config,
     build=HumanLike,
     boards=64,

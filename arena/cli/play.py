@@ -20,6 +20,7 @@ from arena import ConfigError, RecordError, StoreError, UserError, plural
 from arena.cli.options import RESULTS, ConfigFile, Results, printer, registry_of, size_doubts, takes
 from arena.contract.settings import setting
 from arena.files import remove_scratch
+from arena.go.ranks import HUMAN_LIKE
 from arena.players.config import RULES, first_given
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def play(
     if rank is not None:
         if bot is not None:
             raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
-        bot = f"human-like:rank={rank_name(read_rank(rank, '--rank'))}"
+        bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
     console = Console()
     say = printer(console)
     registry = registry_of(config, results)
@@ -403,8 +404,9 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
 
 
 def _advisers(bots: Mapping[Colour, Player], registry: Registry, size: int) -> Iterator[Player]:
-    """Who may be asked about the game: the bots that are played, then the usual ones that play on this size."""
-    yield from bots.values()
+    """Who may be asked about the game: the bots that are played, but for those that err like people, then the usual
+    ones that play on this size."""
+    yield from (bot for bot in bots.values() if bot.kind != HUMAN_LIKE)
     for name in ANALYSTS:
         with suppress(UserError):
             yield registry.resolve(name).checked(size)
@@ -446,7 +448,7 @@ def _close_game(saved: SavedGame, begun: int, file: SavedGameFile, results: Path
             return
         counts = "unrated" if saved.record.unrated else "it counts for arena elo"
         say(f"{file.id} is stored ({counts}); its moves are in {file.path}. To review it: arena analyze {file.id}")
-        if not saved.record.unrated and any(player.kind == "human-like" for player in saved.players):
+        if not saved.record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
             _say_ranks(saved, results, say)
     elif any((first if ply % 2 == 0 else first.opponent) in saved.people for ply in range(begun, moves)):
         say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")

@@ -348,13 +348,14 @@ def analyze(
 def _show_ranks(record: GameRecord, registry: Registry) -> None:
     """A line for each player: the rank at which the moves are likeliest."""
     from arena.go.coords import BLACK
+    from arena.go.ranks import HUMAN_LIKE
     from arena.report.style import Console
     from arena.report.tables import Sheet
     from arena.results.ranks import ranks_by_moves
     from bots.nets.checkpoint import Checkpoint, find
     from bots.nets.inference import Evaluator
 
-    player = registry.resolve("human-like").checked(record.rules.size)
+    player = registry.resolve(HUMAN_LIKE).checked(record.rules.size)
     net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
     rows = []
     for colour, found in ranks_by_moves(record, net).items():

@@ -10,6 +10,9 @@ from arena import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
+HUMAN_LIKE = "human-like"
+"""The kind of bot that plays like people of a rank."""
+
 UNRANKED = -128
 """The rank of a player who has none."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from arena.go.coords import Colour
 from arena.go.planes import encode_games
-from arena.go.ranks import STRONGEST, UNRANKED, WEAKEST, rank_name, rank_of
+from arena.go.ranks import HUMAN_LIKE, STRONGEST, UNRANKED, WEAKEST, rank_name, rank_of
 from arena.go.record import GameRecord
 from arena.players.player import Player
 from bots.nets.inference import Evaluator
@@ -22,8 +22,6 @@ ASKED = RANKS[::2]
 
 ELO = {-24: 0.0, -19: 100.0, -14: 200.0, -9: 300.0, -4: 400.0, 1: 500.0, 3: 600.0}
 """Elo of `human-like` by rank."""
-
-KIND = "human-like"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ def rank_by_results(games: Iterable[GameRecord], players: Mapping[str, Player], 
             continue
         is_black = game.black == name
         opponent = players.get(game.white_player if is_black else game.black_player)
-        if opponent is None or opponent.kind != KIND or (rank := rank_of(opponent.settings["rank"])) is None:
+        if opponent is None or opponent.kind != HUMAN_LIKE or (rank := rank_of(opponent.settings["rank"])) is None:
             continue
         score = game.outcome.black_score if is_black else 1 - game.outcome.black_score
         lead = own - np.interp(rank, list(ELO), list(ELO.values()))

@@ -21,7 +21,11 @@ SPECS = [
     "alphago:visits=12",
     "alphago:visits=12,rollout_weight=0.5,rollouts_full=0,virtual_loss_batch=4",
     "alphago:visits=12,search=gumbel",
+    "human-like",
 ]
+
+RESIGNS = "human-like"
+"""The one that resigns; the others play to the end."""
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +71,12 @@ class TestContract:
             before = game.board.diagram(), list(game.moves), game.to_play, game.hashes.tolist()
             decision = players[spec].choose(game, Limits())
             assert (game.board.diagram(), list(game.moves), game.to_play, game.hashes.tolist()) == before
-            assert isinstance(decision.move, int) and game.legal_moves()[decision.move]
-            assert decision.move == pass_move(9) or game.sensible_moves()[decision.move]
             assert decision.win_rate is None or 0 <= decision.win_rate <= 1
+            if decision.move is None:
+                assert spec == RESIGNS
+                continue
+            assert game.legal_moves()[decision.move]
+            assert decision.move == pass_move(9) or game.sensible_moves()[decision.move]
 
     def test_many_boards_get_the_decisions_that_each_gets_alone(self, spec: str, players: dict[str, Bot]) -> None:
         bot = players[spec]
@@ -81,6 +88,9 @@ class TestContract:
         game = Game(Rules.preset(size=9, move_limit=60), seed=4)
         while not game.is_over:
             decision = players[spec].choose(game, Limits(simulations=8))
+            if decision.move is None:
+                assert spec == RESIGNS
+                return
             game.play(decision.move)
         assert game.outcome is not None
 

@@ -97,7 +97,7 @@ def test_every_command_has_help_and_stands_in_the_guide_and_so_does_every_kind_o
 def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path) -> None:
     listed = arena("bots", folder=played, columns=100).stdout
     assert max(map(len, listed.splitlines())) < 160  # in a pipe, where a row is a line
-    assert re.search(r"^level-4 +policy: temperature=1 +sl-9x9", listed, re.MULTILINE)
+    assert re.search(r"^kyu-5 +human-like: rank=5k +human-9x9", listed, re.MULTILINE)
     assert "rave" not in listed and re.search(
         r"^random +random legal moves .* own eye +[-+0-9≥≤]", listed, re.MULTILINE
     )

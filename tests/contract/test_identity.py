@@ -103,6 +103,7 @@ PLAYERS = {
     "uct": ("mcts:playouts=60", 7, 60),
     "policy": ("sl:precision=fp32", 9, 20),
     "alphago": ("alphago:visits=24,precision=fp32", 9, 20),
+    "human-like": ("human-like:precision=fp32", 9, 20),
 }
 """A player of each kind that ships and decides by itself, a size of board, and how many moves of a game are compared:
 few of a net, whose last digits differ between processors."""
@@ -114,6 +115,8 @@ def moves_of(player: Player, rules: Rules, most: int) -> list[int]:
     game = Game(rules, seed=7)
     while len(game.moves) < most and not game.is_over:
         move = bot.choose(game, Limits()).move
+        if move is None:
+            break
         game.play(move)
     bot.close()
     return [int(move) for move in game.moves]
