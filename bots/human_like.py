@@ -33,12 +33,15 @@ class HumanLike(Policy):
     """Draws each move from the net's policy for its rank, and believes that its opponent has the same rank."""
 
     def __init__(self, config: Config):
+        import numpy as np
+
         from bots.nets.inference import Evaluator
 
         self._rank = read_rank(config.rank, "rank =")
-        self._min_share = config.min_share
-        self._temperature, self._ensemble = 1.0, False
-        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(self._rank,) * 2)
+        self._min_share, self._ensemble = config.min_share, False
+        self._temperature = float(np.interp(self._rank, list(TEMPERATURES), list(TEMPERATURES.values())))
+        told = max(self._rank, WEAKEST_SEEN)
+        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(told, told))
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, win_rates = self._evaluate(games)
@@ -55,13 +58,16 @@ class HumanLike(Policy):
         random = np.random.default_rng(game.move_seed())
         if random.random() < resign_chance(win_rate, self._rank, len(game.moves) / game.rules.size**2):
             return None
-        odds = np.where(game.sensible_moves(), np.exp(logits.astype(np.float64) - logits.max()), 0.0)
-        odds[odds < self._min_share * odds.max()] = 0
-        move = _drawn(odds, random)
+        is_opening = len(game.moves) < OPENING
+        temperature = max(self._temperature, OPENING_TEMPERATURE) if is_opening else self._temperature
+        scores = (logits.astype(np.float64) - logits.max()) / temperature
+        sensible = game.sensible_moves()
+        sensible[-1] = True  # people pass in lost positions, too
+        shares = np.where(sensible, np.exp(scores), 0.0)
+        move = _drawn(np.where(shares < self._min_share * shares.max(), 0.0, shares), random)
         if move == game.rules.size**2 and not game.rules.agrees_on_dead:
-            takes = np.where(game.sensible_moves(), np.exp(logits.astype(np.float64) - logits.max()), 0.0)
-            takes[~_next_to_dead(game)] = 0
-            return _drawn(takes, random) if takes.any() else move
+            taking = np.where(_next_to_dead(game), shares, 0.0)
+            return _drawn(taking, random) if taking.any() else move
         return move
 
 
@@ -86,13 +92,30 @@ def _next_to_dead(game: Game) -> np.ndarray:
     return np.append(beside[1:-1, 1:-1].reshape(-1), False)
 
 
-RESIGNING = (-6.755, -0.673, -0.013, 2.544)
+WEAKEST_SEEN = -17
+"""The weakest rank of which the net has seen many games, 18k."""
+
+TEMPERATURES = {-29: 2.2, -24: 1.75, -19: 1.4, -14: 1.05, -9: 1.05, -4: 0.8, 1: 0.42, 3: 0.1, 6: 0.1}
+"""Policy temperature by rank, chosen so that each rank beats the next weaker one about as people do. The net's policy
+is that of many people and less consistent than each of them, so strong ranks have low ones. Below ``WEAKEST_SEEN`` they
+stand for what the net hasn't seen."""
+
+OPENING, OPENING_TEMPERATURE = 6, 0.7
+"""The first moves of a game, and the lowest temperature there: strong ranks would always open alike."""
+
+RESIGNING = (-6.411, -0.576, 0.041, 2.968)
 """The chance that a person resigns instead of a move, as a logistic function: constant, and weights of the logit of the
 win rate by the net, of the rank, and of the moves played a point of the board. Fitted to people's games by
 ``python -m benchmarks ranks``."""
 
 
+RESIGNABLE = 0.15
+"""The win rate over which nobody resigns. People did, of whom the net thought wrong, or who had to leave."""
+
+
 def resign_chance(win_rate: float, rank: int, fullness: float) -> float:
+    if win_rate > RESIGNABLE:
+        return 0.0
     constant, by_rate, by_rank, by_fullness = RESIGNING
     rate = min(max(win_rate, 1e-4), 1 - 1e-4)
     score = constant + by_rate * log(rate / (1 - rate)) + by_rank * rank + by_fullness * fullness

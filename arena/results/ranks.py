@@ -20,8 +20,9 @@ RANKS = np.arange(WEAKEST, STRONGEST + 1)
 ASKED = RANKS[::2]
 """The ranks for which the net is evaluated; between them the likelihood is interpolated."""
 
-ELO = {-24: 0.0, -19: 100.0, -14: 200.0, -9: 300.0, -4: 400.0, 1: 500.0, 3: 600.0}
-"""Elo of `human-like` by rank."""
+ELO = {-29: -221, -24: 0, -19: 167, -14: 308, -9: 556, -4: 719, 1: 851, 3: 882, 6: 903}
+"""Elo of ``human-like`` by rank: of a round robin with 200 games a pair, the ends of 400 games with their neighbours
+(docs/measurements.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,9 @@ def ranks_by_moves(record: GameRecord, net: Evaluator) -> dict[Colour, RankEstim
 
 def rank_by_results(games: Iterable[GameRecord], players: Mapping[str, Player], name: str) -> RankEstimate | None:
     """The rank at which a person's results against `human-like` are likeliest, by ``ELO``; None without such a game.
-    Games that don't count for ratings don't count here."""
-    total, count = np.zeros(len(RANKS)), 0
-    own = np.interp(RANKS, list(ELO), list(ELO.values()))
+    Games that don't count for ratings don't count here. A draw with the first opponent is added, so that the first
+    results don't put a person at an end of the scale."""
+    scores: list[tuple[float, float]] = []  # of the person, and the opponent's rank
     for game in games:
         if game.unrated or game.outcome is None or name not in (game.black, game.white):
             continue
@@ -88,8 +89,9 @@ def rank_by_results(games: Iterable[GameRecord], players: Mapping[str, Player], 
         opponent = players.get(game.white_player if is_black else game.black_player)
         if opponent is None or opponent.kind != HUMAN_LIKE or (rank := rank_of(opponent.settings["rank"])) is None:
             continue
-        score = game.outcome.black_score if is_black else 1 - game.outcome.black_score
-        lead = own - np.interp(rank, list(ELO), list(ELO.values()))
-        total += score * -np.log1p(10 ** (-lead / 400)) + (1 - score) * -np.log1p(10 ** (lead / 400))
-        count += 1
-    return RankEstimate.of(total, count) if count else None
+        scores.append((game.outcome.black_score if is_black else 1 - game.outcome.black_score, rank))
+    total = np.zeros(len(RANKS))
+    for score, rank in [*scores, *((0.5, rank) for _, rank in scores[:1])]:
+        lead = np.interp(RANKS, list(ELO), list(ELO.values())) - np.interp(rank, list(ELO), list(ELO.values()))
+        total -= score * np.log1p(10 ** (-lead / 400)) + (1 - score) * np.log1p(10 ** (lead / 400))
+    return RankEstimate.of(total, len(scores)) if scores else None
