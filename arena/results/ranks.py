@@ -20,7 +20,7 @@ RANKS = np.arange(WEAKEST, STRONGEST + 1)
 ASKED = RANKS[::2]
 """The ranks for which the net is evaluated; between them the likelihood is interpolated."""
 
-ELO = {-29: -221, -24: 0, -19: 167, -14: 308, -9: 556, -4: 719, 1: 851, 3: 882, 6: 903}
+ELO = {-29: -222, -24: 0, -19: 185, -14: 293, -9: 520, -4: 683, 1: 809, 3: 837, 6: 850}
 """Elo of ``human-like`` by rank: of a round robin with 200 games a pair, the ends of 400 games with their neighbours
 (docs/measurements.md)."""
 
