@@ -9,7 +9,7 @@ import numpy as np
 
 from arena.go.coords import Colour
 from arena.go.planes import encode_games
-from arena.go.ranks import HUMAN_LIKE, STRONGEST, UNRANKED, WEAKEST, rank_name, rank_of
+from arena.go.ranks import HUMAN_LIKE, STRONGEST, UNRANKED, WEAKEST, rank_name, read_rank
 from arena.go.record import GameRecord
 from arena.players.player import Player
 from bots.nets.inference import Evaluator
@@ -81,17 +81,19 @@ def rank_by_results(games: Iterable[GameRecord], players: Mapping[str, Player], 
     """The rank at which a person's results against `human-like` are likeliest, by ``ELO``; None without such a game.
     Games that don't count for ratings don't count here. A draw with the first opponent is added, so that the first
     results don't put a person at an end of the scale."""
-    scores: list[tuple[float, float]] = []  # of the person, and the opponent's rank
+    scores: list[tuple[float, int]] = []  # of the person, and the opponent's rank
     for game in games:
         if game.unrated or game.outcome is None or name not in (game.black, game.white):
             continue
         is_black = game.black == name
         opponent = players.get(game.white_player if is_black else game.black_player)
-        if opponent is None or opponent.kind != HUMAN_LIKE or (rank := rank_of(opponent.settings["rank"])) is None:
+        if opponent is None or opponent.kind != HUMAN_LIKE:
             continue
+        rank = read_rank(opponent.settings["rank"], opponent.name)
         scores.append((game.outcome.black_score if is_black else 1 - game.outcome.black_score, rank))
     total = np.zeros(len(RANKS))
+    elo = np.interp(RANKS, list(ELO), list(ELO.values()))
     for score, rank in [*scores, *((0.5, rank) for _, rank in scores[:1])]:
-        lead = np.interp(RANKS, list(ELO), list(ELO.values())) - np.interp(rank, list(ELO), list(ELO.values()))
+        lead = elo - elo[rank - WEAKEST]
         total -= score * np.log1p(10 ** (-lead / 400)) + (1 - score) * np.log1p(10 ** (lead / 400))
     return RankEstimate.of(total, len(scores)) if scores else None
