@@ -265,6 +265,7 @@ FROZEN_DIGESTS = {
     "arena-17": "6ebb586e0fafb10f4d81c393e4ffbc8260766d5f0bf05d595bffc6904f456252",
     "alphago-48": "bc18eb8c1d5fdc934decddb82223c6fee8faaf2547662e08acbf36f55f898853",
     "alphago-49": "172b2c962f14578a597eb1180dbf26fa21ab13710272eb8f264ff6966343ab3d",
+    "human-34": "4d2325b4020427d7640a5f6256df04bcaa26c71e0503da78b24862ae5d8f6f93",
 }
 
 
@@ -277,7 +278,7 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
     for number, move in enumerate(FROZEN_GAME.split()):
         game.play(moves_by_sgf(9)[move.encode()])
         kos += game.board.ko_point is not None
-        planes = encode_game(ENCODERS[name], game, number % 8)
+        planes = encode_games(ENCODERS[name], [game], number % 8, ranks=(-11, 3))[0]
         digest.update(planes.astype("<f4").tobytes())
     assert kos > 2 and game.captured_stones(1) > 5 and game.captured_stones(2) > 5
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
@@ -337,7 +338,7 @@ def test_a_ladder_runs_across_the_board_until_a_stone_breaks_it() -> None:
 
 
 def test_encoders_are_found_by_name_and_games_of_several_sizes_are_refused() -> None:
-    planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "alphago-49": 49}
+    planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "alphago-49": 49, "human-34": 34}
     assert {name: encoder.planes for name, encoder in ENCODERS.items()} == planes
     words = "unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
     with pytest.raises(CheckpointError, match=words):
