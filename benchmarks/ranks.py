@@ -24,7 +24,7 @@ from arena import RecordError, UserError
 from arena.go.coords import Colour
 from arena.go.game import Ending
 from arena.go.planes import encode_games
-from arena.go.ranks import STRONGEST, WEAKEST, rank_of
+from arena.go.ranks import STRONGEST, WEAKEST, WEAKEST_SEEN, rank_of
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf
 from arena.results.ranks import RankEstimate, move_likelihoods
@@ -88,7 +88,7 @@ def errors_by_games(records: Iterator[GameRecord], rule: SplitRule, net: Evaluat
             rows = move_likelihoods(record, net)
             likelihoods.append(rows[int(colour is not record.first) :: 2].sum(0))
             told = rank_of(record.black_rank if colour is Colour.BLACK else record.white_rank)
-            ranks.append(min(max(told or 0, WEAKEST), STRONGEST))
+            ranks.append(min(max(told or 0, WEAKEST_SEEN), STRONGEST))
         for count in (1, 2, 5):
             for first in range(0, 6 - count, count):
                 one = RankEstimate.of(sum(likelihoods[first : first + count]), count)  # type: ignore[arg-type]

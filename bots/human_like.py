@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from arena import ConfigError
 from arena.contract.bot import BotKind, Decision, Limits, setting
-from arena.go.ranks import read_rank
+from arena.go.ranks import WEAKEST_SEEN, read_rank
 from bots.nets.checkpoint import Checkpoint, check_net, find
 from bots.policy import Policy
 
@@ -91,9 +91,6 @@ def _next_to_dead(game: Game) -> np.ndarray:
         beside[rows : rows + size, columns : columns + size] |= dead
     return np.append(beside[1:-1, 1:-1].reshape(-1), False)
 
-
-WEAKEST_SEEN = -17
-"""The weakest rank of which the net has seen many games, 18k."""
 
 TEMPERATURES = {-29: 2.2, -24: 1.75, -19: 1.4, -14: 1.05, -9: 1.05, -4: 0.8, 1: 0.42, 3: 0.1, 6: 0.1}
 """Policy temperature by rank, chosen so that each rank beats the next weaker one about as people do. The net's policy

@@ -348,7 +348,7 @@ def analyze(
 def _show_ranks(record: GameRecord, registry: Registry) -> None:
     """A line for each player: the rank at which the moves are likeliest."""
     from arena.go.coords import BLACK
-    from arena.go.ranks import HUMAN_LIKE
+    from arena.go.ranks import HUMAN_LIKE, WEAKEST_SEEN, rank_name
     from arena.report.style import Console
     from arena.report.tables import Sheet
     from arena.results.ranks import ranks_by_moves
@@ -361,7 +361,8 @@ def _show_ranks(record: GameRecord, registry: Registry) -> None:
     for colour, found in ranks_by_moves(record, net).items():
         name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
         rows.append((f"{colour.name.title()} {name}".strip(), told or "", str(found), str(found.count)))
-    note = "The likeliest rank by the moves alone, with its 95 % interval, on the scale of the Online Go Server."
+    note = "The likeliest rank by the moves alone, with its 95 % interval, on the scale of the Online Go Server. "
+    note += f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too."
     Console().print(Sheet(("player", "in the record", "by the moves", "moves"), rows, note, (0,), (3,)))
 
 

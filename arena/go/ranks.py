@@ -19,6 +19,9 @@ UNRANKED = -128
 WEAKEST, STRONGEST = -29, 6
 """The ranks that nets tell apart, 30k to 6d; what lies beyond counts as these."""
 
+WEAKEST_SEEN = -17
+"""The weakest rank of which the net that ships has seen many games, 18k."""
+
 KNOTS = (-29, -24, -19, -14, -9, -4, 1, 6)
 """Ranks with a plane of their own: 30k, 25k, 20k, 15k, 10k, 5k, 1d, 6d."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from arena.go.coords import Colour
 from arena.go.planes import encode_games
-from arena.go.ranks import HUMAN_LIKE, STRONGEST, UNRANKED, WEAKEST, rank_name, read_rank
+from arena.go.ranks import HUMAN_LIKE, STRONGEST, UNRANKED, WEAKEST, WEAKEST_SEEN, rank_name, read_rank
 from arena.go.record import GameRecord
 from arena.players.player import Player
 from bots.nets.inference import Evaluator
@@ -17,8 +17,9 @@ from bots.nets.inference import Evaluator
 RANKS = np.arange(WEAKEST, STRONGEST + 1)
 """The ranks that are told apart, 30k to 6d."""
 
-ASKED = RANKS[::2]
-"""The ranks for which the net is evaluated; between them the likelihood is interpolated."""
+ASKED = RANKS[RANKS >= WEAKEST_SEEN][::2]
+"""The ranks for which the net is evaluated; between them the likelihood is interpolated. The first stands for all that
+are weaker."""
 
 ELO = {-29: -222, -24: 0, -19: 185, -14: 293, -9: 520, -4: 683, 1: 809, 3: 837, 6: 850}
 """Elo of ``human-like`` by rank: of a round robin with 200 games a pair, the ends of 400 games with their neighbours
@@ -62,7 +63,7 @@ def move_likelihoods(record: GameRecord, net: Evaluator) -> np.ndarray:
         odds -= odds.max(1, keepdims=True)
         found.append(odds[np.arange(len(moves)), moves] - np.log(np.exp(odds).sum(1)))
     columns = np.array(found)  # (ASKED, moves)
-    return np.stack([np.interp(RANKS, ASKED, column) for column in columns.T])
+    return np.stack([np.interp(RANKS, ASKED, column, left=-np.inf) for column in columns.T])
 
 
 def ranks_by_moves(record: GameRecord, net: Evaluator) -> dict[Colour, RankEstimate]:
