@@ -215,7 +215,7 @@ class EventSetup:
 
     def begin(self, event: AnyEvent, store: Store, notes: Iterable[str] = ()) -> Any:
         """Say what is to be known, store who plays what, and play; returns the event's state."""
-        gc.freeze()  # what was imported is no garbage: looking through it again and again takes 0.2 s
+        gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
         require_openings(event, store)
         doubts = size_doubts(event.players.values(), event.terms.rules.size)
         for line in [*changes(store, event.players.values()), *notes, *doubts]:

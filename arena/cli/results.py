@@ -306,6 +306,8 @@ def analyze(
     registry = registry_of(config, results)
     record = read_game(game, results)
     if ranks:
+        if csv or sgf or bot or visits or seconds:
+            raise ConfigError("--ranks estimates ranks only; leave out --bot, --visits, --seconds, --csv and --sgf")
         _show_ranks(record, registry)
         return
     for path in (csv, sgf):

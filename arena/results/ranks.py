@@ -28,8 +28,8 @@ ELO = {-29: -222, -24: 0, -19: 185, -14: 293, -9: 520, -4: 683, 1: 809, 3: 837, 
 
 @dataclass(frozen=True, slots=True)
 class RankEstimate:
-    """The likeliest rank and the central 95 % of the likelihood, all on the scale of ``rank_of``; they rest on so many
-    moves or games."""
+    """The likeliest rank and the central 95 % of the likelihood, on the scale of ``rank_of``. ``count`` is the number
+    of moves or games."""
 
     rank: int
     low: int

@@ -104,7 +104,7 @@ def test_the_openings_of_a_seed_are_those_of_a_slow_twin(size: int, plies: int, 
 
 @pytest.mark.parametrize(("size", "plies", "digest"), [(9, 6, "e1e83c3993e26812"), (19, 4, "5e1b7bdfe8e3f748")])
 def test_the_openings_of_stored_events_stay_what_they_are(size: int, plies: int, digest: str) -> None:
-    """On 9x9 there are fewer than so many of 4 moves."""
+    """On 9x9 there are fewer distinct openings of 4 moves than this."""
     drawn = draw_openings(Rules.preset("cgos", size), 8000, 4, 1)
     assert hashlib.sha256(json.dumps(drawn).encode()).hexdigest()[:16] == digest
     assert (len(drawn[0]), len(drawn[-1])) == (4, plies)
