@@ -45,10 +45,10 @@ from trainers.replay import Replay, SearchBatch, SearchedGames, SearchRows, in_o
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, begin_each, draw_seeds
 from trainers.settings import Distill as Config
 from trainers.slots import SelfPlayParams
-from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of
+from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, starts_of
 from trainers.train import check as check_supervised
 
-FORMAT = 3
+FORMAT = 4
 """Written into the name of every folder of games; a change of who plays what raises it."""
 
 BLOCK = 256
@@ -239,7 +239,7 @@ def with_net_named(config: Config, results: Path) -> Config:
         return config
     if not config.start:
         raise ConfigError("without start there is no net; give --net arena-BLOCKSxCHANNELS")
-    shape = Checkpoint.open(find(config.start, results)).manifest.network
+    shape = starts_of(config.start, results)[0].manifest.network
     return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
 
 

@@ -75,7 +75,8 @@ class Analyst:
 
 
 def query(game: Game, visits: int) -> dict[str, Any]:
-    """What is asked about the present position of a game."""
+    """What is asked about the present position of a game. Its net is to see the last moves: in its analysis mode KataGo
+    hides them from it unless told otherwise, and other win rates come out (0.57 for 0.77 in one 9x9 opening)."""
     size, (black, white) = game.rules.size, game.setup
     stones = [["B", gtp_from_move(move, size)] for move in black] + [["W", gtp_from_move(move, size)] for move in white]
     return {
@@ -88,7 +89,7 @@ def query(game: Game, visits: int) -> dict[str, Any]:
         "maxVisits": visits,
         "includePolicy": visits == 1,
         "analysisPVLen": 1,
-        "overrideSettings": {"reportAnalysisWinratesAs": "SIDETOMOVE"},
+        "overrideSettings": {"reportAnalysisWinratesAs": "SIDETOMOVE", "ignorePreRootHistory": False},
     }
 
 

@@ -111,7 +111,7 @@ class Loop(Settings):
     WEIGHT_DECAY: ClassVar[float] = 0.01
     """Decoupled weight decay of the convolutions."""
 
-    start: str = option("", NET, "Checkpoint to train on from, by name or folder")
+    start: str = option("", NET, "Checkpoint to train on from, by name or folder; A,B,C for the mean of their weights")
     max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)
     optimizer: str = option("muon", LEARNING, "Optimizer", choices=OPTIMIZERS)
     learning_rate: float = option(
@@ -318,6 +318,7 @@ class Distill(Supervised):
         SOURCE,
         "Bot to learn from: an alphago, checkpoint:NAME for a net alone, or an engine with an analysis mode",
     )
+    teacher_license: str = option("", SOURCE, "Licence of an engine's net, for the manifest")
     player: str = option(
         "",
         SOURCE,
@@ -336,12 +337,12 @@ class Distill(Supervised):
     temperature_moves: int = option(16, SOURCE, "Moves drawn so; later ones are the most visited", 0)
     komi: float = option(7.0, SOURCE, "Komi", -361, 361)
     earlier: tuple[str, ...] = option(
-        (), SOURCE, "Folders of earlier games to learn from, too, of any size: results/cache/distill-games-..."
+        (), SOURCE, "Folders of earlier games to learn from, too, of boards of this size: results/cache/distill-games-*"
     )
     validation_split: float = inherit(Records, "validation_split", 0.03)
     records_share: float = option(0.25, SOURCE, "With --data: share of the rows that imitate records", 0, 1)
     net: str = option("", NET, "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
-    start: str = option("distilled-9x9", NET, "Checkpoint to start from; '' for none")
+    start: str = option("distilled-9x9", NET, "Checkpoint to start from, or the mean of A,B,C; '' for none")
     learning_rate: float = inherit(Loop, "learning_rate", 0.01)
     outcome_share: float = option(
         0.5, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
@@ -555,7 +556,7 @@ def portable_settings(settings: Settings) -> dict[str, Any]:
         if is_paths(item) and item.name != "eval_opponents":
             found[item.name] = [Path(path).name for path in value]
         elif item.name in ("start", "policy", "finisher"):
-            found[item.name] = Path(value).name
+            found[item.name] = ",".join(Path(name).name for name in value.split(","))
     return found
 
 

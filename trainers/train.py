@@ -191,20 +191,38 @@ def encoder_of(config: Supervised | Zero) -> Encoder:
 
 
 def build(config: Supervised | Zero, results: Path) -> Net:
-    """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
+    """The net to begin with: the mean of those of ``start``, or untrained and the same for the same seed. Raises
+    CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = named_network(config.net, encoder_of(config).planes, config.size)
-    if config.start:
-        start_from(network, Checkpoint.open(find(config.start, results)))
+    states = []
+    for checkpoint in starts_of(config.start, results):
+        start_from(network, checkpoint)
+        states.append(deepcopy(network.state_dict()))
+    if states:
+        network.load_state_dict(mean_of(states))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 
+def starts_of(start: str, results: Path) -> list[Checkpoint]:
+    """The checkpoints that ``start`` names, with commas between them. Raises CheckpointError."""
+    return [Checkpoint.open(find(name.strip(), results)) for name in start.split(",") if name.strip()]
+
+
+def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of nets' weights and running statistics, as in stochastic weight averaging (Izmailov et al. 2018)."""
+    return {
+        key: torch.stack([state[key] for state in states]).double().mean(0).to(first.dtype)
+        for key, first in states[0].items()
+    }
+
+
 def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
-    """By what the games were split that a checkpoint and those before it learned from; none without a ``start``. Raises
-    CheckpointError."""
-    known = Checkpoint.open(find(start, results)).manifest.splits if start else ()
-    return tuple(SplitRule(**rule) for rule in known)
+    """By what the games were split that the checkpoints of ``start`` and those before them learned from; none without.
+    Raises CheckpointError."""
+    known = [rule for checkpoint in starts_of(start, results) for rule in checkpoint.manifest.splits]
+    return tuple(dict.fromkeys(SplitRule(**rule) for rule in known))
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
@@ -276,7 +294,7 @@ def origin_of(
     splits: Sequence[SplitRule],
 ) -> Origin:
     """The origin of nets that learn from rows: their encoder and parent are those of the settings."""
-    parent = Checkpoint.open(find(config.start, results)).identity if config.start else ""
+    parent = ", ".join(checkpoint.identity for checkpoint in starts_of(config.start, results))
     rules = Rules.preset("cgos", config.size, komi)
     return Origin(trainer, encoder_of(config), rules, data, planes, splits, parent)
 

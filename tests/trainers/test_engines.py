@@ -36,6 +36,8 @@ for line in sys.stdin:
     black_moves = len(moves) % 2 == 0
     is_own = query["overrideSettings"]["reportAnalysisWinratesAs"] == "SIDETOMOVE"
     rate = black if black_moves or not is_own else 1 - black
+    if query["overrideSettings"].get("ignorePreRootHistory", True):  # as KataGo does unless it is told otherwise
+        rate = 0.5
     taken = {point for _, point in moves} - {"pass"}
     points = ["ABCDEFGHJ"[column] + str(size - row) for row in range(size) for column in range(size)] + ["pass"]
     policy = [-1 if point in taken else 1 + number for number, point in enumerate(points)]

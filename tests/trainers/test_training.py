@@ -433,6 +433,23 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
         sl.train(replace(further, name="other", net="alphago-2x16", encoder="arena-17"), tmp_path)
 
 
+def test_a_run_can_start_from_the_mean_of_several_checkpoints(tiny: sl.Config, tmp_path: Path) -> None:
+    runs = [replace(tiny, name=name, seed=seed, max_rows=64) for seed, name in enumerate(("one", "two", "three"))]
+    nets = [Checkpoint.open(sl.train(run, tmp_path)) for run in runs]
+    mean = replace(tiny, name="mean", start="one,two, three", max_rows=32, learning_rate=1e-9)
+    states = [load_network(net).state_dict() for net in nets]
+    for key, found in build(mean, tmp_path).state_dict().items():
+        wanted = sum(state[key].double() for state in states) / 3
+        assert torch.allclose(found.double(), wanted, atol=1e-6) or not found.is_floating_point()
+    manifest = Checkpoint.open(sl.train(mean, tmp_path)).manifest
+    assert manifest.parent == ", ".join(net.identity for net in nets) and manifest.settings["start"] == "one,two, three"
+    with pytest.raises(CheckpointError, match="four"):
+        sl.train(replace(mean, name="missing", start="one,four"), tmp_path)
+    sl.train(replace(tiny, name="narrow", net="arena-2x8", max_rows=32), tmp_path)
+    with pytest.raises(CheckpointError, match="channels 8; give its net"):
+        sl.train(replace(mean, name="mixed", start="one,narrow"), tmp_path)
+
+
 def test_a_net_that_is_told_who_plays_starts_as_the_one_that_is_not(tiny: sl.Config, tmp_path: Path) -> None:
     first = Checkpoint.open(sl.train(replace(tiny, max_rows=64), tmp_path))
     human = replace(tiny, name="people", start=str(first.folder), encoder="human-34")
