@@ -18,6 +18,7 @@ from arena.go import kernels
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
+from arena.match.event import Event as AnyEvent
 from arena.match.ladder import Ladder
 from arena.match.runner import Update
 from arena.match.schedule import Match, Pairing, Terms, Tournament
@@ -59,7 +60,7 @@ def ladder_of(*names: str, games: int = 100, block: int = 4, precision: float = 
 
 
 @cache
-def pairings_of(event: Match | Tournament | Ladder) -> list[Pairing]:
+def pairings_of(event: AnyEvent) -> list[Pairing]:
     return event.pairings()
 
 
@@ -68,7 +69,7 @@ def between(pairings: list[Pairing], one: str, other: str) -> list[Pairing]:
 
 
 def record_of(
-    event: Match | Tournament | Ladder,
+    event: AnyEvent,
     game: int | Pairing,
     winner: str | None,
     ending: Ending = Ending.SCORE,
@@ -103,7 +104,7 @@ def record_of(
 
 
 def snapshot_of(
-    event: Match | Tournament | Ladder,
+    event: AnyEvent,
     game: int | Pairing,
     moves: str,
     win_rates: tuple[float | None, ...] = (),

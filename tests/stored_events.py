@@ -7,8 +7,9 @@ from typing import Any
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome
 from arena.go.record import GameRecord
-from arena.match.ladder import Ladder
-from arena.match.schedule import Match, Pairing, Tournament, event_to_json
+from arena.match.event import Event as AnyEvent
+from arena.match.event import event_to_json
+from arena.match.schedule import Pairing
 from arena.players.player import Player
 from arena.results.store import Event, Store
 
@@ -25,7 +26,7 @@ def player(name: str, **more: Any) -> Player:
 
 
 def finished(
-    event: Match | Tournament | Ladder,
+    event: AnyEvent,
     pairing: Pairing,
     winner: str | None,
     ending: Ending = Ending.SCORE,
@@ -56,12 +57,12 @@ def finished(
     )
 
 
-def games_of(event: Match | Tournament | Ladder, winner: Winner) -> list[GameRecord]:
+def games_of(event: AnyEvent, winner: Winner) -> list[GameRecord]:
     """All games that are planned at first."""
     return [finished(event, pairing, winner(pairing)) for pairing in event.pairings()]
 
 
-def earlier_wins(event: Match | Tournament | Ladder, upsets: int = 5) -> Winner:
+def earlier_wins(event: AnyEvent, upsets: int = 5) -> Winner:
     """Who stands earlier in the list of players, but for every so many games of two."""
     names = list(event.players)
 
@@ -72,7 +73,7 @@ def earlier_wins(event: Match | Tournament | Ladder, upsets: int = 5) -> Winner:
     return winner
 
 
-def store_event(store: Store, event: Match | Tournament | Ladder, records: Iterable[GameRecord] = ()) -> None:
+def store_event(store: Store, event: AnyEvent, records: Iterable[GameRecord] = ()) -> None:
     """As the runner leaves it."""
     store.add_players({entry.identity: entry for entry in event.players.values()})
     settings = event.settings

@@ -22,17 +22,16 @@ from arena.system import cores
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.match.crew import AnyCrew
+    from arena.match.event import Event
     from arena.match.ladder import Ladder
     from arena.match.openings import Opening
     from arena.match.runner import Control, Update
-    from arena.match.schedule import Match, Terms, Tournament
+    from arena.match.schedule import Terms, Tournament
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.log import EventState
     from arena.report.style import Console
     from arena.results.store import Store
-
-    AnyEvent = Match | Tournament | Ladder
 
 PLIES = 4
 """Moves of an opening that is drawn, by default."""
@@ -98,7 +97,7 @@ def openings_note(terms: Terms, games: int) -> list[str]:
 # --- Before it is played ---
 
 
-def require_openings(event: AnyEvent, store: Store) -> None:
+def require_openings(event: Event, store: Store) -> None:
     """Raise ConfigError where there are fewer openings than the event's games need. Where as many games are stored,
     nothing is drawn again."""
     from arena.match.ladder import Ladder
@@ -110,16 +109,16 @@ def require_openings(event: AnyEvent, store: Store) -> None:
         event.terms.require_openings(event.games if isinstance(event, Match) else event.games_each)
 
 
-def note_event(store: Store, event: AnyEvent) -> None:
+def note_event(store: Store, event: Event) -> None:
     """Store who plays what, and how many games of it."""
     from datetime import UTC, datetime
 
-    from arena.match.schedule import event_to_json
-    from arena.results.store import Event
+    from arena.match.event import event_to_json
+    from arena.results.store import Event as StoredEvent
 
     store.add_players({entry.identity: entry for entry in event.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    store.add_event(Event(event.event, created, event.settings, event_to_json(event)))
+    store.add_event(StoredEvent(event.event, created, event.settings, event_to_json(event)))
 
 
 def changes(store: Store, entries: Iterable[Player]) -> Iterator[str]:
@@ -198,7 +197,7 @@ class EventSetup:
         printer(self.console)(line)
 
     @contextmanager
-    def with_crew(self, event: AnyEvent) -> Iterator[EventSetup]:
+    def with_crew(self, event: Event) -> Iterator[EventSetup]:
         """The same with the workers that play such an event. Raises UserError where there are none."""
         if self.cluster is None:
             yield replace(self, crew=self.workers or cores())
@@ -213,7 +212,7 @@ class EventSetup:
     def workers_at_once(self) -> int:
         return self.crew if isinstance(self.crew, int) else self.crew.most
 
-    def begin(self, event: AnyEvent, store: Store, notes: Iterable[str] = ()) -> Any:
+    def begin(self, event: Event, store: Store, notes: Iterable[str] = ()) -> Any:
         """Say what is to be known, store who plays what, and play; returns the event's state."""
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
         require_openings(event, store)
@@ -223,7 +222,7 @@ class EventSetup:
         note_event(store, event)
         return self.play(event, store)
 
-    def play(self, event: AnyEvent, store: Store) -> Any:
+    def play(self, event: Event, store: Store) -> Any:
         """Play what is missing of an event and show it meanwhile; returns its state. Whatever ends it, the ratings are
         written."""
         from arena.match.runner import Control, play_event
@@ -268,7 +267,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
     print_summary(state.standings, console)
 
 
-def print_games(event: AnyEvent, updates: Iterable[Update], store: Store) -> None:
+def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
     """A line of JSON for each game as it ends, then one for what all games say."""
     from arena.go.record import GameRecord
     from arena.results.export import game_line, report_line

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from arena.go.coords import Colour
     from arena.go.game import Rules
     from arena.go.record import GameRecord
-    from arena.match.schedule import Event, Pairing
+    from arena.match.event import Event
+    from arena.match.schedule import Pairing
     from arena.people.adviser import Analyst
     from arena.people.saved_game import SavedGame, SavedGameFile
     from arena.people.session import GameSession, Opponent

@@ -13,7 +13,16 @@ import numpy as np
 
 from arena import ConfigError
 from arena.go.record import Played
-from arena.match.schedule import IsKnown, Matchup, OpenEvent, Pairing, check_players, no_game, require_range
+from arena.match.schedule import (
+    IsKnown,
+    Matchup,
+    OpenEvent,
+    Pairing,
+    check_players,
+    no_game,
+    pairings_of,
+    require_range,
+)
 from arena.match.standings import Standings
 from arena.ratings import Z95, FloatArray, K, Ratings, Result, rate
 
@@ -104,11 +113,12 @@ class Ladder(OpenEvent):
         if not chosen:
             return []
         openings = self.terms.openings_for(max(starts[matchup.digest] for matchup in chosen) + self.block)
-        columns = []
+        series = []
         for matchup in chosen:
             start = starts[matchup.digest]
-            columns.append((matchup, f"{number:04d}-{matchup.digest}", range(start, start + self.block)))
-        planned = self.plan(columns, openings)
+            numbers = range(start, start + self.block)
+            series.append(self.series_of(matchup, f"{number:04d}-{matchup.digest}", numbers))
+        planned = pairings_of(series, openings)
         others = len(earlier) + len(ids - {pairing.id for pairing in planned})
         return planned[: max(0, self.games - others)]
 

@@ -16,8 +16,9 @@ from typing import Protocol
 from arena import StoreBusy, StoreError, UserError
 from arena.go.record import GameRecord, Played
 from arena.match.crew import AnyCrew, Crew, Progress, signals_later
+from arena.match.event import Event
 from arena.match.ladder import Ladder
-from arena.match.schedule import Event, Pairing
+from arena.match.schedule import Pairing
 from arena.match.worker import Snapshot
 
 TICK = 0.1
@@ -229,11 +230,10 @@ def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:
         round_of = event.round_finder()
         return lambda id: round_of(id) > 0
     played = chain.from_iterable(store.game_summaries(event=event.event)) if event.standings().tests else ()
-    ids: set[str] = set()
+    numbers = {series.prefix: series.numbers for series in event.series(played)}
 
-    def note(id: str) -> bool:
-        ids.add(id)
-        return True
+    def is_planned(id: str) -> bool:
+        prefix, _, number = id.rpartition("/")
+        return prefix in numbers and int(number) - 1 in numbers[prefix]
 
-    event.pairings(played, note)
-    return ids.__contains__
+    return is_planned

@@ -6,12 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
-
-import msgspec
+from typing import NamedTuple
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
@@ -98,62 +96,28 @@ def no_game(id: str) -> bool:
     return False
 
 
-class Event(Protocol):
-    """A match, a tournament or a ladder."""
+class Series(NamedTuple):
+    """Games between two players, by their ``numbers`` from 0. Games 2k and 2k + 1 share an opening with the colours
+    swapped. ``prefix`` begins their ids, ``seeds`` decides their random numbers."""
 
-    @property
-    def event(self) -> str:
-        """The id that its games are stored under."""
-
-    @property
-    def players(self) -> dict[str, Player]:
-        """The players by the names that the games carry."""
-
-    @property
-    def terms(self) -> Terms: ...
-
-    @property
-    def games(self) -> int:
-        """The number of games in all; of a ladder, the maximum."""
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """What never changes in an event of this name."""
-
-    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
-        """The games that can be planned now, in the order in which they begin, whether they were played or not.
-
-        ``played`` are the event's games so far. When all planned games are among them, another call may plan more; the
-        event is over when it doesn't. Games whose id ``is_known`` are left out, and their openings aren't drawn.
-        """
-
-    def standings(self) -> Standings:
-        """An empty counter for its games."""
+    players: tuple[str, str]
+    prefix: str
+    seeds: str
+    numbers: range
 
 
-def pairings_of(
-    players: tuple[str, str],
-    prefix: str,
-    seeds: str,
-    numbers: Iterable[int],
-    openings: Sequence[Opening],
-    is_known: IsKnown,
-) -> Iterator[Pairing | None]:
-    """Games between two players, None for those whose id ``is_known``. Games 2k and 2k + 1 share an opening with the
-    colours swapped.
-
-    ``prefix`` begins their ids, ``seeds`` decides their random numbers.
-    """
-    first, second = players
-    for number in numbers:
-        id = f"{prefix}/{number + 1:05d}"
-        if is_known(id):
-            yield None
-            continue
-        black, white = (second, first) if number % 2 else (first, second)
-        seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
-        opening = openings[number // 2 % len(openings)]
-        yield Pairing(id, number, black, white, opening, seed)
+def pairings_of(series: Sequence[Series], openings: Sequence[Opening], is_known: IsKnown = no_game) -> list[Pairing]:
+    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. All are
+    of one length."""
+    found = []
+    for row in zip(*(one.numbers for one in series), strict=True):
+        for ((first, second), prefix, seeds, _), number in zip(series, row, strict=True):
+            id = f"{prefix}/{number + 1:05d}"
+            if not is_known(id):
+                black, white = (second, first) if number % 2 else (first, second)
+                seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
+                found.append(Pairing(id, number, black, white, openings[number // 2 % len(openings)], seed))
+    return found
 
 
 class Matchup(NamedTuple):
@@ -243,6 +207,9 @@ class Match:
         return Standings(players, self.event, self.games, is_match=True, tests=tests)
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
+        return pairings_of(self.series(played), self.terms.openings_for(self.games), is_known)
+
+    def series(self, played: Iterable[Played] = ()) -> list[Series]:
         """All games. If the games ``played`` decide the test, only those that count."""
         first, second = self.players
         games = self.games
@@ -250,9 +217,7 @@ class Match:
             standings = self.standings()
             standings.add(played)
             games = standings.games if standings.is_decided else games
-        openings = self.terms.openings_for(self.games)
-        found = pairings_of((first, second), self.event, str(self.terms.seed), range(games), openings, is_known)
-        return [pairing for pairing in found if pairing is not None]
+        return [Series((first, second), self.event, str(self.terms.seed), range(games))]
 
 
 class Style(StrEnum):
@@ -279,17 +244,10 @@ class OpenEvent:
     def players(self) -> dict[str, Player]:
         return {player.name: player for player in self.entries}
 
-    def plan(
-        self, columns: Iterable[tuple[Matchup, str, range]], openings: Sequence[Opening], is_known: IsKnown = no_game
-    ) -> list[Pairing]:
-        """The first game of each matchup, then the second of each, and so on. ``columns`` have what their ids begin
-        with, and the numbers of their games."""
-        games = []
-        for (first, second, digest), prefix, numbers in columns:
-            seeds = f"{self.terms.seed}/{digest}"
-            names, begin = (first.name, second.name), f"{self.name}/{prefix}"
-            games.append(pairings_of(names, begin, seeds, numbers, openings, is_known))
-        return [pairing for row in zip(*games, strict=True) for pairing in row if pairing is not None]
+    def series_of(self, matchup: Matchup, prefix: str, numbers: range) -> Series:
+        """Games of two players; ``prefix`` follows the event's name in their ids."""
+        first, second, digest = matchup
+        return Series((first.name, second.name), f"{self.name}/{prefix}", f"{self.terms.seed}/{digest}", numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,10 +286,11 @@ class Tournament(OpenEvent):
         return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
+        return pairings_of(self.series(), self.terms.openings_for(self.games_each), is_known)
+
+    def series(self, played: Iterable[Played] = ()) -> list[Series]:
         matchups = [Matchup.of(one, other) for one, other in self.matchups]
-        numbers = range(self.games_each)
-        columns = [(matchup, matchup.digest, numbers) for matchup in matchups]
-        return self.plan(columns, self.terms.openings_for(self.games_each), is_known)
+        return [self.series_of(matchup, matchup.digest, range(self.games_each)) for matchup in matchups]
 
 
 def _round_robin(entries: Sequence[Player]) -> Iterator[tuple[Player, Player]]:
@@ -377,44 +336,3 @@ def check_players(what: str, name: str, entries: Sequence[Player]) -> None:
             raise ConfigError(f"'{one.name}' is given twice; a {what} takes each bot once")
         if one.identity == other.identity:
             raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
-
-
-# --- Events as JSON ---
-
-
-def event_to_json(event: Event) -> str:
-    """The event with its players' settings, as far as those are stored, as one line of JSON."""
-    kind = next(name for name, made in _kinds().items() if isinstance(event, made))
-    stored: Any = event
-    if isinstance(stored, Match):
-        stored = replace(stored, first=stored.first.stored, second=stored.second.stored)
-    else:
-        stored = replace(stored, entries=tuple(entry.stored for entry in stored.entries))
-    return msgspec.json.encode({"kind": kind, "event": stored}).decode()
-
-
-def event_from_json(text: str, find_kind: Callable[[Player], Player] = lambda entry: entry) -> Any:
-    """The Match, Tournament or Ladder that ``event_to_json`` wrote. Only ``find_kind`` says where its players' code is,
-    not the text: without it they can't be built. Raises ConfigError for any other text."""
-    try:
-        stored = msgspec.json.decode(text)
-        data = stored["event"]
-        for player in _players(data):
-            player["factory"] = ""
-        event = msgspec.convert(data, _kinds()[stored["kind"]])
-        if isinstance(event, Match):
-            return replace(event, first=find_kind(event.first), second=find_kind(event.second))
-        return replace(event, entries=tuple(find_kind(entry) for entry in event.entries))
-    except (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, ConfigError) as error:
-        detail = f"{type(error).__name__}: {error}" if text else "there is none"
-        raise ConfigError(f"the stored plan of an event can't be read ({detail}); play it again") from error
-
-
-def _players(data: dict[str, Any]) -> list[dict[str, Any]]:
-    return [data["first"], data["second"]] if "first" in data else data["entries"]
-
-
-def _kinds() -> dict[str, type[Any]]:
-    from arena.match.ladder import Ladder  # which plans with what is in this file
-
-    return {"match": Match, "tournament": Tournament, "ladder": Ladder}

@@ -12,9 +12,10 @@ from rich.console import Console
 
 from arena import plural
 from arena.go.record import GameRecord, Played
+from arena.match.event import Event
 from arena.match.ladder import Ladder, widest_gap
 from arena.match.runner import Update
-from arena.match.schedule import Match, Tournament
+from arena.match.schedule import Match
 from arena.match.standings import MatchTally, Standing
 from arena.match.worker import Snapshot
 from arena.report import style
@@ -98,7 +99,7 @@ class EventState:
     Times are seconds of ``clock``, without those in which the event was paused.
     """
 
-    def __init__(self, event: Match | Tournament | Ladder, clock: Callable[[], float] = monotonic):
+    def __init__(self, event: Event, clock: Callable[[], float] = monotonic):
         self.event = event
         self.clock = clock
         self.standings = event.standings()

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError, ConfigError
-from arena.match.schedule import Gate, Match, event_from_json
+from arena.match.event import event_from_json
+from arena.match.schedule import Gate, Match
 from arena.match.standings import MatchTally, SequentialTest, Standings
 from arena.players.player import Player
 from arena.players.registry import LIMITS, Registry

@@ -187,7 +187,7 @@ def _latest(store: Store) -> str:
 def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
     """Who is in the plan, then who else has played, by identity, in a match by name; and how many games are planned.
     Raises ConfigError for a plan that no arena wrote."""
-    from arena.match.schedule import event_from_json
+    from arena.match.event import event_from_json
 
     plan = event_from_json(event.plan)
     is_match = Kind.of(event.settings) is Kind.MATCH

@@ -16,7 +16,8 @@ from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
 from arena.contract.settings import read_value
 from arena.go.game import Game, Rules
-from arena.match.schedule import Match, Terms, event_from_json, event_to_json
+from arena.match.event import event_from_json, event_to_json
+from arena.match.schedule import Match, Terms
 from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.nets import checkpoint, rollout

@@ -15,7 +15,8 @@ from stored_events import finished, player
 from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.record import GameRecord
-from arena.match.schedule import Gate, Match, Terms, event_from_json, event_to_json
+from arena.match.event import event_from_json, event_to_json
+from arena.match.schedule import Gate, Match, Terms
 from arena.players.config import set_bot
 from arena.players.player import Player
 from arena.players.registry import Registry

@@ -21,7 +21,8 @@ from arena import StoreBusy, StoreError
 from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
-from arena.match.schedule import Match, Terms, event_to_json
+from arena.match.event import event_to_json
+from arena.match.schedule import Match, Terms
 from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.results.standings import read_report, sequential_tests
