@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, product
 from pathlib import Path
 from random import Random
 from threading import Lock
-from typing import overload
 
 import numpy as np
 
@@ -38,38 +37,32 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
     any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
     cancels over the two colours. Raises ConfigError when there are not that many.
     """
-    return tuple(Drawn(rules, count, plies, seed))
+    openings = Openings(rules, count, plies, seed)
+    return tuple(openings[number] for number in range(count))
 
 
-class Drawn(Sequence[Opening]):
-    """What ``draw_openings`` returns, as far as it is asked for: who asks for none waits for none. Those of a ``book``
-    stand before what is drawn."""
+class Openings:
+    """Those of a book, then what ``draw_openings`` returns, as far as they are asked for: none are drawn in vain."""
 
     def __init__(self, rules: Rules, count: int, plies: int, seed: int, book: Sequence[Opening] = ()):
-        if plies and count > DRAWN:
+        if plies and count > max(DRAWN, len(book)):
             raise ConfigError(
                 f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
                 f"or --openings {DRAWN} to use them in turn"
             )
-        self._asked = rules, plies, seed
-        self._count = count
-        self._book = book
+        self._draw = partial(_drawing, rules, plies, seed) if plies else None
+        self._count, self._book = count, book
 
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, place: int) -> Opening: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Opening]: ...
-    def __getitem__(self, place: int | slice) -> Opening | Sequence[Opening]:
+    def __getitem__(self, number: int) -> Opening:
         """Raises ConfigError when there are not that many."""
-        if isinstance(place, slice):
-            return [self[one] for one in range(self._count)[place]]
-        number = range(self._count)[place]
+        if number >= self._count:
+            raise IndexError(number)
         if number < len(self._book):
             return self._book[number]
-        return _drawing(*self._asked)[number - len(self._book)] if self._asked[1] else ()
+        return self._draw()[number - len(self._book)] if self._draw else ()
 
 
 @lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more

@@ -13,9 +13,9 @@ from itertools import chain
 from time import monotonic
 from typing import Protocol
 
-from arena import StoreBusy, StoreError, UserError
+from arena import StoreBusy, StoreError, UserError, plural
 from arena.go.record import GameRecord, Played
-from arena.match.crew import AnyCrew, Crew, Progress, signals_later
+from arena.match.crew import AnyCrew, Crew, signals_later
 from arena.match.event import Event
 from arena.match.ladder import Ladder
 from arena.match.schedule import Pairing
@@ -37,12 +37,12 @@ class Update:
     ``waiting`` finished games can't be stored yet, because another program holds the results. See also ``Progress``."""
 
     records: Sequence[Played] = ()
-    resumed: bool = False
     snapshots: Sequence[Snapshot] = ()
     workers: int = 0
-    waiting: int = 0
     nodes: Mapping[str, float] | None = None
     news: Sequence[str] = ()
+    resumed: bool = False
+    waiting: int = 0
     paused: bool | None = None
 
 
@@ -51,7 +51,7 @@ class GamesNotStored(StoreError):
 
     def __init__(self, games: int):
         super().__init__(
-            f"another program holds the results: {games} finished game{'s' if games > 1 else ''} could not be stored; "
+            f"another program holds the results: {plural(games, 'finished game')} could not be stored; "
             "the same command plays them again"
         )
         self.games = games
@@ -132,7 +132,8 @@ class _Run:
 
     def play(self, crew: AnyCrew, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
         """Play what can be planned, the games of bots first, until no more is planned, or someone asks for the end."""
-        while not self._standings.is_decided and (missing := self._missing()):
+        while not self._standings.is_decided:
+            missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
             with_people = [pairing for pairing in missing if {pairing.black, pairing.white} & self._people]
             crew.add(pairing for pairing in missing if not {pairing.black, pairing.white} & self._people)
             yield from self._play_bots(crew)
@@ -144,11 +145,8 @@ class _Run:
                 self._finished.append(play_person(pairing))
                 while self._finished:
                     yield Update(self._append(TICK), waiting=len(self._finished))
-            if not isinstance(self._event, Ladder):
+            if not missing or not isinstance(self._event, Ladder):
                 return  # no other plans more
-
-    def _missing(self) -> list[Pairing]:
-        return self._event.pairings(self._played, lambda id: hash(id) in self._ids)
 
     def _play_bots(self, crew: AnyCrew) -> Generator[Update, None, None]:
         updated = monotonic()
@@ -160,7 +158,9 @@ class _Run:
                 self._finished += progress.records
                 snapshots |= {snapshot.pairing.id: snapshot for snapshot in progress.snapshots}
                 if monotonic() - updated >= TICK or not crew.is_busy or progress.news:
-                    yield self._update(progress, tuple(snapshots.values()))
+                    records, looks = self._append(TICK), tuple(snapshots.values())
+                    update = Update(records, looks, progress.workers, progress.nodes, progress.news)
+                    yield replace(update, waiting=len(self._finished))
                     snapshots.clear()
                     updated = monotonic()
             if self._finish_by is not None:
@@ -182,11 +182,6 @@ class _Run:
         if self._control.finishing and self._finish_by is None:
             self._finish_by = monotonic() + FINISH
             crew.finish()
-
-    def _update(self, progress: Progress, snapshots: Sequence[Snapshot]) -> Update:
-        records = self._append(TICK)
-        waiting = len(self._finished)
-        return Update(records, False, snapshots, progress.workers, waiting, progress.nodes, progress.news)
 
     def _end(self, crew: AnyCrew) -> None:
         """Stop the crew and store what it had finished. Raises GamesNotStored where that is not possible."""

@@ -15,7 +15,7 @@ from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules
 from arena.go.record import Played
-from arena.match.openings import Drawn, Opening
+from arena.match.openings import Opening, Openings
 from arena.match.standings import PEOPLE, Standings
 from arena.players.player import Player
 from arena.ratings import Sprt
@@ -73,18 +73,19 @@ class Terms:
         seed = {"seed": self.seed, "adjudication": adjudication}
         return {"rules": rules, "openings": self.openings, **openings, **seed}
 
-    def openings_for(self, games: int) -> Sequence[Opening]:
+    def openings_for(self, games: int) -> Openings:
         """The openings that two players use in turn in this many games, drawn when they are accessed. Raises
         ConfigError when there are fewer."""
         pairs = (games + 1) // 2
         wanted = min(self.openings or pairs, pairs)
         if self.book and not self.then_drawn:
-            return self.book[:wanted]
-        return Drawn(self.rules, wanted, self.plies, self.seed, self.book)
+            wanted = min(wanted, len(self.book))
+        return Openings(self.rules, wanted, self.plies, self.seed, self.book)
 
     def require_openings(self, games: int) -> None:
         """Draw all openings that these games need. Raises ConfigError when there are fewer."""
-        self.openings_for(games)[-1:]
+        openings = self.openings_for(games)
+        openings[len(openings) - 1]
 
 
 IsKnown = Callable[[str], bool]
@@ -105,19 +106,23 @@ class Series(NamedTuple):
     seeds: str
     numbers: range
 
+    def pairings(self, openings: Openings, is_known: IsKnown) -> Iterator[Pairing | None]:
+        """None for games whose id ``is_known``."""
+        first, second = self.players
+        for number in self.numbers:
+            id = f"{self.prefix}/{number + 1:05d}"
+            if is_known(id):
+                yield None
+                continue
+            black, white = (second, first) if number % 2 else (first, second)
+            seed = int.from_bytes(hashlib.sha256(f"{self.seeds}/{number}".encode()).digest()[:7], "big")
+            yield Pairing(id, number, black, white, openings[number // 2 % len(openings)], seed)
 
-def pairings_of(series: Sequence[Series], openings: Sequence[Opening], is_known: IsKnown = no_game) -> list[Pairing]:
-    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. All are
-    of one length."""
-    found = []
-    for row in zip(*(one.numbers for one in series), strict=True):
-        for ((first, second), prefix, seeds, _), number in zip(series, row, strict=True):
-            id = f"{prefix}/{number + 1:05d}"
-            if not is_known(id):
-                black, white = (second, first) if number % 2 else (first, second)
-                seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
-                found.append(Pairing(id, number, black, white, openings[number // 2 % len(openings)], seed))
-    return found
+
+def pairings_of(series: Sequence[Series], openings: Openings, is_known: IsKnown = no_game) -> list[Pairing]:
+    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``."""
+    columns = [one.pairings(openings, is_known) for one in series]
+    return [pairing for row in zip(*columns, strict=True) for pairing in row if pairing is not None]
 
 
 class Matchup(NamedTuple):

@@ -26,7 +26,7 @@ def test_a_book_that_ships_is_used_unless_openings_are_asked_for() -> None:
     assert usual().book and usual().then_drawn
     assert len(set(usual(openings=3).openings_for(20))) == 3
     assert usual(openings=3).openings_for(20)[0] in usual().book
-    assert usual(plies=4).openings_for(8)[:] == [*draw_openings(NINE, 4, 4, 1)]
+    assert [*usual(plies=4).openings_for(8)] == [*draw_openings(NINE, 4, 4, 1)]
     assert not usual(size=7).book and not usual(komi=0.5).book and not usual(rules="japanese").book
 
 
