@@ -575,7 +575,7 @@ def rate_all(
             counts = pairs[1] if names[identity] == pairs[0] else PairCounts(*reversed(pairs[1].counts))
             elo = compare(counts).elo
         else:
-            elo = ratings.estimate(identity)
+            elo = ratings.difference(identity, zero)
         score = float(points[index] / games[index])
         standings.append(Standing(identity, names[identity], elo, round(games[index]), score))
     return League(tuple(standings), names[zero], ratings)

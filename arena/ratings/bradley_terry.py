@@ -50,7 +50,7 @@ class Ratings:
 
     `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest
     component. Players of different components have no measured distance: there, `elo` owes its size to the prior, and
-    `difference` and `estimate` lack an end.
+    `difference` lacks an end.
     """
 
     players: tuple[str, ...]  # by name
@@ -74,16 +74,6 @@ class Ratings:
         from strength; and where the games don't bound it."""
         return self.likelihood.black_advantage()
 
-    def estimate(self, player: str) -> Estimate:
-        """The player's Elo relative to the zero of these ratings. ValueError for a player who isn't among them."""
-        reference = max(self.components, key=len) if self.anchor is None else (self.anchor,)
-        if len(reference) == 1:
-            return self.difference(player, reference[0])
-        i, members = self._index(player), [self._index(member) for member in reference]
-        contrast = _unit(i, len(self.players) + 1)
-        contrast[members] -= 1 / len(members)
-        return self.likelihood.estimate(contrast, *self._is_bounded(i, members[0]))
-
     def difference(self, a: str, b: str) -> Estimate:
         """How much stronger a is than b. ValueError for a player who isn't among them.
 
@@ -94,7 +84,7 @@ class Ratings:
             return ZERO
         if self._is_one_sweep:
             return score_estimate(self._sweep(i, j))
-        return self.likelihood.estimate(self._contrast(i, j), *self._is_bounded(i, j))
+        return self.likelihood.estimate(self._contrast(i, j), bool(self.beaten[i, j]), bool(self.beaten[j, i]))
 
     def relative_to(self, anchor: str) -> Ratings:
         """The same ratings measured from another player. ValueError for a player who isn't among them."""
@@ -138,25 +128,16 @@ class Ratings:
         """Whether there are two players and one took every point: then their games are a match, and rated as one."""
         return len(self.players) == 2 and not self.beaten.all()
 
-    def _is_bounded(self, i: int, j: int) -> tuple[bool, bool]:
-        """Whether the games bound the difference from below, and from above."""
-        return bool(self.beaten[i, j]), bool(self.beaten[j, i])
 
-
-def rate(
-    results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advantage: bool = True, anchor: str | None = None
-) -> Ratings:
+def rate(results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advantage: bool = True) -> Ratings:
     """Rates everybody at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
 
     P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player
     drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. It is 0 or at least 0.01:
-    with fewer, errors drown in rounding. ValueError without results, for an unknown anchor, or ratings that are
-    unbounded because the prior is 0 and some players, or one colour, never lost to the rest. The order of the results
-    doesn't matter.
+    with fewer, errors drown in rounding. ValueError without results, or ratings that are unbounded because the prior is
+    0 and some players, or one colour, never lost to the rest. The order of the results doesn't matter.
     """
     players, black_points, black_games = _tables(results)
-    if anchor is not None and anchor not in players:
-        raise ValueError(f"the anchor {anchor} has no rated games; rated are {', '.join(players)}")
     n = len(players)
     games = black_games + black_games.T
     points = black_points + (black_games - black_points).T
@@ -170,7 +151,7 @@ def rate(
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     groups.sort(key=lambda group: -strength[group].mean())
     zero = np.zeros(n)
-    zero[[players.index(anchor)] if anchor is not None else max(groups, key=len)] = 1
+    zero[max(groups, key=len)] = 1
     shift = np.eye(n) - zero / zero.sum()
     relative = shift @ strength
     return Ratings(
@@ -178,7 +159,7 @@ def rate(
         elo=_frozen(relative),
         covariance=_frozen(_symmetric(shift @ (K**2 * likelihood.inverse)[:n, :n] @ shift.T)),
         prior=prior,
-        anchor=anchor,
+        anchor=None,
         components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
         points=_frozen(points),
         games=_frozen(games),

@@ -98,9 +98,10 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
+_RESULT = ("first", "adjudged", "winner", "ending", "margin")
 _SUMMARY = (
     "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
-    "white_seconds, reason, unrated, canonical, first, adjudged, winner, ending, margin"
+    f"white_seconds, reason, unrated, canonical, {', '.join(_RESULT)}"
 )
 _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
 """The condition for games that may count for ratings."""
@@ -312,7 +313,7 @@ class Store:
 
     def _game_summary(self, row: tuple[Any, ...]) -> GameSummary:
         try:
-            return GameSummary._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:])))
+            return GameSummary._make(row[:14] + _decode_result(*row[14:]))
         except FOREIGN as error:
             raise StoreError(_damaged(row[1], self.path, error)) from error
 
@@ -643,14 +644,13 @@ def _unpack(packed: bytes | None) -> tuple[MoveStats, ...]:
     return tuple(map(MoveStats, *columns))
 
 
-@lru_cache(maxsize=16)
-def _colour(number: int | None) -> Colour | None:
-    return None if number is None else Colour(number)
-
-
 @lru_cache(maxsize=4096)
-def _outcome(winner: int | None, ending: str | None, margin: float | None) -> Outcome | None:
-    return None if ending is None else Outcome(_colour(winner), Ending(ending), margin)
+def _decode_result(
+    first: int, adjudged: int | None, winner: int | None, ending: str | None, margin: float | None
+) -> tuple[Colour, Colour | None, Outcome | None]:
+    won = None if winner is None else Colour(winner)
+    outcome = None if ending is None else Outcome(won, Ending(ending), margin)
+    return Colour(first), None if adjudged is None else Colour(adjudged), outcome
 
 
 def _record_from_row(row: sqlite3.Row) -> GameRecord:
@@ -659,14 +659,15 @@ def _record_from_row(row: sqlite3.Row) -> GameRecord:
 
     black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
     moves = row["moves"]
+    first, adjudged, outcome = _decode_result(*(row[name] for name in _RESULT))
     return GameRecord(
         rules=_rules_from_json(row["rules"]),
         moves=struct.unpack(f"<{len(moves) // 2}H", moves),
-        outcome=_outcome(row["winner"], row["ending"], row["margin"]),
+        outcome=outcome,
         setup=(tuple(black), tuple(white)),
-        first=Colour(row["first"]),
+        first=first,
         seed=int(row["seed"]),
-        adjudged=_colour(row["adjudged"]),
+        adjudged=adjudged,
         facts=_unpack(row["stats"]),
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
     )
