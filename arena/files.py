@@ -37,23 +37,19 @@ _MARK = b"temporary folder of arena, f58e1c0a7b934d26"
 # --- Writing ---
 
 
-def write(
-    path: Path, content: str | bytes, *, error: type[UserError] = StoreError, hint: str = _FOLDER, sync: bool = True
-) -> None:
+def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreError, hint: str = _FOLDER) -> None:
     """Make a file of this content, as ``replacing`` does."""
-    with replacing(path, error=error, hint=hint, sync=sync) as aside:
+    with replacing(path, error=error, hint=hint) as aside:
         aside.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
-def replacing(
-    path: Path, *, error: type[UserError] = StoreError, hint: str = _FOLDER, sync: bool = True
-) -> Iterator[Path]:
+def replacing(path: Path, *, error: type[UserError] = StoreError, hint: str = _FOLDER) -> Iterator[Path]:
     """A path aside where the caller makes a file or a folder, which then takes the place of what ``path`` leads to.
     Missing folders above are made.
 
-    With ``sync`` the content is on disk when this returns. When the caller raises, or the disk fails, ``path`` is as it
-    was; an OSError is raised as ``error``, one line that ends with ``hint``.
+    The content is on disk when this returns. When the caller raises, or the disk fails, ``path`` is as it was; an
+    OSError is raised as ``error``, one line that ends with ``hint``.
     """
     place = Path(os.path.realpath(path))
     try:
@@ -64,17 +60,15 @@ def replacing(
             yield aside
             with suppress(FileNotFoundError):
                 aside.chmod(place.stat().st_mode & 0o7777)
-            if sync:
-                for inside in [*(aside.rglob("*") if aside.is_dir() else ()), aside]:
-                    _sync(inside)
+            for inside in [*(aside.rglob("*") if aside.is_dir() else ()), aside]:
+                _sync(inside)
             if not (place.is_dir() and aside.is_dir()):
                 os.replace(aside, place)
             elif not _exchange(aside, place):  # then for a moment nothing has the name
                 (folder / _OWNER).unlink()  # from here to the end, it may have the only copy
                 os.replace(place, folder / "old")
                 os.replace(aside, place)
-        if sync:
-            _sync(place.parent)
+        _sync(place.parent)
     except (OSError, shutil.Error) as problem:
         raise error(f"{path} can't be written ({reason(problem)}); {hint}") from problem
 

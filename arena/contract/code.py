@@ -38,7 +38,7 @@ def load_kind(factory: str) -> BotKind:
     """Import a kind from ``module:attribute`` or ``file.py:attribute``. Raises ConfigError when that can't be imported,
     or what is there isn't a BotKind."""
     try:
-        kind = getattr(_module(factory), _attribute(factory))
+        kind = getattr(_module(factory), factory.partition(":")[2] or "BOT")
     except Exception as error:  # whatever a module of somebody's raises at import
         raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(kind, BotKind):
@@ -63,10 +63,6 @@ def _module(factory: str) -> ModuleType:
             del sys.modules[name]
             raise
     return sys.modules[name]
-
-
-def _attribute(factory: str) -> str:
-    return factory.partition(":")[2] or "BOT"
 
 
 def code_of(factory: str, config: Any) -> str:

@@ -184,7 +184,23 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
             if raw_nn is not None and raw_nn.ownership is not None:
                 # a net predicts a little less for the side to move, which would swing with every move
                 margin = (margin + after.expected_margin(_blacks(after, raw_nn.ownership))) / 2
-        yield _evaluation(game, decision, weighed, margin, ownership)
+        if decision.win_rate is None:
+            raise AnalysisError("it reports no win rates")
+        best = decision.move
+        if best is None:  # it resigns, but something is the best there is
+            best = weighed[0].move if weighed else pass_move(game.rules.size)
+        ordered = sorted(weighed, key=lambda candidate: candidate.move != best)
+        yield Evaluation(
+            number=len(game.moves),
+            to_play=game.to_play,
+            win_rate=decision.win_rate if game.to_play is BLACK else 1 - decision.win_rate,
+            best=best,
+            line=ordered[0].line if ordered and ordered[0].move == best else (best,),
+            candidates=tuple(ordered),
+            visits=decision.visits,
+            margin=margin,
+            ownership=ownership,
+        )
 
 
 def _after_best(game: Game, decision: Decision) -> Game:
@@ -198,32 +214,6 @@ def _after_best(game: Game, decision: Decision) -> Game:
 def _blacks(game: Game, value: Any) -> Any:
     """A score or an ownership of the side to move, as Black's."""
     return value if value is None or game.to_play is BLACK else -value
-
-
-def _evaluation(
-    game: Game,
-    decision: Decision,
-    weighed: Sequence[Candidate],
-    margin: float | None,
-    ownership: np.ndarray | None,
-) -> Evaluation:
-    if decision.win_rate is None:
-        raise AnalysisError("it reports no win rates")
-    best = decision.move
-    if best is None:  # it resigns, but something is the best there is
-        best = weighed[0].move if weighed else pass_move(game.rules.size)
-    ordered = sorted(weighed, key=lambda candidate: candidate.move != best)
-    return Evaluation(
-        number=len(game.moves),
-        to_play=game.to_play,
-        win_rate=decision.win_rate if game.to_play is BLACK else 1 - decision.win_rate,
-        best=best,
-        line=ordered[0].line if ordered and ordered[0].move == best else (best,),
-        candidates=tuple(ordered),
-        visits=decision.visits,
-        margin=margin,
-        ownership=ownership,
-    )
 
 
 # --- As files have it ---

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -80,17 +79,12 @@ def sequential_tests(store: Store) -> dict[str, Sprt]:
 
 
 def tell_apart(players: Mapping[str, Player]) -> dict[str, str]:
-    """The names by identity. Those that several share have the beginning of their code behind them, as it can be typed,
-    or where that doesn't tell them apart, of their identity."""
+    """The names by identity. Those that several share have the beginning of their identity behind them."""
     shared = Counter(player.name for player in players.values())
-    coded = Counter((player.name, player.code) for player in players.values())
-    names = {}
-    for identity, player in players.items():
-        names[identity] = player.name
-        if shared[player.name] > 1:
-            is_hash = re.fullmatch("[0-9a-f]{12}", player.code) and coded[player.name, player.code] == 1
-            names[identity] += f"#{player.code[:4]}" if is_hash else f" ({identity[:6]})"
-    return names
+    return {
+        identity: f"{player.name} ({identity[:6]})" if shared[player.name] > 1 else player.name
+        for identity, player in players.items()
+    }
 
 
 # --- An event ---

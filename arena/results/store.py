@@ -594,7 +594,7 @@ def _row_from_record(record: GameRecord) -> dict[str, Any]:
         "size": size,
         "komi": float(record.rules.komi),
         "rules": record.rules.to_json(),
-        "setup": _compact_json(setup) if any(setup) else None,
+        "setup": json.dumps(setup, separators=(",", ":")) if any(setup) else None,
         "first": int(record.first),
         "moves": struct.pack(f"<{len(record.moves)}H", *record.moves),
         "canonical": record.canonical,
@@ -682,7 +682,3 @@ def _rules_from_json(text: str) -> Rules:
     from arena.go.game import Rules
 
     return Rules.from_json(json.loads(text))
-
-
-def _compact_json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
