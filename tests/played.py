@@ -5,7 +5,7 @@ tournaments share. No tests.
 import io
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from threading import Event
 from typing import Any
@@ -57,6 +57,22 @@ def tournament_of(*names: str, games_each: int = 4, size: int = 7) -> Tournament
 
 def ladder_of(*names: str, games: int = 100, block: int = 4, precision: float = 0.0) -> Ladder:
     return Ladder("rungs", tuple(map(entry, names)), Terms(Rules.preset(size=7)), games, precision, block)
+
+
+def fresh(updates: Iterator[Update]) -> list[Any]:
+    """The records of the games that were played now."""
+    return [record for update in updates if not update.resumed for record in update.records]
+
+
+def essence(records: Iterable[GameRecord]) -> dict[str, tuple[Any, ...]]:
+    """All of a game but when it was played and how long it took, by its id; an id may be there only once."""
+    games = list(records)
+    found = {
+        record.id: (record.black_player, record.white_player, record.seed, record.moves, record.outcome, record.reason)
+        for record in games
+    }
+    assert len(found) == len(games)
+    return found
 
 
 @cache

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import planned
+from played import essence
 from scripted_bots import scripted
+from stored_events import finished
 
 from arena import ConfigError
 from arena.go.coords import BLACK, WHITE
-from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord, GameSummary
 from arena.match.ladder import Ladder, next_matchups, widest_gap
 from arena.match.runner import play_event
-from arena.match.schedule import Pairing, Tournament
+from arena.match.schedule import Pairing
 from arena.ratings import Z95, Ratings, Result, expected_score, rate
 from arena.report.text import SHOWN
 from arena.results.store import Store
@@ -40,20 +42,11 @@ def strengths(played: Ladder, step: float = 100.0) -> dict[str, float]:
     return {name: step * number for number, name in enumerate(played.players)}
 
 
-def result(played: Ladder | Tournament, pairing: Pairing, strength: dict[str, float]) -> GameRecord:
+def result(played: Ladder, pairing: Pairing, strength: dict[str, float]) -> GameRecord:
     """A game that was decided by chance at these strengths; the same whenever it is played."""
-    game = Game(played.terms.rules, pairing.seed)
-    for move in pairing.opening:
-        game.play(move)
-    dice = random.Random(pairing.id)
-    for _ in range(4):  # so that no two games are the same
-        game.play(dice.choice(np.flatnonzero(game.legal_moves()[:-1]).tolist()))
     chance = expected_score(strength[pairing.black] - strength[pairing.white])
-    game.end(Outcome(BLACK if dice.random() < chance else WHITE, Ending.RESIGN))
-    names = {"event": played.event, "black": pairing.black, "white": pairing.white}
-    players = played.players
-    identities = {"black_player": players[pairing.black].identity, "white_player": players[pairing.white].identity}
-    return GameRecord.from_game(game, id=pairing.id, opening=len(pairing.opening), **names, **identities)
+    is_won = random.Random(pairing.id).random() < chance
+    return finished(played, pairing, pairing.black if is_won else pairing.white, Ending.RESIGN)
 
 
 def missing(played: Ladder, records: Iterable[GameRecord]) -> list[Pairing]:
@@ -300,13 +293,6 @@ def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> N
 
 
 # --- For real ---
-
-
-def essence(records: Iterable[GameRecord]) -> dict[str, tuple[Any, ...]]:
-    return {
-        record.id: (record.black_player, record.white_player, record.seed, record.moves, record.outcome)
-        for record in records
-    }
 
 
 def test_a_ladder_that_goes_on_is_the_one_that_never_stopped(store: Store, tmp_path: Path) -> None:

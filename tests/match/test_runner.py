@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from commandline import environment
 from planned import planned
+from played import essence, fresh
 from scripted_bots import scripted
 
 from arena import UserError
@@ -49,16 +50,6 @@ def seeds(games: int) -> list[int]:
 Played = dict[str, tuple[Any, ...]]
 
 
-def essence(records: list[GameRecord]) -> Played:
-    """All of a game but when it was played and how long it took, by its id; an id may be there only once."""
-    found = {
-        record.id: (record.black_player, record.white_player, record.seed, record.moves, record.outcome, record.reason)
-        for record in records
-    }
-    assert len(found) == len(records)
-    return found
-
-
 def play_alone(played: Match) -> list[GameRecord]:
     """A match in this process, without a scheduler."""
     players = played.players
@@ -80,12 +71,7 @@ def undisturbed(played: Match) -> Played:
 
 
 def stored(store: Store, played: Match) -> Played:
-    return essence(list(store.games(event=played.event)))
-
-
-def fresh(updates: Iterator[Update]) -> list[GameRecord]:
-    """The games that were played now."""
-    return [record for update in updates if not update.resumed for record in update.records]
+    return essence(store.games(event=played.event))
 
 
 def numbered(updates: Iterator[Update]) -> dict[int, GameRecord]:

@@ -1,7 +1,6 @@
 """Tournaments: who meets whom, what a stored one plays when it goes on, and what its games add up to."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -11,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import planned
-from played import between, pairings_of, record_of, tournament_of
+from played import between, essence, fresh, pairings_of, record_of, tournament_of
 from scripted_bots import scripted
+from stored_events import earlier_wins, games_of, store_event
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules
-from arena.go.record import GameRecord
-from arena.match.runner import Update, play_event
+from arena.match.runner import play_event
 from arena.match.schedule import Match, Style, Terms, Tournament
 from arena.match.standings import Standings
 from arena.results.standings import league
@@ -124,14 +123,6 @@ def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict
 # --- Playing, going on, joining ---
 
 
-def fresh(updates: Iterator[Update]) -> list[GameRecord]:
-    return [record for update in updates if not update.resumed for record in update.records]
-
-
-def essence(records: Iterator[GameRecord] | list[GameRecord]) -> dict[str, tuple[Any, ...]]:
-    return {record.id: (record.black_player, record.white_player, record.moves, record.outcome) for record in records}
-
-
 def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Store, tmp_path: Path) -> None:
     three, four = numbered(3, rules=FIVE), numbered(4, rules=FIVE)
     updates = play_event(three, store, 1)
@@ -159,26 +150,9 @@ def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Stor
 # --- What games add up to ---
 
 
-def records_of(played: Tournament, upsets: int = 5) -> list[GameRecord]:
-    """The earlier in the list of players wins, but for every so many games."""
-    names = list(played.players)
-    found = []
-    for number, pairing in enumerate(pairings_of(played)):
-        strong, weak = sorted((pairing.black, pairing.white), key=names.index)
-        found.append(record_of(played, pairing, weak if number % upsets == 1 else strong))
-    return found
-
-
-def table_of(played: Tournament, records: list[GameRecord]) -> Standings:
-    table = Standings({entry.identity: name for name, entry in played.players.items()})
-    for record in records:
-        table.add([record])
-    return table
-
-
 def test_a_game_of_others_is_refused_and_one_under_another_name_is_kept() -> None:
     played = tournament_of("a", "b", "c")
-    table = table_of(tournament_of("a", "b"), [])
+    table = tournament_of("a", "b").standings()
     with pytest.raises(ValueError, match="is not one of a, b"):
         table.add([record_of(played, between(pairings_of(played), "a", "c")[0], "a")])
     assert table.games == 0
@@ -189,11 +163,13 @@ def test_a_game_of_others_is_refused_and_one_under_another_name_is_kept() -> Non
 
 def test_the_ratings_on_the_screen_are_those_of_the_store(store: Store) -> None:
     played = tournament_of("a", "b", "c", "d", games_each=10)
-    records = records_of(played)
-    store.append(records)
-    store.add_players({entry.identity: entry for entry in played.players.values()})
+    records = games_of(played, earlier_wins(played))
+    store_event(store, played, records)
     store.append([replace(records[0], id="another/1", event="another")])
-    stored, live = league(store), table_of(played, records).league
+    table = played.standings()
+    for record in records:
+        table.add([record])
+    stored, live = league(store), table.league
     assert stored is not None and live is not None
     assert live.standings == stored.standings
     assert live.anchor == stored.anchor == "d"

@@ -28,6 +28,7 @@ from arena.match.worker import (
     start_method,
     work,
 )
+from arena.players.player import Player
 
 SHORT = Rules.preset("cgos", 7, move_limit=20)
 LONG = 60.0
@@ -41,29 +42,39 @@ def game(number: int) -> Assignment:
 
 
 @pytest.fixture
-def hire(tmp_path: Path) -> Iterator[Hire]:
-    """Starts a worker of two players of a kind, and waits until it is ready."""
+def start(tmp_path: Path) -> Iterator[Hire]:
+    """Starts a worker of a number and some players."""
     workers: list[BaseProcess] = []
 
-    def hired(kind: str, boards: int, limits: str = "", **script: Any) -> tuple[BaseProcess, Connection, SharedState]:
+    def started(number: int, boards: int, *players: Player) -> tuple[BaseProcess, Connection, SharedState]:
         context = start_method()
         here, there = context.Pipe()
         (tmp_path / "stderr").touch()
-        own = Limits.read(limits, "here") if limits else Limits()
-        players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
-        spec = WorkerSpec(players, SHORT, OFF, boards)
+        spec = WorkerSpec({player.name: player for player in players}, SHORT, OFF, boards)
         shared = context.RawArray("d", SharedState.size(spec))
-        worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), 0))
+        worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), number))
         worker.start()
         there.close()
         workers.append(worker)
-        assert heard(here) == READY
         return worker, here, SharedState(shared, spec)
 
-    yield hired
+    yield started
     for worker in workers:
         worker.kill()
         worker.join()
+
+
+@pytest.fixture
+def hire(start: Hire) -> Hire:
+    """Starts a worker of two players of a kind, and waits until it is ready."""
+
+    def hired(kind: str, boards: int, limits: str = "", **script: Any) -> tuple[BaseProcess, Connection, SharedState]:
+        own = Limits.read(limits, "here") if limits else Limits()
+        found = start(0, boards, *(replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")))
+        assert heard(found[1]) == READY
+        return found
+
+    return hired
 
 
 def heard(connection: Connection) -> Any:
@@ -72,16 +83,9 @@ def heard(connection: Connection) -> Any:
 
 
 @pytest.mark.parametrize(("number", "first"), [(1, "two"), (2, "one")])
-def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, tmp_path: Path) -> None:
-    context = start_method()
-    here, there = context.Pipe()
-    (tmp_path / "stderr").touch()
-    spec = WorkerSpec({name: scripted("ABSENT", name, marker=name) for name in ("one", "two")}, SHORT, OFF, 1)
-    shared = context.RawArray("d", SharedState.size(spec))
-    worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), number))
-    worker.start()
-    refused = heard(here)
-    worker.join()
+def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, start: Hire) -> None:
+    _, connection, _ = start(number, 1, *(scripted("ABSENT", name, marker=name) for name in ("one", "two")))
+    refused = heard(connection)
     assert isinstance(refused, UserError) and str(refused) == first
 
 
