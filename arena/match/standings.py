@@ -381,9 +381,9 @@ class Standings:
         return sum(test.waiting for test in self.tests.values())
 
     @property
-    def lengths(self) -> list[int]:
-        """The moves of each game, openings counted, the shortest first."""
-        return sorted(length for tally in self.tallies for length in tally.lengths.elements())
+    def lengths(self) -> Counter[int]:
+        """Games by their moves, openings counted."""
+        return sum((tally.lengths for tally in self.tallies), Counter[int]())
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, from the player's view."""

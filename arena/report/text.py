@@ -5,11 +5,13 @@ Nothing is computed here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import comb
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -243,12 +245,11 @@ def findings(report: Standings) -> Facts:
     black = f"scored {style.per_cent(report.black_points / report.games)}"
     yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
     yield "Endings", ", ".join(_ending(report, count) for count in report.endings)
-    lengths = report.lengths
-    middle = (lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2
-    mean = sum(lengths) / len(lengths)
-    yield "Length", f"{mean:.1f} moves per game, median {middle:g}, from {lengths[0]} to {lengths[-1]}"
-    if lengths[0] != lengths[-1]:
-        yield "", f"{lengths[0]} {_histogram(lengths)} {lengths[-1]}"
+    lengths, shortest, longest = report.lengths, min(report.lengths), max(report.lengths)
+    mean = sum(length * games for length, games in lengths.items()) / lengths.total()
+    yield "Length", f"{mean:.1f} moves per game, median {median(lengths.elements()):g}, from {shortest} to {longest}"
+    if shortest != longest:
+        yield "", f"{shortest} {_histogram(lengths)} {longest}"
     times = (f"{place.name} {style.seconds(report.seconds_a_move(place.name))}" for place in report.places)
     yield "Time", f"{', '.join(times)} per move"
     check = report.check
@@ -273,13 +274,13 @@ def _ending(report: Standings, count: EndingCount) -> str:
     return f"{count.ending} {count.games}, {share} ({', '.join([*won, *drawn])})"
 
 
-def _histogram(values: Sequence[int]) -> str:
-    """How many values, which are sorted, lie in each of some equal parts of their range."""
-    low, high = values[0], values[-1]
+def _histogram(values: Counter[int]) -> str:
+    """How many values lie in each of some equal parts of their range."""
+    low, high = min(values), max(values)
     bins = min(BINS, high - low + 1)
     counts = [0] * bins
-    for value in values:
-        counts[min(bins - 1, (value - low) * bins // max(1, high - low))] += 1
+    for value, number in values.items():
+        counts[min(bins - 1, (value - low) * bins // max(1, high - low))] += number
     return "".join(" " if not count else style.sparkline([count / (max(counts) + 1)], 1) for count in counts)
 
 

@@ -276,11 +276,6 @@ class Store:
         """The number of the row of this game."""
         return int(self._all("SELECT seq FROM games WHERE id = ?", id)[0]["seq"])
 
-    def latest_ids(self, beginning: str, most: int) -> list[str]:
-        """At most ``most`` ids with this beginning, the latest game first."""
-        query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT ?2"
-        return [row["id"] for row in self._all(query, beginning, most)]
-
     def games(self, **wanted: Any) -> Iterator[GameRecord]:
         """The games of ``numbered_games``."""
         return (record for _, record in self.numbered_games(**wanted))
