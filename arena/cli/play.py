@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from arena.go.record import GameRecord
     from arena.match.event import Event
     from arena.match.schedule import Pairing
-    from arena.people.adviser import Analyst
+    from arena.people.adviser import Adviser
     from arena.people.saved_game import SavedGame, SavedGameFile
     from arena.people.session import GameSession, Opponent
     from arena.players.player import Player
@@ -128,18 +128,19 @@ def play(
                 if saved.is_over:
                     raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
                 saved, bots = rebuild_bots(saved, registry, say)
-                opponents = _prepare(saved, bots, console)
             elif bot is None:
                 raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
             else:
                 saved, bots = new_game(registry, registry.resolve(bot), name, given, source)
-                opponents = _prepare(saved, bots, console)
+            for doubt in size_doubts(bots.values(), saved.size):
+                say(doubt)
+            opponents = prepare_bots(bots, saved.rules, console)
+            if not resume:
                 file = stack.enter_context(SavedGameFile.create(results, stored_ids(results)))
                 saved = file.begin(saved)
             begun_with = 0 if resume else len(saved.record.moves)
-            judges = list(_advisers(bots, registry, saved.size))
-            session = GameSession(saved, opponents, _analyst(judges), file.write)
-            evaluate = _evaluator(judges)
+            adviser, evaluate = _judges(bots, registry, saved.size)
+            session = GameSession(saved, opponents, adviser, file.write)
             try:
                 with session:
                     again = play_session(session, console, is_plain=plain, kept=file.path, evaluate=evaluate)
@@ -158,20 +159,6 @@ def play(
         sys.stdout.flush()
         os._exit(code)
     raise SystemExit(code)
-
-
-def _prepare(saved: SavedGame, bots: Mapping[Colour, Player], console: Console) -> dict[Colour, Opponent]:
-    from arena.go.game import Game
-    from arena.people.counting import estimated
-    from arena.report.progress import show_start
-
-    for doubt in size_doubts(bots.values(), saved.size):
-        printer(console)(doubt)
-    with show_start(console):
-        opponents = build_opponents(bots, saved.rules)
-        if saved.time.time is not None:
-            estimated(Game(saved.rules), playouts=2)  # what is compiled later would run on somebody's clock
-    return opponents
 
 
 # --- A new game ---
@@ -328,17 +315,22 @@ def rebuild_bots(
 # --- Playing ---
 
 
-def build_opponents(bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
-    """The bots, ready to move: their kernels are compiled before any clock runs. Raises UserError for one that can't be
-    had."""
+def prepare_bots(bots: Mapping[Colour, Player], rules: Rules, console: Console) -> dict[Colour, Opponent]:
+    """The bots, ready to move. What a game needs is compiled by then: a compiler would run on somebody's clock, or
+    leave a screen dead. Raises UserError for a bot that can't be had."""
+    from arena.go.game import Game
     from arena.match.worker import warm_up
+    from arena.people.counting import estimated
     from arena.people.session import Opponent
+    from arena.report.progress import show_start
 
     opponents = {}
-    for colour, entry in bots.items():
-        opponents[colour] = Opponent(entry.build(), entry.limits)
-        if entry.bot_kind.boards > 1:
-            warm_up(opponents[colour].bot, rules)
+    with show_start(console):
+        for colour, entry in bots.items():
+            opponents[colour] = Opponent(entry.build(), entry.limits)
+            if entry.bot_kind.boards > 1:
+                warm_up(opponents[colour].bot, rules)
+        estimated(Game(rules), playouts=2)
     return opponents
 
 
@@ -395,7 +387,8 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
             date=_today(),
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
-        with GameSession(SavedGame(record, people, time), build_opponents(bots, event.terms.rules)) as session:
+        opponents = prepare_bots(bots, event.terms.rules, console)
+        with GameSession(SavedGame(record, people, time), opponents) as session:
             play_session(session, console)
         if not session.snapshot().is_over:
             raise KeyboardInterrupt
@@ -404,35 +397,24 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
     return play
 
 
-def _advisers(bots: Mapping[Colour, Player], registry: Registry, size: int) -> Iterator[Player]:
-    """Who may be asked about the game: the bots that are played, but for those that err like people, then the usual
-    ones that play on this size."""
-    yield from (bot for bot in bots.values() if bot.kind != HUMAN_LIKE)
-    for name in ANALYSTS:
-        with suppress(UserError):
-            yield registry.resolve(name).checked(size)
-
-
-def _analyst(judges: list[Player]) -> Analyst | None:
-    """Who gives hints: the first that can analyse."""
-    from arena.people.adviser import Analyst
-
-    return next((Analyst(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
-
-
-def _evaluator(judges: list[Player]) -> Evaluate | None:
-    """Who evaluates a game's positions for the review: the first that reports win rates."""
+def _judges(bots: Mapping[Colour, Player], registry: Registry, size: int) -> tuple[Adviser | None, Evaluate | None]:
+    """Who gives hints, and who evaluates positions for the review: the bots that are played, but for those that err
+    like people, else the usual ones that play on this size."""
+    from arena.people.adviser import Adviser
     from arena.results.analysis import analyse, patient
 
-    judge = next((entry for entry in judges if entry.bot_kind.tells_win_rate), None)
-    if judge is None:
-        return None
+    judges = [bot for bot in bots.values() if bot.kind != HUMAN_LIKE]
+    for name in ANALYSTS:
+        with suppress(UserError):
+            judges.append(registry.resolve(name).checked(size))
+    adviser = next((Adviser(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
+    reviewers = [patient(entry) for entry in judges if entry.bot_kind.tells_win_rate]
 
     def evaluate(record: GameRecord) -> Iterator[Evaluation]:
-        with closing(patient(judge).build()) as bot:
+        with closing(reviewers[0].build()) as bot:
             yield from analyse(record, bot, at_once=1)
 
-    return evaluate
+    return adviser, evaluate if reviewers else None
 
 
 # --- Storing ---

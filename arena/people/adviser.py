@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from queue import SimpleQueue
 from threading import Thread
 
@@ -15,15 +15,7 @@ PATIENCE = 86400.0
 """Seconds after which a bot is abandoned where nobody set a time: the person can stop waiting at any time."""
 
 ATTEMPTS = 20
-"""Retries until the analyst knows a move: a slow net has visited none after the first search."""
-
-
-@dataclass(frozen=True, slots=True)
-class Analyst:
-    """Whom hints are asked of: a bot that can analyse, by name, built when it is first needed."""
-
-    name: str
-    build: Callable[[], Bot]
+"""Retries until the adviser knows a move: a slow net has visited none after the first search."""
 
 
 class Worker:
@@ -52,32 +44,31 @@ class Worker:
 
 
 class Adviser:
-    """An analyst that goes on where it was. Only one thread may ask."""
+    """A bot that can analyse, built when it is first asked, that goes on where it was. Only one thread may ask."""
 
-    def __init__(self, analyst: Analyst | None = None):
-        self.analyst = analyst
+    def __init__(self, name: str, build: Callable[[], Bot]):
+        self.name = name
+        self._build = build
         self._bot: Bot | None = None
         self._studied: Game | None = None
 
     def hint(self, game: Game, limits: Limits, is_wanted: Callable[[], bool]) -> Advice:
-        """The analyst's candidates, or in ``fault`` why there are none. Asked again about the same position, it knows
-        more. ``is_wanted`` says whether to retry."""
-        name = "" if self.analyst is None else self.analyst.name
+        """The bot's candidates, or in ``fault`` why there are none. Asked again about the same position, it knows more.
+        ``is_wanted`` says whether to retry."""
         candidates: list[Candidate] = []
         fault = ""
         try:
             self._studied = caught_up(self._studied, game)
-            if self._bot is None and self.analyst is not None:
-                self._bot = self.analyst.build()
+            self._bot = self._bot or self._build()
             for _ in range(ATTEMPTS):
-                candidates = self._bot.analyse(self._studied, replace(limits, deadline=PATIENCE)) if self._bot else []
+                candidates = self._bot.analyse(self._studied, replace(limits, deadline=PATIENCE))
                 if candidates or not is_wanted():
                     break
             else:
-                fault = f"{name} reports nothing for this position"
+                fault = f"{self.name} reports nothing for this position"
         except Exception as error:  # as with a bot's choice of a move: whatever it raises is told
             fault = fault_words(error)
-        return Advice(name, game.to_play, tuple(candidates), fault)
+        return Advice(self.name, game.to_play, tuple(candidates), fault)
 
     def close(self) -> None:
         if self._bot is not None:

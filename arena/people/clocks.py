@@ -39,10 +39,6 @@ class Clocks:
         """A copy of a side's clock as it stood before the running turn."""
         return copy(self._clocks.get(colour))
 
-    def runs(self, colour: Colour) -> bool:
-        """Whether this side has a clock, and a turn runs."""
-        return self._since is not None and colour in self._clocks
-
     @property
     def elapsed(self) -> float:
         """Seconds of the running turn."""

@@ -19,23 +19,26 @@ from arena.go.kernels import BOARD
 if TYPE_CHECKING:
     from bots.nets.inference import Evaluator
 
+OWNED_BY = np.array([0, 100, -100], np.int8)
+"""Ownership in per cent by nobody, Black and White."""
+
 PLAYOUTS = 400
 """Playouts of an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The points of both sides under the rules in force, the stones at ``dead`` taken off.
+    """The points of both sides under the rules in force, dead stones taken off.
 
     ``black`` and ``white`` are stones and surrounded points by area scoring, surrounded points and prisoners by
-    territory scoring; White has ``komi`` besides, and ``bonus`` for handicap stones.
+    territory scoring; White has ``komi`` besides, and ``bonus`` for handicap stones. ``ownership`` is as an estimate's.
     """
 
     black: int
     white: int
     komi: float
     bonus: int
-    dead: tuple[Move, ...]
+    ownership: bytes
 
     @property
     def margin(self) -> float:
@@ -62,12 +65,11 @@ def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
         if game.rules.scoring is Scoring.AREA:
             points[colour] = int((owners == colour).sum())
         else:
-            taken = (
-                game.captured_stones(colour.opponent) + game.board.count(colour.opponent) - board.count(colour.opponent)
-            )
+            other = colour.opponent
+            taken = game.captured_stones(other) + game.board.count(other) - board.count(other)
             points[colour] = int(((owners == colour) & (stones == 0)).sum()) + taken
     bonus = game.handicap if game.rules.handicap_points else 0
-    return Count(points[BLACK], points[WHITE], game.rules.komi, bonus, tuple(dead))
+    return Count(points[BLACK], points[WHITE], game.rules.komi, bonus, OWNED_BY[owners].tobytes())
 
 
 def group_at(board: Board, move: Move) -> set[Move]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from math import inf
 from threading import Condition, RLock
 from time import monotonic
 from typing import Any, Self
@@ -27,16 +28,27 @@ from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
 from arena.match.game_loop import Turn as Call
 from arena.match.schedule import Pairing
-from arena.people.adviser import PATIENCE, Adviser, Analyst, Worker, caught_up
+from arena.people.adviser import PATIENCE, Adviser, Worker, caught_up
 from arena.people.clocks import Clocks
 from arena.people.counting import PLAYOUTS, count, dead_stones, estimated, group_at
 from arena.people.saved_game import Help, Phase, Preview, SavedGame, Snapshot, Turn
 
 HINT = Limits(seconds=1.0)
-"""How long an analyst thinks about a hint unless told otherwise."""
+"""How long the adviser thinks about a hint unless told otherwise."""
+
+TICK = 0.1
+"""Seconds between two looks at the clocks while something is waited for."""
 
 GRACE = 2.0
 """Seconds that a bot has to finish when the session closes."""
+
+
+_INSTEAD = {
+    Phase.OVER: "The game is over.",
+    Phase.COUNT: "Both sides have passed; mark the dead stones and accept the count, or play on.",
+    Phase.PLAY: "Dead stones are marked when both sides have passed.",
+}
+"""Why what is for another phase can't be done."""
 
 
 class Refused(ArenaError):
@@ -62,7 +74,7 @@ class GameSession:
         self,
         saved: SavedGame,
         opponents: Mapping[Colour, Opponent],
-        analyst: Analyst | None = None,
+        adviser: Adviser | None = None,
         keep: Callable[[SavedGame], None] = lambda saved: None,
         now: Callable[[], float] = monotonic,
     ):
@@ -75,7 +87,7 @@ class GameSession:
         self._listeners: list[Callable[[], None]] = []
         self._ticket = 0  # of the position: what was asked about another one is thrown away
         self._player, self._helper = Worker("bot"), Worker("adviser")
-        self._adviser = Adviser(analyst)
+        self._adviser = adviser
         limits = {colour: opponents[colour].limits if colour in opponents else saved.time for colour in Colour}
         self._clocks = Clocks(limits, saved.clocks, now)
         names = {colour: saved.name(colour) for colour in opponents}
@@ -97,7 +109,9 @@ class GameSession:
     def snapshot(self) -> Snapshot:
         """How things stand now."""
         with self._changed:
-            return replace(self._now, clocks=self._shown())
+            running = self._now.to_play if self._now.phase is Phase.PLAY else None
+            black, white = (self._clocks.left(colour, colour is running) for colour in Colour)
+            return replace(self._now, clocks=(black, white))
 
     def record(self) -> GameRecord:
         """The game so far as a record; over or not."""
@@ -121,17 +135,15 @@ class GameSession:
 
     def wait(self, until: Callable[[Snapshot], bool], timeout: float | None = None) -> bool:
         """Wait until a snapshot is as asked for; tells whether it is. With clocks, the end of time is noticed."""
-        end = None if timeout is None else monotonic() + timeout
+        end = inf if timeout is None else monotonic() + timeout
         while True:
             self.tick()
             with self._changed:
                 if until(self.snapshot()):
                     return True
-                left = None if end is None else end - monotonic()
-                if left is not None and left <= 0:
+                if monotonic() >= end:
                     return False
-                step = 0.1 if self._clocks.runs(self._now.to_play) else None
-                self._changed.wait(left if step is None else step if left is None else min(left, step))
+                self._changed.wait(min(TICK, end - monotonic()))
 
     # --- What a person can do ---
 
@@ -156,7 +168,7 @@ class GameSession:
         """Give up: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
         with self._changing():
             if self._now.is_over:
-                raise Refused("The game is over.")
+                raise Refused(_INSTEAD[Phase.OVER])
             people = self._now.people
             loser = self._now.to_play if self._now.to_play in people else people[0]
             self._end(Outcome(loser.opponent, Ending.RESIGN))
@@ -183,18 +195,17 @@ class GameSession:
             self._go_back(own[-1])
 
     def hint(self, limits: Limits = HINT) -> None:
-        """Ask the analyst about the present position; ``advice`` comes later, and asked again it knows more.
+        """Ask the adviser about the present position; ``advice`` comes later, and asked again it knows more.
 
         The game is unrated then. Raises Refused when nobody can be asked, or the game isn't being played.
         """
         with self._changing():
             self._require(Phase.PLAY)
-            if self._adviser.analyst is None:
+            if (adviser := self._adviser) is None:
                 raise Refused("No bot here can give a hint.")
             self._helped(Help.HINT)
             ticket = self._ticket
-            is_wanted: Callable[[], bool] = lambda: ticket == self._ticket  # noqa: E731
-            self._later(lambda game: {"advice": self._adviser.hint(game, limits, is_wanted)}, "advising")
+            self._later(lambda game: {"advice": adviser.hint(game, limits, lambda: ticket == self._ticket)}, "advising")
 
     def score(self, playouts: int = PLAYOUTS) -> None:
         """Ask for an estimate of the score by playouts; ``estimate`` is set later.
@@ -280,7 +291,8 @@ class GameSession:
             self._write()  # what the clocks show
         for opponent in self._opponents.values():
             self._player.do(opponent.bot.close)
-        self._helper.do(self._adviser.close)
+        if self._adviser is not None:
+            self._helper.do(self._adviser.close)
         self._player.close(GRACE)
         self._helper.close(GRACE)
 
@@ -311,12 +323,6 @@ class GameSession:
         """Change the record."""
         self._see(record=replace(self._now.record, **changes))
 
-    def _shown(self) -> tuple[Any, Any]:
-        now = self._now
-        running = now.to_play if now.phase is Phase.PLAY else None
-        black, white = (self._clocks.left(colour, colour is running) for colour in Colour)
-        return black, white
-
     def _write(self) -> None:
         """Have the game kept as it stands."""
         self._note(unrated=self._now.unrated)
@@ -327,15 +333,8 @@ class GameSession:
             self._see(trouble=str(error))
 
     def _require(self, phase: Phase) -> None:
-        if self._now.phase is phase:
-            return
-        match self._now.phase:
-            case Phase.OVER:
-                raise Refused("The game is over.")
-            case Phase.COUNT:
-                raise Refused("Both sides have passed; mark the dead stones and accept the count, or play on.")
-            case Phase.PLAY:
-                raise Refused("Dead stones are marked when both sides have passed.")
+        if self._now.phase is not phase:
+            raise Refused(_INSTEAD[self._now.phase])
 
     def _require_marks(self) -> tuple[Move, ...]:
         self._require(Phase.COUNT)

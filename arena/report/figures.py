@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -18,7 +16,7 @@ from arena.report import style
 from arena.report.board import stone_sign
 from arena.report.chart import draw_course
 from arena.report.log import EventState, Seat
-from arena.report.tables import LABELS, Sheet, facts_table, standings_sheet
+from arena.report.tables import LABELS, Facts, Sheet, standings_sheet
 from arena.report.text import findings, strength
 
 FACTS = 50
@@ -47,11 +45,6 @@ def _apart(left: Text, right: Text, width: int) -> Text:
     """One at each edge; without the right one where there is no room for both."""
     space = width - left.cell_len
     return left.append_text(style.pad(right, space, "right")) if space > right.cell_len else left
-
-
-def longest_fit(wordings: Sequence[str], width: int) -> str:
-    """The first wording that fits, else the last one, clipped."""
-    return next((words for words in wordings if cell_len(words) <= width), style.clip(wordings[-1], width))
 
 
 # --- The head: who plays what, how far it is, how fast it goes ---
@@ -94,10 +87,10 @@ def _bar(state: EventState, width: int) -> Text:
 
 def _note(state: EventState, width: int) -> Text:
     if state.is_paused:
-        return _text(longest_fit(PAUSED, width), style.WARNING)
+        return _text(style.longest_fit(PAUSED, width), style.WARNING)
     earlier = f"{state.resumed} of {state.event.games} played earlier" if state.resumed else ""
     if state.is_starting:
-        return _text(f"starting · {earlier}" if earlier else longest_fit(STARTING, width), style.LABEL)
+        return _text(f"starting · {earlier}" if earlier else style.longest_fit(STARTING, width), style.LABEL)
     workers = plural(state.workers, "worker") if state.workers else ""
     if state.nodes is not None and state.workers:
         workers += f" on {plural(len(state.nodes), 'node')}"
@@ -113,7 +106,7 @@ def _nodes(state: EventState, width: int) -> list[Text]:
         return []
     words = [f"{name} {style.rate(pace)}" for name, pace in paces]
     wordings = [" · ".join([*words[:most], f"{len(words) - most} more"]) for most in range(len(words) - 1, 0, -1)]
-    return [_text(longest_fit([" · ".join(words), *wordings], width), style.LABEL)]
+    return [_text(style.longest_fit([" · ".join(words), *wordings], width), style.LABEL)]
 
 
 # --- How it stands ---
@@ -136,7 +129,7 @@ def _match(state: EventState, width: int, height: int) -> Lines:
         if label != "Unfinished" and used + folds <= height:
             facts.append((label, words))
             used += folds
-    lines.append(facts_table(facts))
+    lines.append(Facts(facts))
     rows = min(CURVE, height - used - 5)
     if rows >= LEAST_CURVE and len(state.course) > 1:
         lines += [Text(), *curve(state, width, rows + 3)]
@@ -262,7 +255,7 @@ def caption(state: EventState, seat: Seat, width: int) -> Text:
         sign = stone_sign(BLACK if number % 2 else WHITE)
         move = f", move {number}: {sign} {gtp_from_move(seat.game.moves[-1], state.event.terms.rules.size)}"
     wordings = [f"{game}, board {place} of {boards}{move}", f"{game} ({place}/{boards}){move}"] if boards > 1 else []
-    return _text(longest_fit([*wordings, f"{game}{move}", game], width))
+    return _text(style.longest_fit([*wordings, f"{game}{move}", game], width))
 
 
 def thinker(state: EventState, seat: Seat, colour: Colour, width: int) -> Text:

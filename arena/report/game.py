@@ -17,7 +17,7 @@ from arena.go.sgf import Remark, move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
 from arena.report.board import Overlay, captures, draw_board, lead, result_words, stone_sign
-from arena.report.tables import Sheet, print_facts
+from arena.report.tables import Facts, Section, Sheet
 from arena.results.analysis import MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
 
 
@@ -30,7 +30,9 @@ def show_details(record: GameRecord, players: Mapping[str, Player], console: Con
         *((colour.name.title(), _player(record, colour, players)) for colour in Colour),
         ("Ending", record.reason or (str(outcome.ending) if outcome is not None else "unknown")),
     ]
-    print_facts(headline(record), facts, console)
+    if console.is_terminal:
+        console.print()
+    console.print(Section(headline(record), Facts(facts)))
     console.print()
     print_position(record, len(record.moves), console)
     if record.fault_details.strip():

@@ -21,8 +21,8 @@ from arena.go.sgf import move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
 from arena.report.plot import draw_plots
-from arena.report.tables import Sheet
-from arena.report.text import Section, sections, terms, title
+from arena.report.tables import Section, Sheet
+from arena.report.text import sections, terms, title
 from arena.results.standings import Report
 
 WEB = Path(__file__).with_name("web")

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from arena.contract.finding import Finding, Verdict
@@ -91,14 +91,8 @@ def show_training(
 
         yield write
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        expand=True,
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, expand=True)
     task = bar.add_task(f"{name}: starting", total=None)
     losses: list[float] = []
     with Live(bar, console=console) as live:
@@ -214,13 +208,9 @@ def show_check(name: str, findings: Iterable[Finding], console: Console) -> Verd
     with console.status(""):
         for found in findings:
             worst = max(worst, found.verdict, key=list(Verdict).index)
-            grid = Table.grid(padding=0)
-            grid.add_column(width=VERDICTS)
-            grid.add_column(width=STEPS)
-            grid.add_column(overflow="fold")
-            sign = Text(
-                f"  {SIGNS[found.verdict]} {found.verdict}", "" if found.verdict is Verdict.OK else style.WARNING
-            )
+            grid = Table.grid(Column(width=VERDICTS), Column(width=STEPS), Column(overflow="fold"), padding=0)
+            ink = "" if found.verdict is Verdict.OK else style.WARNING
+            sign = Text(f"  {SIGNS[found.verdict]} {found.verdict}", ink)
             grid.add_row(sign, Text(found.step, style.LABEL), Text(style.spell(found.text)))
             for segments in console.render_lines(grid, style.table_options(console, console.options), pad=False):
                 console.print(Text("".join(segment.text for segment in segments)))

@@ -120,6 +120,11 @@ def pad(text: str | Text, width: int, align: Literal["left", "right"] = "left") 
     return text
 
 
+def longest_fit(wordings: Sequence[str], width: int) -> str:
+    """The first wording that fits, else the last one, clipped."""
+    return next((words for words in wordings if cell_len(words) <= width), clip(wordings[-1], width))
+
+
 def joined(parts: Iterable[str], width: int) -> str:
     """As many of the parts, from the first on, as there is room for."""
     line = ""

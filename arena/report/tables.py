@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from arena import plural
@@ -88,9 +88,7 @@ class Sheet:
         return table
 
     def _cards(self) -> Table:
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True, overflow="fold")
-        table.add_column(overflow="fold")
+        table = Table.grid(Column(no_wrap=True, overflow="fold"), Column(overflow="fold"), padding=(0, 2, 0, 0))
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
                 if cell:
@@ -103,30 +101,32 @@ def _text(words: str, text_style: str = "") -> Text:
     return Text(style.spell(words), text_style)
 
 
-def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
-    """Labels and texts; long texts wrap."""
-    grid = Table.grid(padding=0)
-    grid.add_column(width=LABELS)
-    grid.add_column(overflow="fold")
-    for label, text in facts:
-        grid.add_row(_text(label, style.WARNING if label == "Warning" else style.LABEL), _text(text))
-    return grid
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Labels and texts: on a terminal long texts wrap, elsewhere each takes a line, however long."""
+
+    rows: Sequence[tuple[str, str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not console.is_terminal:
+            yield from (_text(f"  {label:{LABELS}}{text}") for label, text in self.rows)
+            return
+        grid = Table.grid(Column(width=LABELS), Column(overflow="fold"), padding=0)
+        for label, text in self.rows:
+            grid.add_row(_text(label, style.WARNING if label == "Warning" else style.LABEL), _text(text))
+        yield grid
 
 
-def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
-    """A headline, then labels and texts; where there is no terminal, a line each, however long."""
-    if not console.is_terminal:
-        console.print(_text(headline, "bold"), soft_wrap=True)
-        for label, text in facts:
-            words = f"  {label:{LABELS}}{style.spell(text)}"
-            console.print(words, soft_wrap=True, markup=False, highlight=False)
-        return
-    console.print(Text(), _text(headline, "bold"), facts_table(facts), sep="\n")
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report."""
 
+    title: str
+    body: Sheet | Facts
 
-def print_title(words: str, console: Console) -> None:
-    console.print()
-    style.say(words, console, "bold")
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _text(self.title, "bold")
+        yield self.body
 
 
 def standings_sheet(places: Iterable[Standing], anchor: str, prior: float | None, more: str = "") -> Sheet:
@@ -275,14 +275,15 @@ def _counts(counts: Mapping[Any, int], label: Callable[[Any], str]) -> str:
 # --- How long a match takes ---
 
 
-def plan_figures(tally: MatchTally, precision: float, workers: int) -> list[tuple[str, int, float]]:
-    """The estimated games and seconds for ``precision`` Elo, from the games in ``tally`` and a number of workers, each
-    with what is known by then."""
+def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
+    """The estimated games and thinking time for ``precision`` Elo, from the games in ``tally`` and a number of workers,
+    each with what is known by then."""
     from arena.ratings import Sprt
     from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
 
     outlook, test = Outlook.of(tally.counts), Sprt(0, precision)
     now = outlook.difference(tally.counts)
+    thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games  # seconds a game
     asked = [
         (f"the 95 % interval is ±{precision:g} Elo", games_for_interval(outlook, precision)),
         (f"a true {precision:+g} Elo is shown, with 95 % chance", games_to_show(outlook, precision)),
@@ -290,18 +291,7 @@ def plan_figures(tally: MatchTally, precision: float, workers: int) -> list[tupl
         (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
         (f"--sprt 0 {precision:g} ends, if {now:+.0f} Elo are true, as estimated now", sprt_games(outlook, test, now)),
     ]
-    return [(words, games, games * _seconds_a_game(tally) / workers) for words, games in asked]
-
-
-def _seconds_a_game(tally: MatchTally) -> float:
-    return sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
-
-
-def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
-    """``plan_figures`` as a table."""
-    thought = _seconds_a_game(tally)
-    figures = plan_figures(tally, precision, workers)
-    rows = [(words, f"{games:,}", _lasting(seconds)) for words, games, seconds in figures]
+    rows = [(words, f"{games:,}", _lasting(games * thought / workers)) for words, games in asked]
     note = (
         f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}: "
         f"{'< 1 ms' if thought < 0.001 else f'{thought:.3g} s'} of thinking per game, on "
@@ -324,25 +314,9 @@ def _lasting(seconds: float) -> str:
 
 # --- What a net knows ---
 
-_Columns = dict[str, tuple[str, Callable[[Any], str]]]
-"""The fields of ``trainers.metrics.Figures`` by the titles of their columns, and how they are written."""
 
-
-def _columns(write: Callable[[Any], str], **fields: str) -> _Columns:
-    return {title.replace("_", " "): (field, write) for title, field in fields.items()}
-
-
-def _basis(positions: str, games: str) -> _Columns:
-    """On how much a row rests."""
-    return _columns("{:,}".format, positions=positions, games=games)
-
-
-def _share(value: float) -> str:
-    return "" if isnan(value) else f"{value:.1%}"
-
-
-def _number(value: float) -> str:
-    return "" if isnan(value) else f"{value:.3f}"
+def _known(value: float, spelled: str) -> str:
+    return "" if isnan(value) else format(value, spelled)
 
 
 def rank_sheet(rows: Sequence[ByRank], name: str) -> Sheet:
@@ -351,7 +325,12 @@ def rank_sheet(rows: Sequence[ByRank], name: str) -> Sheet:
 
     columns = ("rank", "positions", *(f"{each}{unit}" for unit in ("", ", loss") for each in RANK_CONDITIONS))
     cells = [
-        (one.group, f"{one.positions:,}", *(_share(each) for each in one.top1), *(f"{each:.3f}" for each in one.losses))
+        (
+            one.group,
+            f"{one.positions:,}",
+            *(_known(each, ".1%") for each in one.top1),
+            *map("{:.3f}".format, one.losses),
+        )
         for one in rows
     ]
     note = f"{name}: top-1 and loss (nats) where it is told the right ranks of both players, ranks 10 off, or none."
@@ -364,38 +343,37 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
 
     named, whole = phases(evaluation), evaluation.figures()
 
-    def sheet(note: str, columns: _Columns) -> Sheet:
-        rows = [(part, *(write(getattr(one, field)) for field, write in columns.values())) for part, one in named]
+    def sheet(note: str, columns: Mapping[str, str]) -> Sheet:
+        """``columns`` are fields of ``Figures`` and how they are written, by their titles."""
+        asked = [column.split() for column in columns.values()]
+        rows = [(part, *(_known(getattr(one, field), spelled) for field, spelled in asked)) for part, one in named]
         return Sheet(("moves", *columns), rows, note, numbers=tuple(range(1, len(columns) + 1)))
 
     if not isnan(whole.top1):
         yield sheet(
             f"{name}: move prediction; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
-            f"{_share(evaluation.top1_error) or 'unknown'}.",
-            _basis("positions", "games")
-            | {f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)}
-            | _columns(_number, loss="policy_loss"),
+            f"{_known(evaluation.top1_error, '.1%') or 'unknown'}.",
+            {"positions": "positions ,", "games": "games ,"}
+            | {"top-1": "top1 .1%", "top-3": "top3 .1%", "top-5": "top5 .1%", "loss": "policy_loss .3f"},
         )
     if not isnan(whole.value_error):
         yield sheet(
             f"result: mean squared error (-1 to 1) and cross entropy (nats), next to those of the best constant. "
             f"{whole.result_games:,} of {whole.games:,} games have a winner.",
-            _basis("results", "result_games")
-            | _columns(_number, MSE="value_error", constant="value_floor")
-            | _columns(_number, loss="value_loss", of_constant="value_loss_floor"),
+            {"positions": "results ,", "games": "result_games ,", "MSE": "value_error .3f"}
+            | {"constant": "value_floor .3f", "loss": "value_loss .3f", "of constant": "value_loss_floor .3f"},
         )
     beyond = f"Margin and ownership rest on {whole.scored_games:,} of {whole.games:,} games"
     if whole.scored_games < whole.games:
         beyond += ": the last position of the others doesn't give their score (--dead-stones marks dead stones)"
+    basis = {"positions": "scored ,", "games": "scored_games ,"}
     if not isnan(whole.score_error):
         yield sheet(
             f"margin: mean absolute error in points, next to calling every game even. {beyond}.",
-            _basis("scored", "scored_games") | _columns(_number, points_off="score_error", even_game="score_floor"),
+            basis | {"points off": "score_error .3f", "even game": "score_floor .3f"},
         )
     if not isnan(whole.ownership):
         yield sheet(
             f"ownership at the end: the share of points predicted, next to a simple baseline. {beyond}.",
-            _basis("scored", "scored_games")
-            | _columns(_share, owners="ownership", by_nearest_stone="by_nearest")
-            | _columns(_number, Brier="brier"),
+            basis | {"owners": "ownership .1%", "by nearest stone": "by_nearest .1%", "Brier": "brier .3f"},
         )

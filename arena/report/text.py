@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import comb
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.text import Text
 
 from arena import plural
@@ -22,7 +21,7 @@ from arena.match.standings import EndingCount, League, MatchTally, SequentialTes
 from arena.players.config import Change
 from arena.ratings import Sprt, Verdict
 from arena.report import style
-from arena.report.tables import Sheet, facts_table, print_facts, print_title, square_sheet, standings_sheet
+from arena.report.tables import Facts, Section, Sheet, square_sheet, standings_sheet
 from arena.results.gate import Evidence, Ruling
 from arena.results.planning import usual_games
 from arena.results.standings import Kind, Overview, Report
@@ -36,16 +35,8 @@ LEAST_CHECKED = 10
 SHOWN = 0.05
 """The chance that any LOS of a table is marked, where all players are equally strong."""
 
-Facts = Iterable[tuple[str, str]]
+Labelled = Iterator[tuple[str, str]]
 """Labels and texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a report: a table, or labels and texts."""
-
-    title: str
-    body: Sheet | tuple[tuple[str, str], ...]
 
 
 def title(report: Standings) -> str:
@@ -175,14 +166,14 @@ def first_sections(report: Standings, forfeits: int = FEW_FORFEITS) -> list[Sect
     if report.tally is None:
         found += [Section("Standings", _standings(report)), Section("Points", _points(report))]
     else:
-        found.append(Section("Strength", tuple(strength(report))))
-    found.append(Section("Over all games", (*findings(report), *warnings(report))))
+        found.append(Section("Strength", Facts(tuple(strength(report)))))
+    found.append(Section("Over all games", Facts((*findings(report), *warnings(report)))))
     if report.forfeits:
         found.append(Section("Forfeits", _forfeits(report, forfeits)))
     return found
 
 
-def strength(report: Standings) -> Facts:
+def strength(report: Standings) -> Labelled:
     """Elo difference of a match, and the scores that it is computed from."""
     tally, comparison, test = report.tally, report.comparison, report.test
     if tally is None or comparison is None:
@@ -239,7 +230,7 @@ def _los(report: Standings) -> Sheet:
     return square_sheet([place.name for place in report.places], chance, note)
 
 
-def findings(report: Standings) -> Facts:
+def findings(report: Standings) -> Labelled:
     """Statistics over all games: colours, endings, lengths, times."""
     worth = None if report.league is None else report.league.ratings.black_advantage
     black = f"scored {style.per_cent(report.black_points / report.games)}"
@@ -284,7 +275,7 @@ def _histogram(values: Counter[int]) -> str:
     return "".join(" " if not count else style.sparkline([count / (max(counts) + 1)], 1) for count in counts)
 
 
-def warnings(report: Standings) -> Facts:
+def warnings(report: Standings) -> Labelled:
     """Players without a measured distance, and games that repeat."""
     league = report.league
     if report.tally is None and league is not None and len(league.ratings.components) > 1:
@@ -319,35 +310,28 @@ def _forfeits(report: Standings, most: int) -> Sheet:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """The whole report; where there is no terminal, labelled texts take a line each."""
-    print_facts(title(report), terms(report), console)
-    _print(sections(report), console)
+    """The whole report."""
+    _print([Section(title(report), Facts(terms(report))), *sections(report)], console)
 
 
 def print_summary(report: Standings, console: Console) -> None:
     """The first sections, for the end of an event."""
-    print_facts(title(report), (), console)
-    _print(first_sections(report), console)
+    _print(summary(report), console)
 
 
-def render_summary(report: Standings) -> Group:
-    """The same for a screen."""
-    parts: list[RenderableType] = [Text(style.spell(title(report)), "bold")]
-    for section in first_sections(report):
-        parts += [Text(), Text(section.title, "bold")]
-        parts.append(section.body if isinstance(section.body, Sheet) else facts_table(section.body))
-    return Group(*parts)
+def summary(report: Standings) -> list[Section]:
+    return [Section(title(report), Facts(())), *first_sections(report)]
+
+
+def render(sections: Iterable[Section]) -> Group:
+    """The sections, a line apart."""
+    return Group(*[part for section in sections for part in (Text(), section)][1:])
 
 
 def _print(sections: Iterable[Section], console: Console) -> None:
-    for section in sections:
-        if isinstance(section.body, Sheet):
-            print_title(section.title, console)
-            console.print(section.body)
-        else:
-            if not console.is_terminal:
-                console.print()
-            print_facts(section.title, section.body, console)
+    if console.is_terminal:
+        console.print()
+    console.print(render(sections))
 
 
 def overviews_sheet(events: Sequence[Overview]) -> Sheet:

@@ -25,7 +25,7 @@ from arena.match.worker import starting_processes
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
 from arena.report.log import EventState, Seat
-from arena.report.text import render_summary
+from arena.report.text import render, summary
 from arena.tui.app import ArenaApp, Drawn, run_app
 
 FRAME_EVERY, REPORT_EVERY = 1 / 6, 1.0
@@ -184,7 +184,7 @@ class EventApp(ArenaApp):
         head.refresh()
         shown = self.query_one(ContentSwitcher).current
         if shown == "report" and monotonic() >= self._reported + REPORT_EVERY:
-            self.query_one("#sections", Static).update(render_summary(self.state.standings))
+            self.query_one("#sections", Static).update(render(summary(self.state.standings)))
             self._reported = monotonic()
         for pane in self.query(f"#{shown}, #{shown} Drawn").results(Drawn):
             pane.refresh()

@@ -12,7 +12,7 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from textual.message import Message
 
 from arena import UserError
-from arena.go.coords import Colour, Move, gtp_from_move, pass_move
+from arena.go.coords import Colour, gtp_from_move
 from arena.go.record import GameRecord
 from arena.go.sgf import Remark
 from arena.report import style
@@ -21,7 +21,7 @@ from arena.report.chart import draw_curve
 from arena.report.game import costs, game_title, move_lines, position_facts, remarks_of, replayed
 from arena.results.analysis import MISTAKE, Evaluation, evaluation_count, judge, mistakes, spelled
 from arena.tui.app import run_app
-from arena.tui.board import Block, BoardApp, BoardPane
+from arena.tui.board import NUMBERS, Block, BoardApp, BoardPane, signs_at
 
 MOST_MISTAKES = 3
 
@@ -194,23 +194,16 @@ class GameApp(BoardApp):
         return game_title(self.record, width)
 
     def board_lines(self, cell: int) -> Sequence[Text]:
+        number, ownership, letters = self.number, None, self.remark.letters
         if self._shows_instead:
-            overlay, before = Overlay(letters=self._instead()), self.number - 1
-            last = self.record.moves[before - 1] if before else None
-            return draw_board(self._positions[before][0], last, overlay=overlay, cell=cell, colours=self.colours)
-        letters = {move: style.spell(sign) for move, sign in self.remark.letters.items()}
-        last = self.record.moves[self.number - 1] if self.number else None
-        ownership = self.remark.ownership if self._shows_owners else None
-        stones, overlay = self._positions[self.number][0], Overlay(letters=letters)
+            number -= 1
+            letters = signs_at(self.remark.instead, NUMBERS, self.record.rules.size)
+        elif self._shows_owners:
+            ownership = self.remark.ownership
+        last = self.record.moves[number - 1] if number else None
+        overlay = Overlay(letters={move: style.spell(sign) for move, sign in letters.items()})
+        stones = self._positions[number][0]
         return draw_board(stones, last, ownership=ownership, overlay=overlay, cell=cell, colours=self.colours)
-
-    def _instead(self) -> dict[Move, str]:
-        """The numbers of the moves that the bot would have played; of a point's moves the first."""
-        numbered: dict[Move, str] = {}
-        for move, sign in zip(self.remark.instead, "123456789", strict=False):
-            if move != pass_move(self.record.rules.size):
-                numbered.setdefault(move, sign)
-        return numbered
 
     def blocks(self) -> Sequence[Block]:
         return [self._facts, self._comment, self._curve, self._list_of_mistakes, self._next_moves, self._legend]

@@ -7,7 +7,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, ClassVar
 
-import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -16,15 +15,11 @@ from textual.events import Key, Paste
 from textual.message import Message
 
 from arena import IllegalMove
-from arena.go.board import Board
-from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
-from arena.go.game import Game
-from arena.people.counting import estimated
+from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.people.saved_game import Phase, Preview
 from arena.people.session import GameSession, Refused
 from arena.report import style
 from arena.report.board import Overlay, draw_board, legend, result_words, stone_sign
-from arena.report.progress import show_start
 from arena.report.sentences import (
     SCARCE,
     UNRATED,
@@ -39,7 +34,7 @@ from arena.report.sentences import (
 )
 from arena.report.style import folded
 from arena.tui.app import Keys, run_app
-from arena.tui.board import Block, BoardApp, BoardPane
+from arena.tui.board import NUMBERS, Block, BoardApp, BoardPane, signs_at
 from arena.tui.game_app import Evaluate, GameApp
 
 TICK = 0.2
@@ -51,8 +46,8 @@ LONGEST_LINE = 100
 LETTERS = "ABCDE"
 """How the candidates of a hint are called on the board, the best first."""
 
-SHOWN_LINE, SHOWN_NUMBERS = 6, 9
-"""Moves of the play expected that are listed, and that are numbered on the board."""
+SHOWN_LINE = 6
+"""Moves of the play expected that are listed."""
 
 PLAYER, NARROW, LONGEST_END = 40, 26, 4
 """Columns of a player's line, at most; below which it has the clock alone; and lines of the end of a game, at most."""
@@ -68,7 +63,7 @@ class PlayApp(BoardApp):
         Binding("question_mark", "word('help')", "Help", priority=True),
         Binding("exclamation_mark", "word('!')", "Hints", priority=True),
         Binding("equals_sign", "word('=')", "Score", priority=True),
-        Binding("ctrl+u", "undo", "Undo", priority=True),
+        Binding("ctrl+u", "word('undo')", "Undo", priority=True),
         Binding("ctrl+p", "word('pass')", "Pass", priority=True),
         Binding("r", "word('review')", "Review", priority=True),
         Binding("n", "word('rematch')", "Rematch", priority=True),
@@ -97,14 +92,15 @@ class PlayApp(BoardApp):
         self.line = ""
         self.message = ""
         self.cursor: Move | None = None
+        self._clicked: Move | None = None
         self.shows_hints = self.shows_score = False
         self.wants_review = self.wants_rematch = False
         self._session = session
         front: dict[str, Callable[[], str | None]] = {
-            "hint": self._hint,
-            "score": self._score,
-            "!": self._switch_hints,
-            "=": self._switch_score,
+            "hint": lambda: self._show_hints(True),
+            "score": lambda: self._show_score(True),
+            "!": lambda: self._show_hints(not self.shows_hints),
+            "=": lambda: self._show_score(not self.shows_score),
             "help": self._help,
             "review": self._review,
             "rematch": self._rematch,
@@ -115,7 +111,6 @@ class PlayApp(BoardApp):
         self._busy_with: tuple[Colour | None, int] | None = None  # who is waited for, and after which move
         self._busy_since = 0.0
         self._asked: tuple[int, ...] = ()  # the position that overlays were asked for last, and which
-        self._previewed: tuple[int, Preview] | None = None
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -180,20 +175,18 @@ class PlayApp(BoardApp):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that type text are shortcuts on an empty line only; some are for the time after the end."""
-        if action in ("word", "undo") and (self.line or self._commands.asked or len(self.screen_stack) > 1):
+        if action in ("word", "move") and len(self.screen_stack) > 1:
             return False
-        if action == "move" and len(self.screen_stack) > 1:
+        if action != "word":
+            return True
+        word, is_over = parameters[0], self.snapshot.is_over
+        if self.line or self._commands.asked or (word == "review" and not self._can_review):
             return False
-        if parameters and parameters[0] in ("review", "rematch", "quit"):
-            return self.snapshot.is_over and (parameters[0] != "review" or self._can_review)
-        return not (parameters and parameters[0] in ("!", "pass")) or not self.snapshot.is_over
+        return is_over if word in ("review", "rematch", "quit") else not is_over or word not in ("!", "pass")
 
     def action_word(self, word: str) -> None:
         self.message = ""
         self._obey(word)
-
-    def action_undo(self) -> None:
-        self.action_word("undo")
 
     def action_move(self, down: int, right: int) -> None:
         """Move the cursor by a point; where it was nowhere, to where the game is."""
@@ -264,8 +257,6 @@ class PlayApp(BoardApp):
         self.cursor = self._clicked = point
         self._typed()
 
-    _clicked: Move | None = None
-
     def _enter(self) -> None:
         """Enter without a word: what lies nearest."""
         if self.snapshot.is_over:
@@ -282,7 +273,8 @@ class PlayApp(BoardApp):
 
     def _obey(self, words: str) -> None:
         """Do what a typed word asks for. No word is one letter: that begins a point."""
-        self.cursor = self.cursor if self._named(words) is None else self._named(words)
+        if (named := self._named(words)) is not None:
+            self.cursor = named
         try:
             self._try(lambda: self._commands.obey(words))
         except Left:
@@ -293,26 +285,17 @@ class PlayApp(BoardApp):
             self.leave()
         self._typed()
 
-    def _switch_hints(self) -> None:
-        self.shows_hints = not self.shows_hints
-        self._asked = ()
-
-    def _switch_score(self) -> None:
-        self.shows_score = not self.shows_score
-        self._asked = ()
-        if self.shows_score and self.snapshot.is_over:
-            self._session.score()
-
-    def _hint(self) -> None:
-        """Show hints; where they are shown, have the bot think on."""
-        if self.shows_hints and self.snapshot.advice is not None:
+    def _show_hints(self, shows: bool) -> None:
+        """Show hints or don't; where they are shown already, have the bot think on."""
+        if shows and self.shows_hints and self.snapshot.advice is not None:
             self._session.hint()
         else:
-            self.shows_hints, self._asked = True, ()
+            self.shows_hints, self._asked = shows, ()
 
-    def _score(self) -> None:
-        self.shows_score = False
-        self._switch_score()
+    def _show_score(self, shows: bool) -> None:
+        self.shows_score, self._asked = shows, ()
+        if shows and self.snapshot.is_over:
+            self._session.score()
 
     def _help(self) -> None:
         keys = [
@@ -353,10 +336,7 @@ class PlayApp(BoardApp):
     def _preview(self, target: Move | None) -> Preview | None:
         if target is None or not self.snapshot.is_persons_turn:
             return None
-        version = self.snapshot.version
-        if self._previewed is None or (version, target) != (self._previewed[0], self._previewed[1].move):
-            self._previewed = version, self._session.preview(target)
-        return self._previewed[1]
+        return self._session.preview(target)
 
     def board_lines(self, cell: int) -> Sequence[Text]:
         snapshot, target = self.snapshot, self._target
@@ -383,9 +363,8 @@ class PlayApp(BoardApp):
     def _ownership(self) -> bytes | None:
         """Whose each point is: by the count, or by the estimate where that is asked for."""
         snapshot = self.snapshot
-        if snapshot.phase is not Phase.PLAY and snapshot.dead is not None and snapshot.count is not None:
-            if snapshot.outcome is None or snapshot.outcome.margin is not None:
-                return owners_of(snapshot.stones, snapshot.dead)
+        if snapshot.count is not None and (snapshot.outcome is None or snapshot.outcome.margin is not None):
+            return snapshot.count.ownership
         return snapshot.estimate.ownership if self.shows_score and snapshot.estimate is not None else None
 
     def _letters(self) -> dict[Move, str]:
@@ -393,15 +372,10 @@ class PlayApp(BoardApp):
         advice = self.snapshot.advice
         if not self.shows_hints or advice is None:
             return {}
-        named = [(candidate.move, letter) for candidate, letter in zip(advice.candidates, LETTERS, strict=False)]
         line = next((candidate.line for candidate in advice.candidates if candidate.move == self._target), ())
         if len(line) > 1:
-            named = [(move, str(number)) for number, move in enumerate(line[:SHOWN_NUMBERS], 1)]
-        letters: dict[Move, str] = {}
-        for move, sign in named:
-            if move != pass_move(self.snapshot.size):
-                letters.setdefault(move, sign)
-        return letters
+            return signs_at(line, NUMBERS, self.snapshot.size)
+        return signs_at([candidate.move for candidate in advice.candidates], LETTERS, self.snapshot.size)
 
     # --- The words ---
 
@@ -409,10 +383,11 @@ class PlayApp(BoardApp):
         """What is played, and whether it counts: what there is room for."""
         snapshot, rules = self.snapshot, self.snapshot.rules
         size, stones = f"{rules.size}x{rules.size}", f" · handicap {snapshot.handicap}" if snapshot.handicap else ""
-        wordings = [f"{size} · {rules.name} rules · komi {rules.komi:g}{stones}"]
+        whole = f"{size} · {rules.name} rules · komi {rules.komi:g}{stones}"
+        wordings = [whole, size]
         if snapshot.unrated:
-            wordings = [f"{wordings[0]} · unrated: {snapshot.unrated}", f"{wordings[0]} · unrated", f"{size} · unrated"]
-        return style.said(next((words for words in wordings if cell_len(words) <= width), size), width, style.LABEL)
+            wordings = [f"{whole} · unrated: {snapshot.unrated}", f"{whole} · unrated", f"{size} · unrated", size]
+        return style.said(style.longest_fit(wordings, width), width, style.LABEL)
 
     def blocks(self) -> Sequence[Block]:
         return [self._facts, self._count, self._estimate, self._candidates, self._trouble, self._legend]
@@ -524,24 +499,10 @@ class PlayApp(BoardApp):
         return [*folded(words or self.snapshot.trouble, width, 3, style.WARNING if warns else ""), line]
 
 
-def owners_of(stones: np.ndarray, dead: tuple[Move, ...]) -> bytes:
-    """Whose each point is once the dead stones are off, as ``draw_board`` takes it; ``stones`` is (size, size)."""
-    board = Board(len(stones))
-    for move, stone in enumerate(stones.reshape(-1).tolist()):
-        if stone and move not in dead:
-            board.put(move, Colour(stone))
-    owners = board.owners().astype(np.int8)
-    return np.where(owners == BLACK, 100, np.where(owners == WHITE, -100, 0)).astype(np.int8).tobytes()
-
-
 def show_play(session: GameSession, console: Console, kept: Path | None, evaluate: Evaluate | None) -> bool:
     """Let people play on the full screen and review their game; says whether another game is wanted. Raises what ended
     it early."""
     colours = style.has_colours(console)
-    with show_start(console):
-        session.pause()
-        estimated(Game(session.snapshot().rules), playouts=2)  # a compiler at work would leave the screen dead later
-        session.go_on()
     while True:
         app = PlayApp(session, kept=kept, can_review=evaluate is not None, colours=colours)
         run_app(app)

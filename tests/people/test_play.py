@@ -15,7 +15,7 @@ from test_session import FINAL, Oracle, kifu_of, sat
 
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
-from arena.people.adviser import Analyst
+from arena.people.adviser import Adviser
 from arena.people.saved_game import saved_games
 from arena.people.session import GameSession
 from arena.report.plain_play import show_plainly
@@ -148,7 +148,7 @@ def test_the_board_is_drawn_after_every_answer_and_when_asked_for() -> None:
 
 
 def test_a_hint_and_an_estimate_are_said() -> None:
-    with sat(kifu_of(), analyst=Analyst("oracle", Oracle)) as session:
+    with sat(kifu_of(), adviser=Adviser("oracle", Oracle)) as session:
         words = said(session, "hint", "score", "quit")
     assert "oracle would play, as Black:\n1. C3: wins 60.0 %, 20 visits; C3\n" in words
     assert re.search(r"(leads by about \d+\.\d points|is about even), komi included, by 400 playouts", words)

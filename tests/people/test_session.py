@@ -20,7 +20,7 @@ from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf
-from arena.people.adviser import Analyst
+from arena.people.adviser import Adviser
 from arena.people.counting import count
 from arena.people.saved_game import EVENT, Help, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
 from arena.people.session import GameSession, Opponent, Refused
@@ -309,7 +309,7 @@ def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
 
 
 def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_unrated() -> None:
-    with sat(kifu_of(), Scripted("B3"), analyst=Analyst("oracle", Oracle)) as session:
+    with sat(kifu_of(), Scripted("B3"), adviser=Adviser("oracle", Oracle)) as session:
         session.hint()
         advice = settled(session, lambda now: now.advice is not None).advice
         assert (advice.analyst, advice.colour, advice.visits) == ("oracle", BLACK, 20)
@@ -317,7 +317,7 @@ def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_
         assert session.wait(lambda now: now.advice is not None and now.advice.visits == 30, PATIENCE)
         now = play(session, "A1")
         assert (now.advice, now.advising, now.unrated) == (None, False, "hint")
-    with sat(kifu_of(), analyst=Analyst("oracle", lambda: Oracle(fault=ValueError("no net")))) as session:
+    with sat(kifu_of(), adviser=Adviser("oracle", lambda: Oracle(fault=ValueError("no net")))) as session:
         session.hint()
         advice = settled(session, lambda now: now.advice is not None).advice
         assert advice.fault == "ValueError: no net" and advice.candidates == ()

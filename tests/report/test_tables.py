@@ -22,7 +22,7 @@ from arena.ratings import Estimate, Interval
 from arena.report import style
 from arena.report.progress import show_training, training_words
 from arena.report.style import Console
-from arena.report.tables import Sheet, bots_table, elo_table, games_table, statistics_table
+from arena.report.tables import Facts, Sheet, bots_table, elo_table, games_table, statistics_table
 from arena.report.text import first_sections, title
 from arena.results.standings import league
 from arena.results.store import Store
@@ -48,7 +48,7 @@ def standings_of(match: Match, *records: GameRecord) -> Standings:
 def facts_of(found: Standings) -> dict[str, str]:
     """The labelled lines of what is shown at the end."""
     bodies = [section.body for section in first_sections(found)]
-    return {label: text for body in bodies if isinstance(body, tuple) for label, text in body}
+    return {label: text for body in bodies if isinstance(body, Facts) for label, text in body.rows}
 
 
 def test_the_end_tells_what_happened():

@@ -18,7 +18,7 @@ from arena.contract.limits import TimeLeft
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.go.record import GameRecord
-from arena.people.adviser import Analyst
+from arena.people.adviser import Adviser
 from arena.people.saved_game import SavedGame, SavedGameFile
 from arena.people.session import GameSession, Opponent
 from arena.tui.play_app import PlayApp, clock_words
@@ -53,7 +53,7 @@ def sit() -> Iterator[Sit]:
             record, (BLACK, WHITE) if bot is None else (BLACK,), Limits.read(time, "time") if time else Limits()
         )
         clock = more.get("clock", Clock())
-        session = GameSession(saved, opponents, Analyst("oracle", Likes), now=clock)  # type: ignore[arg-type]
+        session = GameSession(saved, opponents, Adviser("oracle", Likes), now=clock)  # type: ignore[arg-type]
         sessions.append(session)
         return PlayApp(session, colours=False, **{"clock": clock, **more}), session  # type: ignore[arg-type]
 
