@@ -111,7 +111,8 @@ def check(
     if len(names) > 1:
         words = f"{len(names) - len(failed)} of {len(names)} bots are ready"
         words += f"; not {', '.join(failed)}" if failed else ""
-        console.print(f"\n{words}.", markup=False, highlight=False)
+        console.print()
+        console.say(f"{words}.")
     if failed:
         raise typer.Exit(1)
 
@@ -127,8 +128,7 @@ def _declared(registry: Registry, console: Console) -> list[str]:
         raise UserError("arena.toml declares no bots; name those to check, as in: arena check alphago")
     foreign = [one for one in found if one in registry.files or one.bot_kind.code is not None]
     for one in foreign:
-        words = f"{one.name} is not started unless named: {one.settings.get('command', one.kind)}"
-        console.print(words, markup=False, highlight=False)
+        console.say(f"{one.name} is not started unless named: {one.settings.get('command', one.kind)}")
     return [one.name for one in found if one not in foreign]
 
 

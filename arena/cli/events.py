@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError, plural
-from arena.cli.options import printer, size_doubts
+from arena.cli.options import size_doubts
 from arena.cli.play import play_people
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
@@ -193,9 +193,6 @@ class EventSetup:
     as_json: bool = False
     crew: int | AnyCrew = 0
 
-    def say(self, line: str) -> None:
-        printer(self.console)(line)
-
     @contextmanager
     def with_crew(self, event: Event) -> Iterator[EventSetup]:
         """The same with the workers that play such an event. Raises UserError where there are none."""
@@ -218,7 +215,7 @@ class EventSetup:
         require_openings(event, store)
         doubts = size_doubts(event.players.values(), event.terms.rules.size)
         for line in [*changes(store, event.players.values()), *notes, *doubts]:
-            self.say(line)
+            self.console.say(line)
         note_event(store, event)
         return self.play(event, store)
 
@@ -344,10 +341,10 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
         if isinstance(stop, GamesNotStored):
             lost = f", and {stop.games} finished ones are not, because another program has locked {store.path}"
         words = f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest."
-        console.print(words, highlight=False, markup=False)
+        console.say(words)
         raise SystemExit(130) from None
     finally:
         store.check_place()
         if store.count() != before or (before and not ratings.exists()):
             write_elo_csv(store, ratings, state.standings)
-    console.print(f"Games in {store.path}, ratings in {ratings} (arena elo).", highlight=False)
+    console.say(f"Games in {store.path}, ratings in {ratings} (arena elo).")

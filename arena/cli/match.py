@@ -89,10 +89,10 @@ def match(
     registry = registry_of(config, results)
     address = cluster or registry.cluster.address
     setup = events.EventSetup(Console(stderr=as_json), results, workers, address, as_json)
-    agreed = events.read_terms(terms, setup.say)
+    agreed = events.read_terms(terms, setup.console.say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test, name=name)
-    with setup.with_crew(played) as live, Store.of(results, write=True, say=setup.say) as store:
+    with setup.with_crew(played) as live, Store.of(results, write=True, say=setup.console.say) as store:
         runs = sum(event.id.rpartition("-")[0] == played.key for event in store.events())
         played = replace(played, run=max(1, runs + new))
         if plan:
@@ -133,7 +133,7 @@ def print_plan(pilot: Match, precision: float, setup: events.EventSetup, store: 
     if stored().games < FEWEST_FOR_A_PLAN:
         if pilot.event not in {event.id for event in store.events()}:  # else its plan is larger
             events.note_event(store, pilot)
-        setup.say(f"A pilot of {PILOT} games, the first ones of this match:")
+        setup.console.say(f"A pilot of {PILOT} games, the first ones of this match:")
         setup.play(pilot, store)
         setup.console.print()
     setup.console.print(plan_sheet(stored(), precision, setup.workers_at_once))
@@ -173,10 +173,10 @@ def tournament(
     setup = events.EventSetup(Console(), results, workers, cluster or registry.cluster.address)
     played = _tournament(name, bots or [], terms, registry, setup)
     notes = [] if isinstance(played, Ladder) else events.openings_note(played.terms, played.games_each)
-    with setup.with_crew(played) as live, Store.of(results, write=True, say=setup.say) as store:
+    with setup.with_crew(played) as live, Store.of(results, write=True, say=setup.console.say) as store:
         view = live.begin(played, store, [*events.participants_note(store, played), *notes])
         if isinstance(played, Ladder):
-            setup.say(_precision(view.standings))
+            setup.console.say(_precision(view.standings))
 
 
 def _tournament(
@@ -201,7 +201,7 @@ def _tournament(
     if of_ladder and given.style != "ladder":
         raise ConfigError(f"tournament '{name}': {of_ladder[0]} needs --style ladder")
     entries = tuple(events.read_player(registry, bot, given, or_person=True) for bot in given.bots)
-    agreed = events.read_terms(given, setup.say)
+    agreed = events.read_terms(given, setup.console.say)
     if given.style == "ladder":
         most = LADDER_GAMES * len(entries) if given.precision is None else PRECISION_GAMES
         block = first_given(given.block, 8)

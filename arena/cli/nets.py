@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from arena.players.config import Change
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.results.gate import Ruling
 
 CONFIG = Path("arena.toml")
 SPRT = (0.0, 35.0)
@@ -60,30 +59,7 @@ def gate(
       arena gate mine
       arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000
     """
-    from arena.results.gate import Ruling
-
-    ruling = run_gate(checkpoint, results, against, played_as, sprt, games, terms, workers, cluster, config)
-    if ruling is not Ruling.ACCEPTED:
-        raise typer.Exit(1)
-
-
-def run_gate(
-    checkpoint: str,
-    results: Path,
-    against: str | None = None,
-    played_as: str | None = None,
-    sprt: tuple[float, float] = SPRT,
-    games: int = SPRT_GAMES,
-    given: TermsTable = NO_TERMS,
-    workers: int = 0,
-    cluster: str | None = None,
-    config: Path | None = None,
-) -> Ruling:
-    """Play a gate, live, and carry out its ruling: what ``arena gate`` does, and a trainer may at its end. The
-    candidate is a copy, which is removed unless it is accepted.
-
-    Raises UserError for what can't be played or written; all games played till then are stored.
-    """
+    # The candidate is a copy, which is removed unless it is accepted.
     events.say_preparing()
     from arena.match.schedule import Gate, Match
     from arena.players.config import require_writable
@@ -101,8 +77,8 @@ def run_gate(
         raise ConfigError(
             f"--against {name} is not an entry's name; leave out its settings, or put the bot behind --as"
         )
-    terms = events.read_terms(given, setup.say)
-    entry = _player_with_net(registry, name).on(terms.rules.size)
+    agreed = events.read_terms(terms, setup.console.say)
+    entry = _player_with_net(registry, name).on(agreed.rules.size)
     player = entry if played_as is None else _player_with_net(registry, played_as)
     net = player.identify(folder)
     if net == entry.net:
@@ -112,8 +88,8 @@ def run_gate(
     test = sequential_test(sprt)
     present = player if played_as is None else with_checkpoint(player, checkpoint_of(entry))
     for one in (with_checkpoint(player, folder), present):
-        one.checked(terms.rules.size)
-    limits = events.read_limits(given)
+        one.checked(agreed.rules.size)
+    limits = events.read_limits(terms)
     never_changes = folder.resolve().parent == SHIPPED.resolve() or folder.resolve().name.endswith(f"-{net[:8]}")
     kept = folder if never_changes else results / "checkpoints" / f"{folder.resolve().name}-{net[:8]}"
     is_new, ruling = _identity(player, kept) != net, Ruling.UNDECIDED
@@ -125,9 +101,9 @@ def run_gate(
         _, rows, minutes = training(folder)
         candidate = with_checkpoint(player, kept).with_limits(limits)
         about = Gate(name, kept.name, rows, minutes)
-        match = Match(candidate, present.with_limits(limits), terms, games, test=test, gate=about)
+        match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
         match = _continued(match, setup)
-        with setup.with_crew(match) as live, Store.of(results, write=True, say=setup.say) as store:
+        with setup.with_crew(match) as live, Store.of(results, write=True, say=setup.console.say) as store:
             view = live.begin(match, store, forecast_note(match))
             evidence = Evidence(match, view.standings)
             changed = None
@@ -146,11 +122,12 @@ def run_gate(
                 except CheckpointError as error:
                     notes.append(f"The gate could not be added to its manifest: {error}.")
         for line in [*gate_lines(evidence, folder, changed, noted), *notes]:
-            setup.say(line)
-        return ruling
+            setup.console.say(line)
     finally:
         if is_new and ruling is not Ruling.ACCEPTED and _identity(player, folder) == net:
             shutil.rmtree(kept, ignore_errors=True)
+    if ruling is not Ruling.ACCEPTED:
+        raise typer.Exit(1)
 
 
 def _player_with_net(registry: Registry, spec: str) -> Player:
@@ -182,11 +159,10 @@ def _continued(match: Match, setup: events.EventSetup) -> Match:
     with Store.of(setup.results) as store:
         found, games = continued(store, match)
     if games:
-        setup.say(
-            f"These two played {plural(games, 'game')} before ({found.event}). The test counts them and continues."
-        )
+        before = f"These two played {plural(games, 'game')} before ({found.event})."
+        setup.console.say(f"{before} The test counts them and continues.")
     if found.terms.seed != match.terms.seed:
-        setup.say(f"Its openings follow from --seed {found.terms.seed}, as before.")
+        setup.console.say(f"Its openings follow from --seed {found.terms.seed}, as before.")
     return found
 
 
@@ -261,4 +237,4 @@ def eval_(
         console.print()
     if (komi := median(games.komis.tolist())) != found.manifest.komi:
         words = f"half of the games have komi {komi:g} or more, and the net learned with {found.manifest.komi:g}"
-        console.print(f"This sample differs from the net's own: {words}.", soft_wrap=True, highlight=False)
+        console.say(f"This sample differs from the net's own: {words}.")

@@ -18,7 +18,6 @@ from arena.players.config import TermsTable
 if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.style import Console
 
 RESULTS = Path("results")
 
@@ -52,8 +51,8 @@ def takes(table: type[Any], *left_out: str) -> Callable[[Callable[..., None]], C
 
         @wraps(command)
         def run(**given: Any) -> None:
-            values = {item.name: given.pop(item.name) for item in shown}
-            typed = {item.name: _read(values[item.name], item) for item in shown if values[item.name] is not None}
+            values = [(item, given.pop(item.name, None)) for item in shown]
+            typed = {item.name: _read(value, item) for item, value in values if value is not None}
             command(**{replaced: table(**typed)}, **given)
 
         options = []
@@ -89,11 +88,6 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
     default = Path("arena.toml")
     return Registry(config or (default if default.exists() else None), results)
-
-
-def printer(console: Console) -> Callable[[str], None]:
-    """Prints a line as it stands."""
-    return lambda line: console.print(line, highlight=False, markup=False)
 
 
 def size_doubts(entries: Iterable[Player], size: int) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import ConfigError, RecordError, StoreError, UserError, plural
-from arena.cli.options import RESULTS, ConfigFile, Results, printer, registry_of, size_doubts, takes
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of, size_doubts, takes
 from arena.contract.settings import setting
 from arena.files import remove_scratch
 from arena.go.ranks import HUMAN_LIKE
@@ -115,7 +115,7 @@ def play(
             raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
         bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
     console = Console()
-    say = printer(console)
+    say = console.say
     registry = registry_of(config, results)
     store_finished_games(results, say)
     source = None if first is None else read_source(Path(first), move)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arena import ConfigError, RecordError, UserError, plural
-from arena.cli.options import RESULTS, ConfigFile, Json, Results, printer, registry_of, size_doubts
+from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of, size_doubts
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -108,7 +108,7 @@ def report(
     from arena.results.standings import last_games, overviews, read_report
     from arena.results.store import Store
 
-    console, say = Console(), printer(Console())
+    console = Console()
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or html:
@@ -130,7 +130,7 @@ def report(
         print(report_line(found))
         return
     if event is None:
-        say("This is the last event; 'arena report --list' lists all.")
+        console.say("This is the last event; 'arena report --list' lists all.")
     print_report(found, console)
     for path in written:
         print(f"Written to {path}.")
@@ -317,9 +317,9 @@ def analyze(
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
     entry = entry.checked(record.rules.size)
     console, errors = style.Console(), style.Console(stderr=True)
-    style.say(analysis_headline(record, entry.name), console)
+    console.say(analysis_headline(record, entry.name))
     for doubt in size_doubts([entry], record.rules.size):
-        style.say(doubt, errors)
+        errors.say(doubt)
     found = []
     stopped = False
     with (
@@ -343,7 +343,7 @@ def analyze(
                 files.write(path, content.encode())
                 print(f"Written to {path}.")
     if stopped:
-        errors.print(f"Stopped after {len(found)} of {evaluation_count(record)} positions.", soft_wrap=True)
+        errors.say(f"Stopped after {len(found)} of {evaluation_count(record)} positions.")
         raise SystemExit(130)
 
 

@@ -113,11 +113,9 @@ def train(
     if known.is_first():
         print_result(trainer, settings, folder)
     if gate:
-        from arena.cli.nets import run_gate
-        from arena.results.gate import Ruling
+        from arena.cli import nets
 
-        if run_gate(str(folder), results) is not Ruling.ACCEPTED:
-            raise typer.Exit(1)
+        nets.gate(checkpoint=str(folder), results=results)
 
 
 def read_settings(words: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -34,7 +34,6 @@ EVENT = PEOPLE
 FORMAT = 2
 """The version of what stands in the private property; a reader refuses any other."""
 
-_ROOT = re.compile(r"\(;(?:\s*[A-Z]+(?:\s*\[(?:\\.|[^\\\]])*\])+)*", re.DOTALL)
 _PROPERTY = re.compile(r"ARENA\[((?:\\.|[^\\\]])*)\]", re.DOTALL)
 """A private property, as FF[4] allows them: other programs pass over it."""
 
@@ -197,9 +196,7 @@ class SavedGame:
 
     def to_sgf(self) -> str:
         """The game as any program reads it, with what only we understand in a property of the root."""
-        record, text = self.record, write_sgf(self.record)
-        root = _ROOT.match(text)
-        end = 0 if root is None else root.end()
+        record = self.record
         private = {
             "format": FORMAT,
             "identities": [record.black_player, record.white_player],
@@ -215,8 +212,7 @@ class SavedGame:
             "proposed": self.proposed,
             "fault_details": record.fault_details,
         }
-        escaped = msgspec.json.encode(private).decode().replace("\\", "\\\\").replace("]", "\\]")
-        return f"{text[:end]}ARENA[{escaped}]{text[end:]}\n"
+        return write_sgf(record, {0: {"ARENA": [msgspec.json.encode(private).decode()]}}) + "\n"
 
     @classmethod
     def from_sgf(cls, text: str) -> SavedGame:
@@ -296,10 +292,15 @@ class Snapshot(SavedGame):
 class SavedGameFile:
     """The file of one game, held by one arena at a time; ``with`` lets go of it."""
 
-    def __init__(self, path: Path, lock: IO[bytes]):
-        """For ``create`` and ``open``."""
+    def __init__(self, path: Path):
+        """For ``create`` and ``open``. Raises UserError when another terminal plays the game."""
         self.path = path
-        self._lock = lock
+        try:
+            self._lock = files.lock(path.with_name(f".{path.stem}.lock"))
+        except files.Held:
+            raise UserError(f"{self.id} is being played in another terminal; continue it there") from None
+        except OSError as error:
+            raise _unwritable(path.parent, error) from error
 
     @classmethod
     def create(cls, results: Path, taken: Container[str] = ()) -> SavedGameFile:
@@ -315,9 +316,9 @@ class SavedGameFile:
                 if _id_of(path) not in taken:
                     with suppress(FileExistsError):
                         path.open("x").close()
-                        return cls(path, _locked(path))
+                        return cls(path)
         except OSError as error:
-            raise StoreError(f"{folder} can't be written ({error.strerror}); use a folder that can be") from error
+            raise _unwritable(folder, error) from error
 
     @classmethod
     def open(cls, results: Path, id: str) -> SavedGameFile:
@@ -327,7 +328,7 @@ class SavedGameFile:
             raise UserError(
                 f"there is no game '{id}' in {results / EVENT}; to resume the last one: arena play --resume"
             )
-        return cls(path, _locked(path))
+        return cls(path)
 
     @property
     def id(self) -> str:
@@ -379,11 +380,8 @@ def saved_games(results: Path) -> list[tuple[str, SavedGame]]:
 
 def is_held(results: Path, id: str) -> bool:
     """Whether an arena plays this game right now."""
-    path = results / f"{id}.sgf"
-    if not _lock_of(path).exists():
-        return False
     try:
-        SavedGameFile(path, _locked(path)).close()
+        SavedGameFile.open(results, id).close()
     except UserError:
         return True
     return False
@@ -393,19 +391,9 @@ def _files(results: Path) -> list[Path]:
     return [path for path in (results / EVENT).glob("*.sgf") if path.stem.isdecimal()]
 
 
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"{folder} can't be written ({error.strerror}); use a folder that can be")
+
+
 def _id_of(path: Path) -> str:
     return f"{EVENT}/{path.stem}"
-
-
-def _lock_of(path: Path) -> Path:
-    return path.with_name(f".{path.stem}.lock")
-
-
-def _locked(path: Path) -> IO[bytes]:
-    """The lock of a game's file; it is given back when it is closed, or with the process. Raises UserError."""
-    try:
-        return files.lock(_lock_of(path))
-    except files.Held:
-        raise UserError(f"{_id_of(path)} is being played in another terminal; continue it there") from None
-    except OSError as error:
-        raise StoreError(f"{path.parent} can't be written ({error.strerror}); use a folder that can be") from error

@@ -118,8 +118,11 @@ def legend(colours: bool = True) -> Text:
     return words.append("▪", f"{_hex(STONES[WHITE][0])} on {_hex(WOOD)}").append(" White's", "dim")
 
 
-def _is_lost(colour: int, share: int) -> bool:
-    return share < -OWNED if colour == BLACK else share > OWNED
+def _drawn_stone(move: Move, stone: int, share: int, overlay: Overlay) -> tuple[int, bool]:
+    """The colour of the stone or ghost that is drawn at a point, 0 where there is none, and whether it is small."""
+    if stone:
+        return stone, move in overlay.taken or (share < -OWNED if stone == BLACK else share > OWNED)
+    return (int(overlay.ghost or 0), True) if move == overlay.cursor else (0, False)
 
 
 # --- Signs ---
@@ -144,10 +147,8 @@ def _draw_signs(stones: np.ndarray, last: Move | None, shares: np.ndarray, overl
 
 
 def _sign(move: Move, stone: int, share: int, stars: set[Move], overlay: Overlay) -> str:
-    ghost = overlay.ghost if move == overlay.cursor else None
-    if stone or ghost is not None:
-        colour = stone or int(ghost or 0)
-        is_small = not stone or move in overlay.taken or _is_lost(colour, share)
+    colour, is_small = _drawn_stone(move, stone, share, overlay)
+    if colour:
         return (SMALL if is_small else SIGNS)[colour]
     if move in overlay.letters:
         return overlay.letters[move]
@@ -204,12 +205,11 @@ class _Canvas:
         flat = stones.reshape(-1).tolist()
         for move, stone in enumerate(flat):
             share = int(shares[move])
-            ghost = overlay.ghost if move == overlay.cursor and not stone else None
+            colour, is_small = _drawn_stone(move, stone, share, overlay)
             if move == overlay.cursor:
                 self._paint(move, CURSOR)
-            if stone or ghost is not None:
-                colour = stone or int(ghost or 0)
-                self._stone(move, colour, not stone or move in overlay.taken or _is_lost(colour, share))
+            if colour:
+                self._stone(move, colour, is_small)
             elif move in overlay.letters:
                 if move == next(iter(overlay.letters)) and move != overlay.cursor:
                     self._paint(move, CURSOR)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
 from arena import plural
@@ -17,6 +17,7 @@ from arena.go.sgf import Remark, move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
 from arena.report.board import Overlay, captures, draw_board, lead, result_words, stone_sign
+from arena.report.style import Console
 from arena.report.tables import Facts, Section, Sheet
 from arena.results.analysis import MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
 
@@ -38,12 +39,12 @@ def show_details(record: GameRecord, players: Mapping[str, Player], console: Con
     if record.fault_details.strip():
         console.print()
         for line in record.fault_details.rstrip().splitlines():
-            style.say(line, console)
+            console.say(line)
     elif outcome is not None and outcome.ending.is_forfeit:
         console.print()
-        style.say("Only the reason was recorded.", console)
+        console.say("Only the reason was recorded.")
     console.print()
-    style.say(write_sgf(record, move_notes(record)), console)
+    console.say(write_sgf(record, move_notes(record)))
 
 
 def headline(record: GameRecord) -> str:
@@ -245,13 +246,13 @@ def print_position(
 def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
     """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
     for line in game_title(record, console.width):
-        style.say(line.plain, console, str(line.style))
+        console.say(line.plain, str(line.style))
     console.print()
     print_position(record, number, console, remarks, by_players)
     if number < len(remarks) and remarks[number].comment:
         console.print()
         for words in remarks[number].comment.splitlines():
-            style.say(words, console)
+            console.say(words)
     if number:
         console.print()
     for words in move_lines(record, 0, number, console.width):

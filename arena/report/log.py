@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from time import monotonic
-
-from rich.console import Console
 
 from arena import plural
 from arena.go.record import GameRecord, Played
@@ -19,6 +18,7 @@ from arena.match.schedule import Match
 from arena.match.standings import MatchTally, Standing
 from arena.match.worker import Snapshot
 from arena.report import style
+from arena.report.style import Console
 from arena.report.text import warnings
 from arena.results.standings import Moment
 
@@ -288,24 +288,22 @@ class EventState:
 def print_lines(state: EventState, updates: Iterator[Update], console: Console) -> None:
     """Print who plays what, then a line once in a while, until the updates end. They are closed in any case."""
     games, resumed = state.event.games, 0
-    style.say(state.head, console)
+    console.say(state.head)
     written, tenths = state.clock(), 0
     with closing(updates):  # type: ignore[type-var]
-        for update in updates:
+        for update in chain(updates, (Update(),)):
             if not update.resumed and state.resumed > resumed:  # once all of them are counted
                 resumed = state.resumed
-                style.say(f"{resumed} of {games} games were played earlier", console)
+                console.say(f"{resumed} of {games} games were played earlier")
             if update.waiting and not state.waiting:
-                style.say(style.waiting(update.waiting), console)
+                console.say(style.waiting(update.waiting))
             state.add(update)
             for line in update.news:
-                style.say(line, console)
+                console.say(line)
             if update.records and not update.resumed and state.stored < games:
                 waited = state.clock() - written
                 if waited >= max(LINE_EVERY, state.elapsed / 100) or 10 * state.stored // games > tenths:
-                    style.say(state.progress, console)
+                    console.say(state.progress)
                     written = state.clock()
             tenths = 10 * state.stored // games
-    if state.resumed > resumed:
-        style.say(f"{state.resumed} of {games} games were played earlier", console)
     state.finish()

@@ -7,13 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from rich.console import Console
-
 from arena import IllegalMove, plural
 from arena.go.coords import gtp_from_move
 from arena.people.saved_game import Phase, Snapshot
 from arena.people.session import GameSession, Refused
-from arena.report import style
 from arena.report.board import AREAS, SMALL, Overlay, draw_board
 from arena.report.sentences import (
     UNRATED,
@@ -30,6 +27,7 @@ from arena.report.sentences import (
     move_words,
     side,
 )
+from arena.report.style import Console
 
 
 def show_plainly(session: GameSession, console: Console, file: TextIO, kept: Path | None = None) -> None:
@@ -71,7 +69,7 @@ class Talk:
 
     def _say(self, text: str) -> None:
         for line in text.split("\n"):
-            style.say(line, self._console)
+            self._console.say(line)
 
     def _show(self, now: Snapshot, ownership: bytes | None = None) -> None:
         """The position, and what its signs mean."""

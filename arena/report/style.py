@@ -64,6 +64,10 @@ class Console(rich.console.Console):
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*objects, **({"soft_wrap": not self.is_terminal} | options))
 
+    def say(self, words: str, text_style: str = "") -> None:
+        """Print words of one line, as they stand."""
+        self.print(Text(spell(words), text_style))
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         return map(_harmless, super().render(renderable, options))
 
@@ -153,11 +157,6 @@ def _wrapped(line: str, width: int) -> list[str]:
     if cell_len(line) > len(line):
         return chop_cells(line, width)
     return textwrap.wrap(line, width) or [""]
-
-
-def say(words: str, console: rich.console.Console, text_style: str = "") -> None:
-    """Print words as the console can; without a terminal, they take one line however long."""
-    console.print(Text(spell(words), text_style), soft_wrap=not console.is_terminal)
 
 
 def per_cent(share: float | None) -> str:
