@@ -15,7 +15,7 @@ from arena.players.config import TermsTable, TournamentTable, first_given
 if TYPE_CHECKING:
     from arena.match.ladder import Ladder
     from arena.match.schedule import Match, Tournament
-    from arena.match.standings import MatchTally, Standings
+    from arena.match.standings import MatchTally
     from arena.players.registry import Registry
     from arena.ratings import Sprt
     from arena.results.store import Store
@@ -176,7 +176,11 @@ def tournament(
     with setup.with_crew(played) as live, Store.of(results, write=True, say=setup.console.say) as store:
         view = live.begin(played, store, [*events.participants_note(store, played), *notes])
         if isinstance(played, Ladder):
-            setup.console.say(_precision(view.standings))
+            gap = view.gap
+            words = "No two neighbours in the ranking have a measured distance yet; play more games (-n)."
+            if gap is not None:
+                words = f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {gap[0]} and {gap[1]}."
+            setup.console.say(words)
 
 
 def _tournament(
@@ -208,14 +212,3 @@ def _tournament(
         return Ladder(name, entries, agreed, first_given(given.games, most), given.precision or 0.0, block)
     style = Style((given.style or "round-robin").replace("-", " "))
     return Tournament(name, entries, agreed, first_given(given.games, 20), style)
-
-
-def _precision(standings: Standings) -> str:
-    """How well the neighbours in a ladder are told apart."""
-    from arena.match.ladder import widest_gap
-
-    gap = None if standings.league is None else widest_gap(standings.league.ratings)
-    if gap is None:
-        return "No two neighbours in the ranking have a measured distance yet; play more games (-n)."
-    names = standings.players
-    return f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {names[gap[0]]} and {names[gap[1]]}."

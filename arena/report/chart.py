@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import floor, log10
 from typing import NamedTuple
 
+import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -148,27 +148,19 @@ def draw_course(moments: Sequence[Moment], names: Sequence[str], width: int, hei
     curves = {name: points_of(moments, name, scale.low, scale.high) for name in names[: len(MARKS)]}
     curves = {name: points for name, points in curves.items() if points}
     for name, points in reversed(curves.items()):
-        for column, point in _columns(points, games, canvas.columns):
+        placed = [min(canvas.columns - 1, int(point.games * canvas.columns // games)) for point in points]
+        columns = np.arange(placed[0], placed[-1] + 1)
+        between = np.array([np.interp(columns, placed, values) for values in zip(*points, strict=True)]).T.tolist()
+        for column, (_, value, low, high) in enumerate(between, placed[0]):
             if of_two:
-                canvas.fill(column, point.low, point.high, BAND)
-            canvas.put(column, point.value, POINT if of_two else MARKS[names.index(name)])
+                canvas.fill(column, low, high, BAND)
+            canvas.put(column, value, POINT if of_two else MARKS[names.index(name)])
     lines = list(canvas.lines("0", f"{games} games"))
     if not of_two:
         legend = [style.spell(f"{MARKS[names.index(name)]} {name}") for name in curves]
         in_one = "  ".join(legend)
         lines += [Text(line) for line in ([in_one] if cell_len(in_one) <= min(WIDEST, width) else legend)]
     return lines
-
-
-def _columns(points: Sequence[Point], games: int, columns: int) -> Iterator[tuple[int, Point]]:
-    """Each column between the first point and the last, with what lies there on the straight line between two."""
-    placed = [(min(columns - 1, int(point.games * columns // games)), point) for point in points]
-    if len(placed) == 1:
-        yield placed[0]
-    for (start, one), (end, other) in pairwise(placed):
-        for column in range(start, end + 1):
-            share = (column - start) / max(1, end - start)
-            yield column, Point(*(a + share * (b - a) for a, b in zip(one, other, strict=True)))
 
 
 # --- Win rates over a game ---

@@ -68,17 +68,8 @@ def games_data(games: Sequence[GameRecord], total: int, event: str) -> Markup:
 
 
 def _without_its_paths(game: GameRecord) -> GameRecord:
-    def clean(text: str) -> str:
-        return style.without_paths(style.spell(text))
-
-    return replace(
-        game,
-        black=clean(game.black),
-        white=clean(game.white),
-        black_rank=clean(game.black_rank),
-        white_rank=clean(game.white_rank),
-        reason=clean(game.reason),
-    )
+    names = ("black", "white", "black_rank", "white_rank", "reason")
+    return replace(game, **{name: style.public(getattr(game, name)) for name in names})
 
 
 def _players(participants: Iterable[Player]) -> Sheet:
@@ -97,4 +88,4 @@ def _players(participants: Iterable[Player]) -> Sheet:
 
 def _clean(value: Any) -> Any:
     """What stands in the page for a value: words in one line without paths."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else style.without_paths(style.spell(value))
+    return value if isinstance(value, Markup) or not isinstance(value, str) else style.public(value)

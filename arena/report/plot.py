@@ -51,12 +51,7 @@ def draw_plots(report: Report) -> list[Drawing]:
 def _svg(title: str, height: float, parts: Iterator[Markup]) -> Drawing:
     head = Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {}" font-size="13" fill="currentColor">')
     body = Markup("\n").join(parts)
-    return Drawing(title, head.format(_public(title), f"{WIDTH:g}", f"{height:g}") + body + Markup("</svg>"))
-
-
-def _public(words: str) -> str:
-    """Words in one line, without folders of this machine."""
-    return style.without_paths(style.spell(words))
+    return Drawing(title, head.format(style.public(title), f"{WIDTH:g}", f"{height:g}") + body + Markup("</svg>"))
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1.0) -> Markup:
@@ -66,7 +61,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float 
 
 def _text(x: float, y: float, words: str, anchor: str = "start") -> Markup:
     return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(
-        f"{x:.1f}", f"{y:.1f}", anchor, _public(words)
+        f"{x:.1f}", f"{y:.1f}", anchor, style.public(words)
     )
 
 
@@ -83,11 +78,10 @@ def _mark(x: float, y: float, colour: str, shape: str, tip: str, size: float = 4
     }
     if shape == "circle":
         drawn = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{colour}">'
-        return Markup(drawn) + Markup("<title>{}</title></circle>").format(_public(tip))
+        return Markup(drawn) + Markup("<title>{}</title></circle>").format(style.public(tip))
     points = " ".join(f"{x + size * a:.1f},{y + size * b:.1f}" for a, b in corners[shape])
-    return Markup(f'<polygon points="{points}" fill="{colour}">') + Markup("<title>{}</title></polygon>").format(
-        _public(tip)
-    )
+    drawn = f'<polygon points="{points}" fill="{colour}">'
+    return Markup(drawn) + Markup("<title>{}</title></polygon>").format(style.public(tip))
 
 
 def _ends(elo: Estimate) -> tuple[float, float]:

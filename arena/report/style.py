@@ -47,9 +47,10 @@ def spell(text: str) -> str:
 _FOLDERS = re.compile(r"(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\]+(?:[^\s/\\,;:=()<>]+[/\\]+)+")
 
 
-def without_paths(words: str) -> str:
-    """The words, with the names of files in place of their paths: elsewhere nobody needs to know where they lie."""
-    return _FOLDERS.sub("", words)
+def public(words: str) -> str:
+    """Words for a page in one line, with the names of files in place of their paths: elsewhere nobody needs to know
+    where they lie."""
+    return _FOLDERS.sub("", spell(words))
 
 
 class Console(rich.console.Console):

@@ -12,6 +12,7 @@ from math import comb
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 from rich.console import Console, Group
 from rich.text import Text
 
@@ -102,9 +103,8 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ("Early end", _adjudication(settings.get("adjudication"))),
     ]
     if report.games:
-        lines.append(
-            ("Games", ", ".join(filter(None, (_progress(report), " to ".join(dict.fromkeys(report.dates or ()))))))
-        )
+        dates = " to ".join(dict.fromkeys(report.dates or ()))
+        lines.append(("Games", ", ".join(filter(None, (_progress(report), dates)))))
     return tuple(lines)
 
 
@@ -245,10 +245,8 @@ def findings(report: Standings) -> Labelled:
     yield "Time", f"{', '.join(times)} per move"
     check = report.check
     if check.played_on:
-        words = (
-            f"{plural(check.played_on, 'game')} played to the end after adjudication, {check.otherwise} with another "
-        )
-        words += "winner"
+        played_on = f"{plural(check.played_on, 'game')} played to the end after adjudication"
+        words = f"{played_on}, {check.otherwise} with another winner"
         if check.played_on >= LEAST_CHECKED:
             low, high = check.interval
             words += f": an error rate of {100 * low:.1f} to {100 * high:.1f} % (95 %)"
@@ -267,12 +265,9 @@ def _ending(report: Standings, count: EndingCount) -> str:
 
 def _histogram(values: Counter[int]) -> str:
     """How many values lie in each of some equal parts of their range."""
-    low, high = min(values), max(values)
-    bins = min(BINS, high - low + 1)
-    counts = [0] * bins
-    for value, number in values.items():
-        counts[min(bins - 1, (value - low) * bins // max(1, high - low))] += number
-    return "".join(" " if not count else style.sparkline([count / (max(counts) + 1)], 1) for count in counts)
+    bins = min(BINS, max(values) - min(values) + 1)
+    counts, _ = np.histogram(list(values), bins, weights=list(values.values()))
+    return "".join(style.sparkline([count / (counts.max() + 1)], 1) if count else " " for count in counts)
 
 
 def warnings(report: Standings) -> Labelled:
@@ -356,10 +351,8 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
         yield f"{change.path} now has {line} in [bots.{entry}]; nothing else was changed."
         if folder.name != evidence.gate.checkpoint:
             yield f"It is a copy of {folder}; further training does not change it."
-        undo = (
-            "remove that line" if change.before is None else f'write {change.setting} = "{change.before}" there again'
-        )
-        yield f"To undo it, {undo}."
+        again = f'write {change.setting} = "{change.before}" there again'
+        yield f"To undo it, {'remove that line' if change.before is None else again}."
     elif evidence.ruling is Ruling.REJECTED:
         yield f"Rejected: {entry} keeps {against}. No file was changed."
     else:

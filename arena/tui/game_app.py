@@ -122,9 +122,8 @@ class GameApp(BoardApp):
             self.remark_on(remarks_of(self.record, self._evaluations), [move.number for move in worst])
         self.redraw()
 
-    def leave(self, error: BaseException | None = None) -> None:
+    def on_unmount(self) -> None:
         self._is_left.set()
-        super().leave(error)
 
     # --- What a person does ---
 

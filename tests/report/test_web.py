@@ -12,10 +12,9 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -136,10 +135,6 @@ def served(*command: str, folder: Path) -> Iterator[str]:
     arguments = [sys.executable, "-m", "arena", "serve", "--port", str(port), *command]
     with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None and process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
-        end = monotonic() + 20
-        while monotonic() < end:  # the line comes a moment before the port is open
-            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
-                break
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
