@@ -167,8 +167,8 @@ def games(
     from arena.results.export import game_line, games_frame, write_csv, write_sgf_files
     from arena.results.store import Store
 
-    forms = {"--sgf": sgf is not None, "--csv": csv is not None, "--json": as_json}
-    if len(given := [option for option, is_given in forms.items() if is_given]) > 1:
+    given = [option for option, value in {"--sgf": sgf, "--csv": csv, "--json": as_json}.items() if value]
+    if len(given) > 1:
         raise UserError(f"{' and '.join(given)} can't be combined; choose one")
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event

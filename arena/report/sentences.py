@@ -67,8 +67,9 @@ def advice_words(advice: Advice, size: int) -> str:
 def estimate_words(estimate: Estimate) -> str:
     """Who leads, and how much of the board is likely to be whose."""
     margin, shares = estimate.margin, np.frombuffer(estimate.ownership, np.int8)
-    leader = "Black" if margin > 0 else "White"
-    lead = "The game is about even" if abs(margin) < 0.5 else f"{leader} leads by about {abs(margin):.1f} points"
+    lead = f"{'Black' if margin > 0 else 'White'} leads by about {abs(margin):.1f} points"
+    if abs(margin) < 0.5:
+        lead = "The game is about even"
     black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
     return (
         f"{lead}, komi included, by {plural(estimate.playouts, 'playout')}. Black is likely to have "
@@ -103,8 +104,9 @@ def ending_words(now: Snapshot) -> str:
     if outcome is None:
         return "The game continues."
     if outcome.margin is not None:
-        limit = f"The game has reached its limit of {now.rules.move_limit} moves. "
-        text = f"{limit if outcome.ending is Ending.MOVE_LIMIT else ''}{count_words(now) or _verdict(outcome.margin)}"
+        text = count_words(now) or _verdict(outcome.margin)
+        if outcome.ending is Ending.MOVE_LIMIT:
+            text = f"The game has reached its limit of {now.rules.move_limit} moves. {text}"
     else:
         text = f"{result_words(outcome)}{f' ({now.record.reason})' if now.record.reason else ''}."
     return f"{text} The game is unrated: {now.unrated}." if now.unrated else text

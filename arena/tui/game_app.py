@@ -31,9 +31,6 @@ SHOWN_NEXT = 10
 Evaluate = Callable[[GameRecord], Iterator[Evaluation]]
 """What a bot thinks of each position of a game, one after the other, as soon as it is known."""
 
-PATIENCE = 2.0
-"""Seconds that a bot has to finish when its result is no longer wanted."""
-
 
 class GameApp(BoardApp):
     """One game on a board.

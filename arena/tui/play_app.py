@@ -250,7 +250,7 @@ class PlayApp(BoardApp):
             return
         self.line, self.message = "", ""
         preview = self._preview(point)
-        if self.snapshot.phase is Phase.COUNT or (self.cursor == point and self._clicked == point):
+        if self.snapshot.phase is Phase.COUNT or self.cursor == self._clicked == point:
             self._enter_at(point)
         elif preview is not None:
             self.message = preview.refusal or f"Click {gtp_from_move(point, self.snapshot.size)} again to play there."
@@ -342,23 +342,15 @@ class PlayApp(BoardApp):
         snapshot, target = self.snapshot, self._target
         preview = self._preview(target)
         fits = preview is not None and not preview.refusal
-        taken = frozenset(preview.captured) if fits and preview is not None else frozenset()
-        if snapshot.phase is not Phase.PLAY and snapshot.dead:
-            taken = frozenset(snapshot.dead)
+        taken = preview.captured if preview is not None else snapshot.dead or ()
         overlay = Overlay(
-            cursor=target if snapshot.phase is not Phase.OVER else None,
+            cursor=None if snapshot.is_over else target,
             ghost=snapshot.to_play if fits else None,
-            taken=taken,
+            taken=frozenset(taken),
             letters=self._letters(),
         )
-        return draw_board(
-            snapshot.stones,
-            snapshot.last,
-            ownership=self._ownership(),
-            overlay=overlay,
-            cell=cell,
-            colours=self.colours,
-        )
+        owned, last = self._ownership(), snapshot.last
+        return draw_board(snapshot.stones, last, ownership=owned, overlay=overlay, cell=cell, colours=self.colours)
 
     def _ownership(self) -> bytes | None:
         """Whose each point is: by the count, or by the estimate where that is asked for."""
@@ -393,16 +385,12 @@ class PlayApp(BoardApp):
         return [self._facts, self._count, self._estimate, self._candidates, self._trouble, self._legend]
 
     def _facts(self, width: int, height: int) -> Sequence[Text]:
-        turns = self.snapshot.turns
-        lines = [self._player(colour, width) for colour in Colour]
-        if turns:
-            last = turns[-1]
+        move = style.said("no move yet", width, style.LABEL)
+        if turns := self.snapshot.turns:
+            last, point = turns[-1], gtp_from_move(turns[-1].move, self.snapshot.size)
             took = f", captured {len(last.captured)}" if last.captured else ""
-            move = gtp_from_move(last.move, self.snapshot.size)
-            lines += style.said(f"move {last.number}: {stone_sign(last.colour)} {move}{took}", width)
-        else:
-            lines += style.said("no move yet", width, style.LABEL)
-        return lines + self._turn(width)
+            move = style.said(f"move {last.number}: {stone_sign(last.colour)} {point}{took}", width)
+        return [*(self._player(colour, width) for colour in Colour), *move, *self._turn(width)]
 
     def _player(self, colour: Colour, width: int) -> Text:
         """Name, number of captured stones, clock."""

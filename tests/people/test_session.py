@@ -113,11 +113,6 @@ def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
             now.stones[0, 0] = 1
 
 
-KO = ".XO..\nXO.O.\n.XO..\n.....\n....."
-SENDING_TWO = ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."
-"""White's second stone is taken together with the first; White takes one back: the same board again."""
-
-
 def test_a_preview_shows_what_would_be_captured() -> None:
     with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n.....")) as session:
         assert session.preview(0).captured == (1,)
