@@ -55,20 +55,15 @@ def build(
       arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01
       arena data build ogs.zip --out sets/people --rank 1d --dead-stones
     """
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
     from arena.report.style import Console
     from trainers.records import GameFilter, SplitRule, build, day_of
 
     chosen = GameFilter(size, rating, rank, game_results, min_moves, dead_stones, players)
     rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("Reading", total=None)
+    with Console(stderr=True).status("Reading") as status:
 
         def show(read: int, kept: int) -> None:
-            bar.update(task, description=f"{read:,} games read, {kept:,} kept")
+            status.update(f"{read:,} games read, {kept:,} kept")
 
         made = build(paths, out, chosen, rule, processes or cores(), show)
     Console().print(dataset_sheet(made))

@@ -153,9 +153,8 @@ def participants_note(store: Store, event: Tournament | Ladder) -> Iterator[str]
     kind = next(kind for kind in styles if kind in event.settings)
     if kind not in stored:
         other = next((other for other in styles if other in stored), "match")
-        raise ConfigError(
-            f"'{event.name}' is a stored {other}{styles.get(other, '')}; take another name for the {kind}"
-        )
+        how = styles.get(other, "")
+        raise ConfigError(f"'{event.name}' is a stored {other}{how}; take another name for the {kind}")
     old, new = _flat(stored), _flat(json.loads(json.dumps(event.settings)))
     if changed := [f"{key} {old.get(key)}, not {new.get(key)}" for key in new | old if old.get(key) != new.get(key)]:
         raise ConfigError(f"{kind} '{event.name}' is stored with {'; '.join(changed)}; take another name")
@@ -205,10 +204,6 @@ class EventSetup:
         with Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication) as crew:
             yield replace(self, crew=crew)
 
-    @property
-    def workers_at_once(self) -> int:
-        return self.crew if isinstance(self.crew, int) else self.crew.most
-
     def begin(self, event: Event, store: Store, notes: Iterable[str] = ()) -> Any:
         """Say what is to be known, store who plays what, and play; returns the event's state."""
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
@@ -224,13 +219,11 @@ class EventSetup:
         written."""
         from arena.match.runner import Control, play_event
         from arena.report.log import EventState
-        from arena.report.style import Console
 
         control, state = Control(), EventState(event)
-        people_at = Console(stderr=True) if self.as_json else self.console
         has_people = any(entry.is_person for entry in event.players.values())
         with event_kept(state, store, self.console, self.results):
-            updates = play_event(event, store, self.crew, control, play_people(event, people_at))
+            updates = play_event(event, store, self.crew, control, play_people(event, self.console))
             updates = _with_news_of_the_end(updates, control)
             with nullcontext(_interrupt) if has_people else _finishing(control) as end:
                 if self.as_json:

@@ -136,7 +136,8 @@ def print_plan(pilot: Match, precision: float, setup: events.EventSetup, store: 
         setup.console.say(f"A pilot of {PILOT} games, the first ones of this match:")
         setup.play(pilot, store)
         setup.console.print()
-    setup.console.print(plan_sheet(stored(), precision, setup.workers_at_once))
+    workers = setup.crew if isinstance(setup.crew, int) else setup.crew.most
+    setup.console.print(plan_sheet(stored(), precision, workers))
 
 
 @takes(TournamentTable, "bots", "block")

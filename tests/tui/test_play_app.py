@@ -193,21 +193,15 @@ def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit) -> None:
         assert app.wants_review
 
     use(app, resign)
-    app, _ = sit()
-
-    async def leave(hand: Hand) -> None:
-        await hand.type_in("quit")
-        assert not app.is_running or app._exit
-
-    use(app, leave)
 
 
-def test_a_q_leaves_with_enter(sit: Sit) -> None:
+@pytest.mark.parametrize("word", ["q", "quit"])
+def test_a_q_leaves_with_enter(sit: Sit, word: str) -> None:
     app, _ = sit("C3")
 
     async def leave(hand: Hand) -> None:
-        await hand.press("q")
-        assert "Enter leaves; the game is saved." in hand.text and app.is_running
+        await hand.press(*word)
+        assert app.is_running and ("Enter leaves; the game is saved." in hand.text or word != "q")
         await hand.press("enter")
         assert not app.is_running or app._exit
 
