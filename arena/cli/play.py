@@ -174,9 +174,10 @@ def new_game(
     from arena.go.record import GameRecord
     from arena.people.saved_game import EVENT, Help, SavedGame
 
-    size = source.rules.size if source is not None else first_given(given.size, 9)
+    is_continued = source is not None
+    size = first_given(given.size, 9) if source is None else source.rules.size
     limits = _read_clock(given.time)
-    person = _person(registry, _own_name(registry) if name is None else name)
+    person = _person(registry, name)
     if entry.is_person:
         opponent = _person(registry, entry.settings.get("name") or GUEST)
         if opponent.name == person.name:
@@ -185,30 +186,31 @@ def new_game(
         opponent = entry.with_limits(limits).checked(size)
     stones = given.handicap or 0
     komi = 0.5 if stones and given.komi is None else given.komi
-    setup = tuple(handicap_points(size, stones)) if stones > 1 else ()
+    setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
     colour = WHITE if given.color == "white" else BLACK
     seats = {colour: person, colour.opponent: opponent}
+    if source is None:
+        rules = Rules.preset(first_given(given.rules, "chinese"), size, komi)
+        source = GameRecord(rules, (), None, setup=(setup, ()), first=WHITE if setup else BLACK)
     record = GameRecord(
-        Rules.preset(first_given(given.rules, "chinese"), size, komi),
-        (),
+        source.rules,
+        source.moves,
         None,
         black=seats[BLACK].name,
         white=seats[WHITE].name,
         black_player=_identity(seats[BLACK]),
         white_player=_identity(seats[WHITE]),
-        setup=(tuple(sorted(setup)), ()),
-        first=WHITE if setup else BLACK,
+        setup=source.setup,
+        first=source.first,
         event=EVENT,
         seed=secrets.randbits(48) if given.seed is None else given.seed,
+        opening=len(source.moves),
         date=_today(),
     )
-    if source is not None:
-        record = replace(record, rules=source.rules, setup=source.setup, first=source.first)
-        record = replace(record, moves=source.moves, opening=len(source.moves))
     bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
     people = tuple(colour for colour in sorted(seats) if colour not in bots)
     players = tuple(seat.stored for seat in seats.values() if _identity(seat))
-    helps = () if source is None else (Help.POSITION,)
+    helps = (Help.POSITION,) if is_continued else ()
     return SavedGame(record, people, limits, players=players, helps=helps), bots
 
 
@@ -234,22 +236,14 @@ def _today() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
-def _own_name(registry: Registry) -> str:
-    """The login's, or nobody's in particular."""
-    try:
-        name = getpass.getuser()
-    except (OSError, KeyError):
-        return GUEST
-    return GUEST if name in {entry.name for entry in registry.entries} or not _is_name(name) else name
-
-
-def _is_name(name: str) -> bool:
-    return re.fullmatch(r"\w[\w .'-]{0,39}", name) is not None
-
-
-def _person(registry: Registry, name: str) -> Player:
-    """The player that a person of this name is, in whatever game. Raises ConfigError."""
-    if not _is_name(name):
+def _person(registry: Registry, name: str | None) -> Player:
+    """The player that a person of this name is, in whatever game; without one, of the login's name, or nobody in
+    particular. Raises ConfigError."""
+    if name is None:
+        with suppress(OSError, KeyError, ConfigError):
+            return _person(registry, getpass.getuser())
+        name = GUEST
+    if re.fullmatch(r"\w[\w .'-]{0,39}", name) is None:
         raise ConfigError(f"'{name}' is not a name for a player; use up to 40 letters, digits, spaces and . - _ '")
     if name in {entry.name for entry in registry.entries}:
         raise ConfigError(f"'{name}' is a bot's name; take another with --as")

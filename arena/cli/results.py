@@ -254,10 +254,11 @@ def show(
     if not at_terminal:
         print_game(record, remarks, at, by_players, console)
         return
-    from arena.tui.game_app import GameApp, show_game
+    from arena.tui.app import run_app
+    from arena.tui.game_app import GameApp
 
     try:
-        show_game(GameApp(record, remarks, at=at, by_players=by_players, colours=has_colours(console)))
+        run_app(GameApp(record, remarks, at=at, by_players=by_players, colours=has_colours(console)))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     if lost:

@@ -164,7 +164,9 @@ def first_sections(report: Standings, forfeits: int = FEW_FORFEITS) -> list[Sect
         return []
     found = []
     if report.tally is None:
-        found += [Section("Standings", _standings(report)), Section("Points", _points(report))]
+        prior = None if report.league is None else report.league.ratings.prior
+        found.append(Section("Standings", standings_sheet(report.places, report.anchor, prior)))
+        found.append(Section("Points", _points(report)))
     else:
         found.append(Section("Strength", Facts(tuple(strength(report)))))
     found.append(Section("Over all games", Facts((*findings(report), *warnings(report)))))
@@ -199,11 +201,6 @@ def strength(report: Standings) -> Labelled:
     points = ("0", "1/2", "1", "1 1/2", "2")
     pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts.counts, strict=True))
     yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
-
-
-def _standings(report: Standings) -> Sheet:
-    prior = None if report.league is None else report.league.ratings.prior
-    return standings_sheet(report.places, report.anchor, prior)
 
 
 def _points(report: Standings) -> Sheet:

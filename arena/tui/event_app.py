@@ -65,14 +65,11 @@ class EventApp(ArenaApp):
     MORE_KEYS = (("Ctrl-C", "Finish and quit; again: stop now"), ("Ctrl-Z", "Pause and suspend"))
 
     class Updated(Message):
-        """What has happened in the event."""
+        """What has happened in the event; None when nothing more will."""
 
-        def __init__(self, update: Update):
+        def __init__(self, update: Update | None):
             super().__init__()
             self.update = update
-
-    class Over(Message):
-        """No more updates come."""
 
     def __init__(self, state: EventState, updates: Iterator[Update], control: Control, colours: bool = True):
         super().__init__(colours)
@@ -97,14 +94,14 @@ class EventApp(ArenaApp):
                         break
         except BaseException as error:  # raised again where the screen was opened
             self.ending = error
-        self.post_message(self.Over())
+        self.post_message(self.Updated(None))
 
     def on_event_app_updated(self, message: Updated) -> None:
-        self.state.pause(self.control.paused)  # whoever asked for it
-        self.state.add(message.update)
-        self._is_new = True
-
-    def on_event_app_over(self) -> None:
+        if message.update is not None:
+            self.state.pause(self.control.paused)  # whoever asked for it
+            self.state.add(message.update)
+            self._is_new = True
+            return
         self.state.finish()
         self._redraw()
         if not self.is_web or self.ending is not None:  # in a browser, the screen is all that there is
@@ -265,16 +262,12 @@ class EventApp(ArenaApp):
                 self.state.boards.watched_at = row * across + column
                 self.action_view("overview")
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        self._scroll(1, event.screen_x, event.screen_y)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        self._scroll(-1, event.screen_x, event.screen_y)
-
-    def _scroll(self, step: int, column: int, row: int) -> None:
+    def on_mouse_scroll_down(self, event: MouseScrollDown | MouseScrollUp) -> None:
         """The wheel over the board goes to another one."""
-        if self.query_one("#board").region.contains(column, row):
-            self.action_watch(step)
+        if self.query_one("#board").region.contains(event.screen_x, event.screen_y):
+            self.action_watch(1 if isinstance(event, MouseScrollDown) else -1)
+
+    on_mouse_scroll_up = on_mouse_scroll_down
 
 
 def _name(seat: Seat) -> str:

@@ -20,7 +20,6 @@ from arena.report.board import Overlay, draw_board, legend, stone_sign
 from arena.report.chart import draw_curve
 from arena.report.game import costs, game_title, move_lines, position_facts, remarks_of, replayed
 from arena.results.analysis import MISTAKE, Evaluation, evaluation_count, judge, mistakes, spelled
-from arena.tui.app import run_app
 from arena.tui.board import NUMBERS, Block, BoardApp, BoardPane, signs_at
 
 MOST_MISTAKES = 3
@@ -245,8 +244,3 @@ class GameApp(BoardApp):
         is_busy = self._evaluate is not None and len(self._evaluations) < total
         words = f"evaluated {len(self._evaluations)} of {total} positions" if is_busy else ""
         return style.said(words, width, style.LABEL)
-
-
-def show_game(app: GameApp) -> None:
-    """Let a person step through a game. Raises what ended it early."""
-    run_app(app)
