@@ -1,4 +1,4 @@
-"""Plots of Elo as SVG for the HTML page: intervals, the course over the games, and training.
+"""Plots of Elo as SVG for the HTML page: intervals, and the course over the games.
 
 Text takes the page's colour. Curves also differ in their markers, and their colours are those that colour-blind people
 tell apart. Names and words are escaped.
@@ -124,29 +124,15 @@ def _intervals(title: str, report: Report) -> Drawing:
     return _svg(title, height, parts())
 
 
-def _styles(report: Report) -> dict[str, tuple[str, str]]:
-    """The colour and the marker of everybody who is rated, but for the player at 0."""
-    names = [place.name for place in report.places if place.elo is not None and place.name != report.anchor]
-    return {name: (COLOURS[at % len(COLOURS)], SHAPES[at % len(SHAPES)]) for at, name in enumerate(names)}
-
-
-def _axes(low: float, high: float, bottom: float, words: str) -> Iterator[Markup]:
-    """Lines at round values of Elo, and what goes to the right."""
-    for value, label in Scale(low, high, 1000).round_values(6):
-        y = TOP + (high - value) / (high - low) * (bottom - TOP)
-        yield _line(LEFT, y, WIDTH - RIGHT, y, GREY, 1.0 if value == 0 else 0.2)
-        yield _text(LEFT - 8, y + 4, label, "end")
-    yield _text(WIDTH - RIGHT, bottom + 34, words, "end")
-
-
 def _course(title: str, report: Report) -> Drawing:
     """A curve with its 95 % band for everybody but the player at 0, up to the edge on a side that isn't bounded."""
-    styles, games = _styles(report), max(1, report.games)
+    names = [place.name for place in report.places if place.elo is not None and place.name != report.anchor]
+    games = max(1, report.games)
     low, high = range_of(report.course)
     room = max(5.0, 0.06 * (high - low))
     low, high = low - room, high + room
     bottom = TOP + COURSE
-    height = bottom + BOTTOM + 20 * ((len(styles) + 1) // 2)
+    height = bottom + BOTTOM + 20 * ((len(names) + 1) // 2)
 
     def x(played: float) -> float:
         return LEFT + played / games * (WIDTH - LEFT - RIGHT)
@@ -155,10 +141,14 @@ def _course(title: str, report: Report) -> Drawing:
         return TOP + (high - min(high, max(low, value))) / (high - low) * (bottom - TOP)
 
     def parts() -> Iterator[Markup]:
-        yield from _axes(low, high, bottom, "games")
+        for value, label in Scale(low, high, 1000).round_values(6):
+            yield _line(LEFT, y(value), WIDTH - RIGHT, y(value), GREY, 1.0 if value == 0 else 0.2)
+            yield _text(LEFT - 8, y(value) + 4, label, "end")
+        yield _text(WIDTH - RIGHT, bottom + 34, "games", "end")
         for played, words in Scale(0, games, 1000).round_values(6):
             yield _text(x(played), bottom + 18, words.lstrip("+"), "middle")
-        for number, (name, (colour, shape)) in enumerate(styles.items()):
+        for number, name in enumerate(names):
+            colour, shape = COLOURS[number % len(COLOURS)], SHAPES[number % len(SHAPES)]
             points = points_of(report.course, name, low, high)
             edge = [(one.games, one.high) for one in points] + [(one.games, one.low) for one in points[::-1]]
             band = " ".join(f"{x(played):.1f},{y(value):.1f}" for played, value in edge)
