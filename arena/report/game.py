@@ -19,7 +19,7 @@ from arena.report import style
 from arena.report.board import Overlay, captures, draw_board, lead, result_words, stone_sign
 from arena.report.style import Console
 from arena.report.tables import Facts, Section, Sheet
-from arena.results.analysis import MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
+from arena.results.analysis import LABELS, MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
 
 
 def show_details(record: GameRecord, players: Mapping[str, Player], console: Console) -> None:
@@ -151,8 +151,6 @@ def _points(loss: float) -> str:
 Replayed = tuple[np.ndarray, tuple[int, int]]
 """The stones, and the prisoners that Black and White have taken."""
 
-LETTERS = "ABC"
-
 
 def replayed(record: GameRecord) -> list[Replayed]:
     """The positions before the first move, after it, and so on. Raises RecordError."""
@@ -235,7 +233,7 @@ def print_position(
         position[0],
         record.moves[number - 1] if number else None,
         ownership=remark.ownership,
-        overlay=Overlay(letters={move: style.spell(sign) for move, sign in remark.letters.items()}),
+        overlay=Overlay(letters=remark.letters),
         colours=style.has_colours(console),
     )
     facts = position_facts(record, number, position, remark, cost, by_players, console.width)
@@ -296,7 +294,7 @@ def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remar
         comment="\n".join(words),
         win_rate=evaluation.win_rate,
         margin=evaluation.margin,
-        letters={one: letter for one, letter in zip(best, LETTERS, strict=False) if one != pass_move(size)},
+        letters={one: letter for one, letter in zip(best, LABELS, strict=False) if one != pass_move(size)},
         ownership=ownership,
         instead=() if move is None or move.is_best else tuple(move.before.line),
     )

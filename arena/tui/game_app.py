@@ -196,8 +196,7 @@ class GameApp(BoardApp):
         elif self._shows_owners:
             ownership = self.remark.ownership
         last = self.record.moves[number - 1] if number else None
-        overlay = Overlay(letters={move: style.spell(sign) for move, sign in letters.items()})
-        stones = self._positions[number][0]
+        stones, overlay = self._positions[number][0], Overlay(letters=letters)
         return draw_board(stones, last, ownership=ownership, overlay=overlay, cell=cell, colours=self.colours)
 
     def blocks(self) -> Sequence[Block]:
