@@ -13,14 +13,6 @@ from arena.tui.board import BoardPane
 KEYS = {" ": "space", "!": "exclamation_mark", "=": "equals_sign", "?": "question_mark", ".": "full_stop"}
 
 
-def lines_on(app: App[None]) -> list[str]:
-    """What is on the screen."""
-    width, height = app.size
-    rows = app.screen._compositor.render_strips()
-    assert len(rows) == height and all(row.cell_length == width for row in rows)
-    return [row.text.rstrip() for row in rows]
-
-
 class Hand:
     """A person at a screen."""
 
@@ -50,7 +42,10 @@ class Hand:
     @property
     def lines(self) -> list[str]:
         """What is on the screen."""
-        return lines_on(self.app)
+        width, height = self.app.size
+        rows = self.app.screen._compositor.render_strips()
+        assert len(rows) == height and all(row.cell_length == width for row in rows)
+        return [row.text.rstrip() for row in rows]
 
     @property
     def text(self) -> str:

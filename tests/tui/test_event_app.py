@@ -1,6 +1,5 @@
 """A running event: what is known of it, the lines in a pipe, and the full screen with its keys, at any size."""
 
-import asyncio
 import os
 import re
 import signal
@@ -31,9 +30,8 @@ from played import (
     words_of,
 )
 from rich.console import Group
-from screens import lines_on
+from screens import Hand, use
 from terminal import Terminal
-from textual.pilot import Pilot
 
 from arena.cli.events import show
 from arena.go.game import Ending
@@ -296,7 +294,7 @@ def test_no_full_screen_is_imported_for_a_pipe() -> None:
 def on_screen(
     state: Any,
     size: tuple[int, int],
-    do: Callable[[Pilot[None], EventApp], Coroutine[Any, Any, None]],
+    do: Callable[[Hand], Coroutine[Any, Any, None]],
     updates: Iterator[Update] | None = None,
     control: Control | None = None,
 ) -> EventApp:
@@ -307,15 +305,12 @@ def on_screen(
         ends.wait(30)
         yield from ()
 
+    async def do_and_end(hand: Hand) -> None:
+        await do(hand)
+        ends.set()
+
     app = EventApp(state, quiet() if updates is None else updates, control or Control())
-
-    async def use() -> None:
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await do(pilot, app)
-            ends.set()
-
-    asyncio.run(use())
+    use(app, do_and_end, size)
     return app
 
 
@@ -324,21 +319,20 @@ def on_screen(
 def test_all_views_fit_the_screen_and_boards_stand_where_there_is_room(size: tuple[int, int], kind: str) -> None:
     state = running(match_of(), Clock()) if kind == "match" else running_league(Clock(), "a", "b", "c", "d")
 
-    async def look(pilot: Pilot[None], app: EventApp) -> None:
-        lines = lines_on(app)
-        text = words_of(lines)
+    async def look(hand: Hand) -> None:
+        lines, text = hand.lines, hand.text
         assert "0:30" in text and "games/s" in text and "Finish and quit" in lines[-1]
         assert ("Score +39 =1 -2" in text) if kind == "match" else re.search(r"1 a .*\+?\d+", text)
         assert any("A B C D E F" in " ".join(line.split()) for line in lines) is (size[0] >= 80)
         for key, words in (("w", "move"), ("c", "Elo"), ("s", "Over all games"), ("g", "ended by")):
-            await pilot.press(key)
-            await pilot.pause(0.05)
-            assert words in words_of(lines_on(app)) or size[1] < 30
-            await pilot.press(key)
-        await pilot.press("question_mark")
-        await pilot.pause(0.1)
-        assert "Next board" in words_of(lines_on(app)) and "suspend" in words_of(lines_on(app))
-        await pilot.press("escape")
+            await hand.press(key)
+            await hand.pilot.pause(0.05)
+            assert words in hand.text or size[1] < 30
+            await hand.press(key)
+        await hand.press("?")
+        await hand.pilot.pause(0.1)
+        assert "Next board" in hand.text and "suspend" in hand.text
+        await hand.press("escape")
 
     on_screen(state, size, look)
 
@@ -347,26 +341,26 @@ def test_keys_choose_the_board_pause_and_finish() -> None:
     match, control, closed = match_of(games=64), Control(), list[str]()
     ends = Event()
 
-    async def use(pilot: Pilot[None], app: EventApp) -> None:
-        await pilot.pause(0.5)
+    async def choose(hand: Hand) -> None:
+        await hand.pilot.pause(0.5)
         for key, board in (("n", 2), ("right", 3), ("p", 2), ("left", 1), ("p", 4)):
-            await pilot.press(key)
-            assert f"board {board} of 4" in words_of(lines_on(app))
-        await pilot.press("space")
-        assert control.paused and "PAUSED" in words_of(lines_on(app))
-        await pilot.press("space")
+            await hand.press(key)
+            assert f"board {board} of 4" in hand.text
+        await hand.press(" ")
+        assert control.paused and "PAUSED" in hand.text
+        await hand.press(" ")
         assert not control.paused
-        await pilot.press("w")
-        await pilot.pause(0.05)
-        assert words_of(lines_on(app)).count("move ") == 4
-        await pilot.click("#wall", offset=(30, 3))
-        assert "board 2 of 4" in words_of(lines_on(app))
-        await pilot.press("q")
-        assert control.finishing and app.ending is None
-        await pilot.press("q")
-        await pilot.pause(0.3)
+        await hand.press("w")
+        await hand.pilot.pause(0.05)
+        assert hand.text.count("move ") == 4
+        await hand.pilot.click("#wall", offset=(30, 3))
+        assert "board 2 of 4" in hand.text
+        await hand.press("q")
+        assert control.finishing and hand.app.is_running
+        await hand.press("q")
+        await hand.pilot.pause(0.3)
 
-    app = on_screen(EventState(match), (100, 30), use, endless(match, ends=ends, closed=closed), control)
+    app = on_screen(EventState(match), (100, 30), choose, endless(match, ends=ends, closed=closed), control)
     assert isinstance(app.ending, KeyboardInterrupt) and closed == ["closed"]
 
 
@@ -375,8 +369,8 @@ def test_an_error_of_the_event_ends_the_screen_and_is_told() -> None:
         yield Update(workers=1)
         raise ValueError("no more")
 
-    async def wait(pilot: Pilot[None], app: EventApp) -> None:
-        await pilot.pause(0.3)
+    async def wait(hand: Hand) -> None:
+        await hand.pilot.pause(0.3)
 
     app = on_screen(EventState(match_of()), (80, 24), wait, broken())
     assert isinstance(app.ending, ValueError) and not app.is_running
