@@ -69,7 +69,8 @@ def games_data(games: Sequence[GameRecord], total: int, event: str) -> Markup:
 
 def _without_its_paths(game: GameRecord) -> GameRecord:
     names = ("black", "white", "black_rank", "white_rank", "reason")
-    return replace(game, **{name: style.public(getattr(game, name)) for name in names})
+    shown: dict[str, Any] = {name: style.public(getattr(game, name)) for name in names}
+    return replace(game, **shown)
 
 
 def _players(participants: Iterable[Player]) -> Sheet:
