@@ -114,13 +114,9 @@ class PlayApp(BoardApp):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._session.subscribe(self._hear)
+        self._session.subscribe(lambda: self.post_message(self.Changed()))
         self.set_interval(TICK, self._tick)
         self.look()
-
-    def _hear(self) -> None:
-        """Called by other threads."""
-        self.post_message(self.Changed())
 
     def hold(self) -> None:
         self._session.pause()
@@ -302,7 +298,7 @@ class PlayApp(BoardApp):
             ("arrows, mouse", "move the cursor"),
             ("Enter, click", "play there"),
             ("! =", "hints or scores at every move, on or off"),
-            *command_words(self.snapshot.phase).items(),
+            *(pair for pair in command_words(self.snapshot.phase).items() if pair[0] != "board"),
             ("", UNRATED),
         ]
         self.push_screen(Keys(keys))
