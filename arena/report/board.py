@@ -84,10 +84,6 @@ def point_at(size: int, row: int, column: int, cell: int = 1) -> Move | None:
     return down * size + across if 0 <= down < size and 0 <= across < size else None
 
 
-def stone_sign(colour: Colour) -> str:
-    return SIGNS[int(colour)]
-
-
 def draw_board(
     stones: np.ndarray,
     last: Move | None = None,
@@ -332,11 +328,6 @@ def result_words(outcome: Outcome) -> str:
         Ending.ADJUDICATED: " by adjudication",
     }
     return who + ways.get(outcome.ending, " by forfeit")
-
-
-def captures(black: int, white: int) -> str:
-    """How many stones of each colour were taken."""
-    return f"taken: {stone_sign(BLACK)} {black} · {stone_sign(WHITE)} {white}"
 
 
 def lead(margin: float) -> str:

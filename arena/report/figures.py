@@ -13,7 +13,7 @@ from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Tournament
 from arena.match.standings import Standings
 from arena.report import style
-from arena.report.board import stone_sign
+from arena.report.board import SIGNS
 from arena.report.chart import draw_course
 from arena.report.log import EventState, Seat
 from arena.report.tables import LABELS, Facts, Sheet, standings_sheet
@@ -252,7 +252,7 @@ def caption(state: EventState, seat: Seat, width: int) -> Text:
         return _text(style.clip(f"{game}: {seat.record.outcome.sgf}, {plural(number, 'move')}", width))
     move = ""
     if seat.game.moves:
-        sign = stone_sign(BLACK if number % 2 else WHITE)
+        sign = SIGNS[BLACK if number % 2 else WHITE]
         move = f", move {number}: {sign} {gtp_from_move(seat.game.moves[-1], state.event.terms.rules.size)}"
     wordings = [f"{game}, board {place} of {boards}{move}", f"{game} ({place}/{boards}){move}"] if boards > 1 else []
     return _text(style.longest_fit([*wordings, f"{game}{move}", game], width))
@@ -265,7 +265,7 @@ def thinker(state: EventState, seat: Seat, colour: Colour, width: int) -> Text:
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
     ink = style.FIRST if name == first else style.SECOND
     rates = [rate for rate in seat.game.win_rates[0 if colour is BLACK else 1 :: 2] if rate is not None]
-    line = _text(f"{stone_sign(colour)} ")
+    line = _text(f"{SIGNS[colour]} ")
     if not rates:
         return line.append_text(_text(style.shorten(name, width - 2), ink))
     named = min(20, width - 15)

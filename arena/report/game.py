@@ -16,7 +16,7 @@ from arena.go.record import GameRecord
 from arena.go.sgf import Remark, move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
-from arena.report.board import Overlay, captures, draw_board, lead, result_words, stone_sign
+from arena.report.board import SIGNS, Overlay, draw_board, lead, result_words
 from arena.report.style import Console
 from arena.report.tables import Facts, Section, Sheet
 from arena.results.analysis import LABELS, MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
@@ -183,7 +183,7 @@ def move_lines(record: GameRecord, start: int, end: int, width: int) -> list[str
     """The moves after ``start`` up to number ``end`` in columns: ``1 ● E5    2 ○ C3``, as many as fit."""
     size, digits = record.rules.size, len(str(end))
     items = [
-        f"{number:>{digits}} {stone_sign(record.mover(number))} {gtp_from_move(move, size):<4}"
+        f"{number:>{digits}} {SIGNS[record.mover(number)]} {gtp_from_move(move, size):<4}"
         for number, move in enumerate(record.moves[start:end], start + 1)
     ]
     row = max(1, (width + 2) // (digits + 9))
@@ -196,7 +196,7 @@ def game_title(record: GameRecord, width: int) -> list[Text]:
         style.shorten(f"{name} {rank}".strip(), max(6, width // 2 - 2))
         for name, rank in ((record.black, record.black_rank), (record.white, record.white_rank))
     ]
-    signs = [stone_sign(colour) for colour in Colour]
+    signs = [SIGNS[colour] for colour in Colour]
     who = Text(no_wrap=True).append(style.spell(f"{signs[0]} {names[0] or 'Black'}"), "bold")
     who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}"), "bold")
     about = [ended(record), f"{record.rules.name} rules, komi {record.rules.komi:g}", record.date, record.id]
@@ -210,8 +210,9 @@ def position_facts(
     words = f"the beginning; {plural(len(record.moves), 'move')} follow"
     if number:
         move = gtp_from_move(record.moves[number - 1], record.rules.size)
-        words = f"move {number} of {len(record.moves)}: {stone_sign(record.mover(number))} {move}"
-    lines = style.said(words, width, "bold") + style.said(captures(*position[1]), width)
+        words = f"move {number} of {len(record.moves)}: {SIGNS[record.mover(number)]} {move}"
+    taken = f"taken: {SIGNS[BLACK]} {position[1][0]} · {SIGNS[WHITE]} {position[1][1]}"
+    lines = style.said(words, width, "bold") + style.said(taken, width)
     if remark.win_rate is not None:
         ahead = "" if remark.margin is None else f", {lead(remark.margin)}"
         lines += style.said(f"Black wins {remark.win_rate:.0%}{ahead}", width)

@@ -20,6 +20,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -50,14 +51,9 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
         yield lambda done: bar.update(task, completed=done)
 
 
-@contextmanager
-def show_start(console: Console) -> Iterator[None]:
+def show_start(console: Console) -> Status:
     """Say on a terminal that kernels may be compiled while the block lasts."""
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(Text("Getting ready; the first run on a machine compiles for up to a minute", style.LABEL)):
-        yield
+    return console.status(Text("Getting ready; the first run on a machine compiles for up to a minute", style.LABEL))
 
 
 # --- Training ---

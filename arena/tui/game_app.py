@@ -16,7 +16,7 @@ from arena.go.coords import Colour, gtp_from_move
 from arena.go.record import GameRecord
 from arena.go.sgf import Remark
 from arena.report import style
-from arena.report.board import Overlay, draw_board, legend, stone_sign
+from arena.report.board import SIGNS, Overlay, draw_board, legend
 from arena.report.chart import draw_curve
 from arena.report.game import costs, game_title, move_lines, position_facts, remarks_of, replayed
 from arena.results.analysis import MISTAKE, Evaluation, evaluation_count, judge, mistakes, spelled
@@ -225,7 +225,7 @@ class GameApp(BoardApp):
         for number in self.mistakes[: height - 1]:
             move = gtp_from_move(self.record.moves[number - 1], self.record.rules.size)
             cost = f"  {self.costs[number]:.0%}" if number in self.costs else ""
-            lines += style.said(f"  move {number}: {stone_sign(self.record.mover(number))} {move}{cost}", width)
+            lines += style.said(f"  move {number}: {SIGNS[self.record.mover(number)]} {move}{cost}", width)
         return lines
 
     def _next_moves(self, width: int, height: int) -> Sequence[Text]:

@@ -19,7 +19,7 @@ from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_mov
 from arena.people.saved_game import Phase, Preview
 from arena.people.session import GameSession, Refused
 from arena.report import style
-from arena.report.board import Overlay, draw_board, legend, result_words, stone_sign
+from arena.report.board import SIGNS, Overlay, draw_board, legend, result_words
 from arena.report.sentences import (
     SCARCE,
     UNRATED,
@@ -385,7 +385,7 @@ class PlayApp(BoardApp):
         if turns := self.snapshot.turns:
             last, point = turns[-1], gtp_from_move(turns[-1].move, self.snapshot.size)
             took = f", captured {len(last.captured)}" if last.captured else ""
-            move = style.said(f"move {last.number}: {stone_sign(last.colour)} {point}{took}", width)
+            move = style.said(f"move {last.number}: {SIGNS[last.colour]} {point}{took}", width)
         return [*(self._player(colour, width) for colour in Colour), *move, *self._turn(width)]
 
     def _player(self, colour: Colour, width: int) -> Text:
@@ -397,7 +397,7 @@ class PlayApp(BoardApp):
         if clock is not None:
             told.append(f"  {clock_words(clock):>7}", style.WARNING if is_up and clock.seconds < SCARCE else "")
         name = style.shorten(snapshot.name(colour), max(4, width - told.cell_len - 4))
-        line = Text(no_wrap=True).append(style.spell(f"{stone_sign(colour)} {name}"), "bold" if is_up else "")
+        line = Text(no_wrap=True).append(style.spell(f"{SIGNS[colour]} {name}"), "bold" if is_up else "")
         return line.append_text(style.pad(told, width - line.cell_len, "right"))
 
     def _turn(self, width: int) -> list[Text]:
@@ -416,7 +416,7 @@ class PlayApp(BoardApp):
         if snapshot.thinking is not None:
             return [self._busy(f"{snapshot.name(snapshot.thinking)} thinks", width)]
         turn = "your turn" if len(snapshot.people) == 1 else f"{snapshot.name(snapshot.to_play)} to play"
-        return style.said(f"{turn} ({stone_sign(snapshot.to_play)})", width, "bold")
+        return style.said(f"{turn} ({SIGNS[snapshot.to_play]})", width, "bold")
 
     def _busy(self, words: str, width: int) -> Text:
         waited = self._clock() - self._busy_since
