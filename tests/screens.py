@@ -58,7 +58,11 @@ def use(app: App[None], do: Callable[[Hand], Coroutine[Any, Any, None]], size: t
 
     async def run() -> None:
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await do(Hand(app, pilot))
+            hand = Hand(app, pilot)
+            for _ in range(100):  # the footer is drawn last, on a slow machine some time after the rest
+                await pilot.pause(0.02)
+                if not app.is_running or hand.lines[-1]:
+                    break
+            await do(hand)
 
     asyncio.run(run())
