@@ -84,7 +84,7 @@ class GameSession:
         self._opponents = dict(opponents)
         self._keep = keep
         self._changed = Condition(RLock())
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], object]] = []
         self._ticket = 0  # of the position: what was asked about another one is thrown away
         self._player, self._helper = Worker("bot"), Worker("adviser")
         self._adviser = adviser
@@ -128,7 +128,7 @@ class GameSession:
         except IllegalMove as error:
             return Preview(move, explained(error))
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
+    def subscribe(self, listener: Callable[[], object]) -> None:
         """Have ``listener`` called after every change, from whichever thread made it; it had better be quick."""
         with self._changed:
             self._listeners.append(listener)

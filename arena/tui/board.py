@@ -81,7 +81,6 @@ class BoardApp(ArenaApp):
     #title { height: 1; padding: 0 1; }
     #body { height: 1fr; padding: 0 1; }
     #status { height: 1; padding: 0 1; }
-    .below { layout: vertical; }
     .beside { layout: horizontal; }
     """
 
@@ -129,9 +128,8 @@ class BoardApp(ArenaApp):
         size, width, height = self.board_size, event.size.width - 2, event.size.height - 4
         cell = largest_cell(size, width - GAP - BESIDE, height) if self.colours else 1
         is_beside = width >= board_width(size) + GAP + BESIDE
-        body, board = self.query_one("#body"), self.query_one("#board")
-        body.set_class(is_beside, "beside")
-        body.set_class(not is_beside, "below")
+        board = self.query_one("#board")
+        self.query_one("#body").set_class(is_beside, "beside")
         if is_beside:
             board.styles.width, board.styles.height = board_width(size, max(1, cell)) + GAP, "1fr"
         else:

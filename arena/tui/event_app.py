@@ -47,7 +47,6 @@ class EventApp(ArenaApp):
     CSS = """
     #head { height: 3; padding: 0 1; }
     ContentSwitcher { height: 1fr; margin: 1 1 0 1; }
-    .below { layout: vertical; }
     .beside { layout: horizontal; }
     """
     BINDINGS: ClassVar[list[Any]] = [
@@ -209,7 +208,6 @@ class EventApp(ArenaApp):
         is_below = not is_beside and width >= board and height >= least + 1 + lines
         overview, pane, left = self.query_one("#overview"), self.query_one("#board"), self.query_one("#figures")
         overview.set_class(is_beside, "beside")
-        overview.set_class(not is_beside, "below")
         pane.display = is_beside or is_below
         left.styles.width = wanted if is_beside else "1fr"
         left.styles.height = least + 1 if is_below else "1fr"
