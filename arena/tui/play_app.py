@@ -378,7 +378,7 @@ class PlayApp(BoardApp):
         return style.said(style.longest_fit(wordings, width), width, style.LABEL)
 
     def blocks(self) -> Sequence[Block]:
-        return [self._facts, self._count, self._estimate, self._candidates, self._trouble, self._legend]
+        return [self._facts, self._count, self._estimate, self._candidates, self._legend]
 
     def _facts(self, width: int, height: int) -> Sequence[Text]:
         move = style.said("no move yet", width, style.LABEL)
@@ -455,9 +455,6 @@ class PlayApp(BoardApp):
             line = " ".join(gtp_from_move(one, snapshot.size) for one in candidate.line[1:SHOWN_LINE])
             lines += style.said(f"{letter} {move:<4} {candidate.win_rate:4.0%} {candidate.visits:>6,}  {line}", width)
         return lines[:height]
-
-    def _trouble(self, width: int, height: int) -> Sequence[Text]:
-        return folded(self.snapshot.trouble, width, height, style.WARNING)
 
     def _legend(self, width: int, height: int) -> Sequence[Text]:
         return [] if self._ownership() is None else [legend(self.colours)]
