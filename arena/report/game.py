@@ -238,15 +238,12 @@ def print_position(
         colours=style.has_colours(console),
     )
     facts = position_facts(record, number, position, remark, cost, by_players, console.width)
-    for line in (*board, Text(), *facts):
-        console.print(line, soft_wrap=not console.is_terminal)
+    console.print(*board, Text(), *facts, sep="\n")
 
 
 def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
     """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
-    for line in game_title(record, console.width):
-        console.say(line.plain, str(line.style))
-    console.print()
+    console.print(*game_title(record, console.width), Text(), sep="\n")
     print_position(record, number, console, remarks, by_players)
     if number < len(remarks) and remarks[number].comment:
         console.print()

@@ -117,9 +117,8 @@ class Talk:
         """Say all that has changed."""
         before, now = self._reported, self._session.snapshot()
         self._reported = now
-        common = 0
-        while common < min(len(before.turns), len(now.turns)) and before.turns[common] == now.turns[common]:
-            common += 1
+        same = [one == other for one, other in zip(before.turns, now.turns, strict=False)]
+        common = [*same, False].index(False)
         back = len(before.turns) - common
         if back:
             self._say(f"{plural(back, 'move')} taken back. {side(now.to_play)} is to play move {len(now.turns) + 1}.")
