@@ -29,11 +29,10 @@ class Clocks:
         self._since: float | None = None  # when the running turn began, or went on
         self._spent = 0.0  # what it took before
         for colour, left in zip(Colour, shown, strict=True):
-            time = limits[colour].time
-            if time is not None:
-                self._clocks[colour] = Clock(time)
+            if (clock := limits[colour].start_clock()) is not None:
+                self._clocks[colour] = clock
                 if left is not None:
-                    self._clocks[colour].set(left.seconds, left.stones)
+                    clock.set(left.seconds, left.stones)
 
     def of(self, colour: Colour) -> Clock | None:
         """A copy of a side's clock as it stood before the running turn."""

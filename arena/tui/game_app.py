@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding
-from textual.events import MouseScrollDown, MouseScrollUp
 from textual.message import Message
 
 from arena import UserError
@@ -168,10 +167,10 @@ class GameApp(BoardApp):
         else:
             self._say(f"Nobody played {gtp_from_move(message.move, self.record.rules.size)}.")
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+    def on_mouse_scroll_down(self) -> None:
         self.action_step(1)
 
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+    def on_mouse_scroll_up(self) -> None:
         self.action_step(-1)
 
     def _say(self, words: str) -> None:
