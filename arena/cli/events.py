@@ -21,11 +21,10 @@ from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
-    from arena.match.crew import AnyCrew
     from arena.match.event import Event
     from arena.match.ladder import Ladder
     from arena.match.openings import Opening
-    from arena.match.runner import Control, Update
+    from arena.match.runner import AnyCrew, Control, Update
     from arena.match.schedule import Terms, Tournament
     from arena.players.player import Player
     from arena.players.registry import Registry

@@ -394,7 +394,7 @@ class Nodes:
 
 
 class Cluster(Nodes):
-    """Crews on the nodes of a Ray cluster; see ``AnyCrew``."""
+    """Crews on the nodes of a Ray cluster. Its methods do what those of a ``Crew`` do."""
 
     def __init__(
         self,

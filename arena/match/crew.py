@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from arena import UserError
 from arena.contract.adjudication import Adjudication
@@ -86,33 +86,6 @@ class Progress:
     workers: int = 0
     nodes: Mapping[str, float] | None = None
     news: Sequence[str] = ()
-
-
-class AnyCrew(Protocol):
-    """What plays games: a ``Crew`` on this machine or a ``Cluster`` of them."""
-
-    @property
-    def most(self) -> int:
-        """How many workers there may be at present."""
-
-    def add(self, pairings: Iterable[Pairing]) -> None:
-        """Queue games."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether games are queued or under way."""
-
-    def poll(self, seconds: float) -> Progress:
-        """Wait up to ``seconds`` for news. Raises UserError when a bot can't be built."""
-
-    def pause(self, is_paused: bool) -> None:
-        """While paused, no bot is called; a call that has begun is finished."""
-
-    def finish(self) -> None:
-        """Begin no further game."""
-
-    def stop(self) -> list[GameRecord]:
-        """End all workers; returns the games that were over and not yet reported."""
 
 
 class WorkerProcess:
@@ -204,7 +177,7 @@ class WorkerProcess:
 
 
 class Crew:
-    """Worker processes that play games between the same players by the same rules.
+    """Worker processes that play games between the same players by the same rules. A ``Cluster`` has the same methods.
 
     A worker that dies or hangs is replaced. Its games go on from their last known positions, each alone in a worker,
     where the bot that was called last is to blame when it dies or hangs again.
@@ -221,7 +194,9 @@ class Crew:
         """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any."""
         boards = min(player.bot_kind.boards for player in players.values())
         self._spec = WorkerSpec(players, rules, adjudication, boards)
-        self.most, self._cards = workers, cards
+        self.most = workers
+        """How many workers there may be at present."""
+        self._cards = cards
         self._queue: deque[Assignment] = deque()
         self._suspects: deque[Assignment] = deque()  # their worker died or hung: to be played on alone
         self._workers: list[WorkerProcess] = []
@@ -252,6 +227,7 @@ class Crew:
         self._folder.cleanup()
 
     def add(self, pairings: Iterable[Pairing]) -> None:
+        """Queue games."""
         self._queue.extend(map(Assignment, pairings))
 
     @property
@@ -261,20 +237,24 @@ class Crew:
 
     @property
     def is_busy(self) -> bool:
+        """Whether games are to be played, under way, or over and not yet reported."""
         if self._is_finishing:
             return bool(self._finished) or any(worker.games for worker in self._workers)
         return bool(self._finished) or self._left > 0
 
     def pause(self, is_paused: bool) -> None:
+        """While paused, no bot is called; a call that has begun is finished."""
         if is_paused != self._is_paused:
             self._is_paused = is_paused
             for worker in self._workers:
                 worker.send(PAUSE if is_paused else RESUME)
 
     def finish(self) -> None:
+        """Begin no further game."""
         self._is_finishing = True
 
     def poll(self, seconds: float) -> Progress:
+        """Wait up to ``seconds`` for news. Raises UserError when a bot can't be built."""
         snapshots = {}
         by_connection = {worker.connection: worker for worker in self._workers}
         for connection in wait(list(by_connection), seconds):
@@ -286,6 +266,7 @@ class Crew:
         return Progress(records, [*snapshots.values()], len(self._workers))
 
     def stop(self) -> list[GameRecord]:
+        """End all workers; returns the games that were over and not yet reported."""
         with signals_later():
             for worker in self._workers:
                 if worker.is_ready and not worker.games:

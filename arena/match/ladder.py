@@ -58,11 +58,6 @@ class Ladder(OpenEvent):
         return "ladder"
 
     @property
-    def games_each(self) -> int:
-        """The maximum number of games between two players."""
-        return self.games
-
-    @property
     def settings(self) -> dict[str, object]:
         """What stays when players join or games are added."""
         return {"ladder": self.name, "block": self.block, **self.terms.settings}

@@ -11,15 +11,20 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from arena import StoreBusy, StoreError, UserError, plural
 from arena.go.record import GameRecord, Played
-from arena.match.crew import AnyCrew, Crew, signals_later
+from arena.match.crew import Crew, signals_later
 from arena.match.event import Event
 from arena.match.ladder import Ladder
 from arena.match.schedule import Pairing
 from arena.match.worker import Snapshot
+
+if TYPE_CHECKING:  # not needed for an event on this machine
+    from arena.match.cluster import Cluster
+
+    AnyCrew = Crew | Cluster
 
 TICK = 0.1
 """Seconds between two updates."""

@@ -44,13 +44,12 @@ def examine(results: Path, config: Path | None, only: Sequence[str] = ()) -> Ite
         "config": lambda: _config(results, config),
         "engines": _engines,
     }
-    for step, look in steps.items():
-        if not only or step in only:
-            try:
-                for verdict, *words in look():
-                    yield Finding(step, verdict, *words)
-            except (UserError, ImportError, OSError) as error:
-                yield Finding(step, FAILED, fault_words(error))
+    for step in only or steps:
+        try:
+            for verdict, *words in steps[step]():
+                yield Finding(step, verdict, *words)
+        except (UserError, ImportError, OSError) as error:
+            yield Finding(step, FAILED, fault_words(error))
 
 
 def _versions() -> Found:
@@ -58,14 +57,15 @@ def _versions() -> Found:
     for package in (*NEEDED, *FOR_TRAINING):
         with suppress(PackageNotFoundError):
             found[package] = version(package)
-    text = f"arena {__version__} in {Path(__file__).parents[1]}, Python {platform.python_version()}, "
-    text += f"{platform.machine()} with {os.cpu_count()} cores, "
-    text += ", ".join(f"{name} {installed}" for name, installed in found.items())
+    system = f"{platform.machine()} with {os.cpu_count()} cores"
+    parts = [f"arena {__version__} in {Path(__file__).parents[1]}", f"Python {platform.python_version()}", system]
+    text = ", ".join([*parts, *map(" ".join, found.items())])
     if missing := [name for name in NEEDED if name not in found]:
         yield FAILED, f"missing: {', '.join(missing)}; {text}", f"{sys.executable} -m pip install {' '.join(missing)}"
+    elif found.keys() >= {*FOR_TRAINING}:
+        yield OK, text
     else:
-        trains = found.keys() >= {*FOR_TRAINING}
-        yield OK, text if trains else f"{text}; training needs more: pip install 'arena[train]'"
+        yield OK, f"{text}; training needs more: pip install 'arena[train]'"
 
 
 def _kernels() -> Found:

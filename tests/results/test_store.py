@@ -31,7 +31,6 @@ from arena.results.store import Event, Pool, Store
 NINE = Rules.preset("cgos", 9)
 BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)
 WHITE_WINS = Outcome(WHITE, Ending.RESIGN)
-NEWER = "PRAGMA user_version = 99"
 FORK = multiprocessing.get_context("forkserver")  # real processes to kill, without an interpreter's start for each
 FORK.set_forkserver_preload(["arena.match.ready", "pytest"])  # a process has one server: what all tests ask of it
 
