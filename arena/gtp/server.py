@@ -21,17 +21,7 @@ from typing import TextIO
 from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
 from arena.contract.limits import Clock, TimeSettings
-from arena.go.coords import (
-    BLACK,
-    MAX_SIZE,
-    MIN_SIZE,
-    WHITE,
-    Colour,
-    Move,
-    gtp_from_move,
-    move_from_gtp,
-    pass_move,
-)
+from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
 from arena.go.record import Stones
 from arena.go.sgf import MAX_BYTES, read_sgf

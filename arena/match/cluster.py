@@ -397,12 +397,7 @@ class Cluster(Nodes):
     """Crews on the nodes of a Ray cluster. Its methods do what those of a ``Crew`` do."""
 
     def __init__(
-        self,
-        address: str,
-        workers: int,
-        players: Mapping[str, Player],
-        rules: Rules,
-        adjudication: Adjudication = OFF,
+        self, address: str, workers: int, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication = OFF
     ):
         """See ``Nodes``."""
         super().__init__(address, workers, players, rules)

@@ -222,11 +222,6 @@ class MatchTally:
         """A player's seconds, and the number of its own moves."""
         return self._seconds[player == self.first], self._turns[player == self.first]
 
-    def seconds_a_move(self, player: str) -> float | None:
-        """Seconds that a player used per move of its own; None before the first."""
-        seconds, turns = self.spent(player)
-        return seconds / turns if turns else None
-
 
 class SequentialTest:
     """The test of one match, which counts its games in the planned order, not in the order in which they end.

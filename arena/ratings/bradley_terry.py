@@ -9,17 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.ratings.elo import (
-    VIRTUAL_GAMES,
-    Z95,
-    ZERO,
-    Estimate,
-    FloatArray,
-    Interval,
-    K,
-    score_estimate,
-    superiority,
-)
+from arena.ratings.elo import VIRTUAL_GAMES, Z95, ZERO, Estimate, FloatArray, Interval, K, score_estimate, superiority
 
 NEAR, NEAR_ENOUGH = 1e-18, 1e-9
 """The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""

@@ -131,8 +131,7 @@ def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [("random", "uct:playouts=9,max_tree_mb=1"), ("sl", "alphago:visits=4,max_tree_mb=1")],
+    ("first", "second"), [("random", "uct:playouts=9,max_tree_mb=1"), ("sl", "alphago:visits=4,max_tree_mb=1")]
 )
 def test_the_number_of_workers_does_not_change_a_single_game(store: Store, first: str, second: str) -> None:
     registry = Registry()
@@ -387,9 +386,7 @@ def test_dying_does_not_give_time_back(store: Store, tmp_path: Path) -> None:
     assert record.reason.startswith("bad: out of time")
 
 
-def test_a_bot_that_hangs_in_its_first_decision_forfeits_by_its_name(
-    store: Store,
-) -> None:
+def test_a_bot_that_hangs_in_its_first_decision_forfeits_by_its_name(store: Store) -> None:
     """The event stood still for five minutes, and ended without a name."""
     played = match(scripted("LOOP"), scripted("GOOD"), games=1, deadline=0.3, rules=FIVE)
     (record,) = fresh(play_event(played, store, 1))

@@ -19,15 +19,7 @@ from arena.contract.bot import Limits
 from arena.files import scratch
 from arena.go.game import Rules
 from arena.match.schedule import Pairing
-from arena.match.worker import (
-    PAUSE,
-    READY,
-    Assignment,
-    SharedState,
-    WorkerSpec,
-    start_method,
-    work,
-)
+from arena.match.worker import PAUSE, READY, Assignment, SharedState, WorkerSpec, start_method, work
 from arena.players.player import Player
 
 SHORT = Rules.preset("cgos", 7, move_limit=20)

@@ -191,10 +191,7 @@ def test_an_at_sign_in_a_path_belongs_to_the_path(tmp_path: Path, registry: Regi
         ("seconds=1,main=9", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
         ("lag=1", "mcts: lag needs seconds, main or byoyomi"),
         ("seconds=1,seconds=2", "mcts: seconds is given twice"),
-        (
-            "speed=1,seconds=2",
-            "mcts: unknown limit 'speed'; there are seconds, simulations, main, ",
-        ),
+        ("speed=1,seconds=2", "mcts: unknown limit 'speed'; there are seconds, simulations, main, "),
         ("seconds=1,mian=5", "mcts: unknown limit 'mian'; did you mean 'main'?"),
     ],
 )
@@ -386,10 +383,7 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ("[bots.mcts]\nplayout = 5\n", "{file}: [bots.mcts]: unknown setting 'playout'; did you mean 'playouts'?"),
         ('[bots.mcts]\nplayouts = "a"\n', "{file}: [bots.mcts]: playouts = 'a' is not a whole number"),
         ('[bots.x]\nkind = "gtp"\ncommand = 5\n', "{file}: [bots.x]: command = 5 is not text"),
-        (
-            '[bots.x]\nkind = "gtp"\nenv = "A=1"\n',
-            "{file}: [bots.x]: env is not a table of strings, as in {{NAME = ",
-        ),
+        ('[bots.x]\nkind = "gtp"\nenv = "A=1"\n', "{file}: [bots.x]: env is not a table of strings, as in {{NAME = "),
         ("[bots.mcts]\ndeadline = 5\n", """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "dead"""),
         ('[bots.x]\nkind = "uct"\nlimits = 5\n', "x]: limits = 5 is not text"),
         (

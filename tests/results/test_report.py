@@ -12,7 +12,7 @@ from arena import StoreError
 from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
-from arena.match.standings import MatchTally, Standings
+from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.ratings import ZERO, PairCounts
 from arena.results.export import games_frame, write_elo_csv
@@ -42,16 +42,10 @@ def record(
     return GameRecord(RULES, outcome=Outcome(colour, ending, margin), **(names | usual | fields))
 
 
-def tally_of(*records: GameRecord, players: tuple[str, str] = ("new", "old")) -> MatchTally:
-    table = Standings({name: name for name in players}, is_match=True)
+def standings_of(*records: GameRecord) -> Standings:
+    table = Standings({"new": "new", "old": "old"}, is_match=True)
     table.add(records)
-    return table.between(*players)
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store.open(tmp_path / "results" / "arena.db", write=True) as opened:
-        yield opened
+    return table
 
 
 # --- A match ---
@@ -60,24 +54,24 @@ def store(tmp_path: Path):
 def test_seconds_are_spread_over_the_moves_that_were_chosen():
     """Ten moves, four of them given: three each. A resignation is a turn, too."""
     games = [record(0, "new", black_seconds=6.0, white_seconds=3.0)]
-    tally = tally_of(*games)
-    assert tally.seconds_a_move("new") == 2.0
-    assert tally.seconds_a_move("old") == 1.0
+    table = standings_of(*games)
+    assert table.seconds_a_move("new") == 2.0
+    assert table.seconds_a_move("old") == 1.0
     games.append(record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0))  # old resigns as Black
-    tally = tally_of(*games)
-    assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
-    assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
-    assert tally.lengths == {10: 2}
+    table = standings_of(*games)
+    assert table.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
+    assert table.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
+    assert table.lengths == {10: 2}
     moves = tuple(range(8))
-    tally = tally_of(record(0, "new", moves=moves, opening=3, black_seconds=2.0, white_seconds=3.0))
-    assert tally.seconds_a_move("new") == 1.0  # Black: 2 of 5
-    assert tally.seconds_a_move("old") == 1.0  # White: 3 of 5
+    table = standings_of(record(0, "new", moves=moves, opening=3, black_seconds=2.0, white_seconds=3.0))
+    assert table.seconds_a_move("new") == 1.0  # Black: 2 of 5
+    assert table.seconds_a_move("old") == 1.0  # White: 3 of 5
 
 
 def test_identical_games_count_once_in_the_estimate_even_mirrored():
     moves = (20, 22, 24, 40, 41, 42)
     mirrored = tuple(int(move) for move in symmetry_table(RULES.size)[3][list(moves)])
-    tally = tally_of(
+    table = standings_of(
         record(0, "new", moves=moves),
         record(1, "old", moves=moves),  # the other colours: another game
         record(2, "new", moves=mirrored),
@@ -85,6 +79,7 @@ def test_identical_games_count_once_in_the_estimate_even_mirrored():
         record(4, "new"),
         record(5, "new"),
     )
+    tally = table.between("new", "old")
     assert tally.games == 6
     assert tally.repeats == 2
     assert tally.finished_pairs == 3
@@ -173,8 +168,7 @@ def test_the_csv_after_an_event_is_that_of_all_stored_games(
     if others == "an older player of that name":
         store.add_players({"id-older": Player("new", "uct", settings={"playouts": 9})})
     games = [game for batch in store.game_summaries() for game in batch][:counted]
-    standings = Standings({"new": "new", "old": "old"}, is_match=True)
-    standings.add(games)
+    standings = standings_of(*games)
     write_elo_csv(store, tmp_path / "read.csv")
     if others == "none":
         monkeypatch.delattr(Store, "game_summaries")
