@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
-from zlib import crc32
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from arena.results.ranks import RankEstimate, move_likelihoods
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
 from trainers.metrics import RANK_GROUPS
-from trainers.records import TEST, SplitRule, read_texts
+from trainers.records import TEST, SplitRule, player_digest, read_texts
 
 
 def main(words: list[str]) -> int:
@@ -75,7 +74,7 @@ def errors_by_games(records: Iterator[GameRecord], rule: SplitRule, net: Evaluat
         if len(chosen) >= games // 5:
             break
         for colour, name in zip(Colour, (record.black, record.white), strict=True):
-            if rule.part_of_player(crc32(name.encode(errors="replace"))) == TEST and len(held_out[name]) < 5:
+            if rule.part_of_player(player_digest(name)) == TEST and len(held_out[name]) < 5:
                 held_out[name].append((record, colour))
                 if len(held_out[name]) == 5:
                     chosen.append(name)

@@ -186,12 +186,11 @@ class TeachingBot(Bot):
             yield place, legal, win_rate
 
     def play(
-        self, rules: Rules, begin: Callable[[], NewGame | None], slots: int, goes_on: Callable[[], bool] = lambda: True
+        self, rules: Rules, new_games: Iterator[NewGame], slots: int, goes_on: Callable[[], bool] = lambda: True
     ) -> Iterator[PlayedGame]:
         """As ``selfplay.SelfPlayGames.play``. Raises BotFault for a fault of the teacher."""
         pairings = (
-            Pairing(str(new.number), new.number, "teacher", "teacher", new.opening, new.seed)
-            for new in iter(begin, None)
+            Pairing(str(new.number), new.number, "teacher", "teacher", new.opening, new.seed) for new in new_games
         )
         for record in play_bots({"teacher": self}, {"teacher": PATIENT}, rules, pairings, slots, goes_on):
             outcome = record.outcome

@@ -42,7 +42,7 @@ from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
 from trainers.records import NO_RESULT, TRAIN, Batch, Mixed, Rows, Source, SplitRule, parts_of, read_split
 from trainers.replay import Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_games
-from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, begin_each, draw_seeds
+from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, draw_seeds, take_each
 from trainers.settings import Distill as Config
 from trainers.slots import SelfPlayParams
 from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, starts_of
@@ -127,7 +127,7 @@ class Recipe:
         if not isinstance(config, alphago.Config) or config.gumbel or self.player:
             return [partial(self._play_bot, numbers, slots) for _ in range(threads)]
         shape = [(slots * threads, threads, 2)] if config.precision == Precision.BF16 else [(slots, 1, 1)] * threads
-        return [partial(self.search(*each).play, begin_each(numbers, self.begin)) for each in shape]
+        return [partial(self.search(*each).play, map(self.begin, take_each(numbers))) for each in shape]
 
     def _params(self, **more: int) -> SelfPlayParams:
         visits = self.teacher.limits.simulations or int(getattr(self.teacher.config, "visits", 1))
@@ -154,7 +154,7 @@ class Recipe:
         teacher = Analyst(config) if isinstance(config, gtp.Config) else self.teacher.build()
         try:
             bot = self.teaching_bot(cast(Teacher, teacher))
-            yield from bot.play(self.rules, begin_each(numbers, self.begin), slots, goes_on)
+            yield from bot.play(self.rules, map(self.begin, take_each(numbers)), slots, goes_on)
         finally:
             teacher.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from bots.nets.network import SCORE_UNIT, Outputs
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Batch
+from trainers.settings import RL, SL, Distill, Value, Zero
 
 if TYPE_CHECKING:
     from trainers.replay import SearchBatch
@@ -39,17 +40,6 @@ def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
     return planes, Target(*(moved(getattr(batch, name), device) for name in Target._fields))
 
 
-class Weights(Protocol):
-    """Settings with the weights of the losses; that of the policy is 1."""
-
-    @property
-    def value_weight(self) -> float: ...
-    @property
-    def ownership_weight(self) -> float: ...
-    @property
-    def score_weight(self) -> float: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Losses:
     """The parts of the loss, each a scalar, and the top-1 accuracy."""
@@ -64,7 +54,8 @@ class Losses:
         """What is shown and logged: each head's loss without its weight, and the accuracy."""
         return {"right": self.right, **{f"{head}_loss": getattr(self, head) for head in Outputs._fields}}
 
-    def total(self, weights: Weights) -> Tensor:
+    def total(self, weights: SL | RL | Value | Distill | Zero) -> Tensor:
+        """The loss, by the weights that the settings give to its parts; that of the policy is 1."""
         return (
             self.policy
             + weights.value_weight * self.value

@@ -147,7 +147,7 @@ def evaluate(
     sums, right = np.zeros((PLIES, len(_SUMS))), np.zeros(len(games))
     owners = np.repeat(np.arange(len(games)), games.lengths)
     done = 0
-    for batch in in_order(games, encoder, 256):
+    for batch in in_order(games, encoder, np.arange(len(games.moves)), 256):
         answer, places = outputs(network, batch.planes), np.arange(done, done + len(batch))
         stones = encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places)).planes
         np.add.at(sums, np.minimum(batch.plies, PLIES - 1), _judge(answer, batch, stones.reshape(len(batch), -1)))
@@ -277,14 +277,14 @@ def by_rank(
         unranked = (games.ranks == UNRANKED) | (shift == UNRANKED)
         told = replace(games, ranks=np.where(unranked, UNRANKED, shifted).astype(np.int8))
         figures = []
-        for first in range(0, len(places), 256):
-            some = places[first : first + 256]
-            batch = encode_positions(told, encoder, some, np.zeros_like(some))
+        done = number * len(places)
+        for batch in in_order(told, encoder, places, 256):
             policy, moves = outputs(network, batch.planes).policy, torch.from_numpy(batch.moves)
             assert policy is not None
             losses = functional.cross_entropy(policy, moves, reduction="none")
             figures.append(torch.stack([(policy.argmax(1) == moves).float(), losses], 1))
-            on_progress(number * len(places) + first + len(some))
+            done += len(batch)
+            on_progress(done)
         found.append(torch.cat(figures).numpy())
     rows = []
     for group, low, high in RANK_GROUPS:

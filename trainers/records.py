@@ -134,12 +134,13 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
         ranks=np.array([[_rank(record.black_rank), _rank(record.white_rank)] for record in used], np.int8).reshape(
             -1, 2
         ),
-        players=np.array([[crc32(n.encode()) for n in (r.black, r.white)] for r in used], np.uint32).reshape(-1, 2),
+        players=np.array([[player_digest(r.black), player_digest(r.white)] for r in used], np.uint32).reshape(-1, 2),
         territory=np.array([record.rules.scoring is Scoring.TERRITORY for record in used], np.bool_),
     )
 
 
-def _digest(name: str) -> int:
+def player_digest(name: str) -> int:
+    """What stands for a player in ``Games.players``."""
     return crc32(name.encode(errors="replace"))
 
 
@@ -663,9 +664,7 @@ class Batch:
     moves: np.ndarray  # (B,) int64
     results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
     plies: np.ndarray  # (B,) int64: moves played before
-    owners: (
-        np.ndarray
-    )  # (B, n²) int8: 1 where the point will be the side to move's, -1 the other's, 0 neither or unknown
+    owners: np.ndarray  # (B, n²) int8: 1 for points of the side to move in the end, -1 the other's, 0 for the rest
     scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
 
     def __len__(self) -> int:
@@ -678,20 +677,16 @@ class Rows:
     Row ``i`` depends on the games, the seed and ``i`` only, so the number of rows drawn is the whole state of a run.
     """
 
-    def __init__(self, games: Games, encoder: Encoder, seed: int = 0, threads: int = 1):
+    def __init__(
+        self, games: Games, encoder: Encoder, seed: int = 0, threads: int = 1, places: np.ndarray | None = None
+    ):
+        """``places`` are flat indices of the positions, without which there are all."""
         if not len(games.moves):
             raise RecordError("no training rows: no games are left after the split")
-        self.games = games
-        self.encoder = encoder
-        self.seed = seed
-        self.threads = threads
-        self._epoch = -1
-        self._order = np.empty(0, np.int64)
-        self._symmetries = np.empty(0, np.uint8)
-
-    @property
-    def per_epoch(self) -> int:
-        return len(self.games.moves)
+        self.games, self.encoder, self.seed, self.threads = games, encoder, seed, threads
+        self._places = np.arange(len(games.moves)) if places is None else places
+        self.per_epoch = len(self._places)
+        self._epoch, self._order, self._symmetries = -1, np.empty(0, np.int64), np.empty(0, np.uint8)
 
     def positions(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Flat position indices and symmetries of rows ``first`` to ``first + count``; both (count,) int64."""
@@ -723,17 +718,17 @@ class Rows:
         if epoch == self._epoch:
             return
         generator = np.random.default_rng([self.seed, epoch])
-        self._order = self._places(generator)
+        self._order = self._places[self._permutation(generator)]
         self._symmetries = generator.integers(0, SYMMETRIES, self.per_epoch, np.uint8)
         self._epoch = epoch
 
-    def _places(self, generator: np.random.Generator) -> np.ndarray:
-        """The flat indices of an epoch's positions, in its order: each once. For an encoder that tells who plays they
-        are drawn, and the rarer a player's rank is, the more often: as the root of the share of ranks near it."""
+    def _permutation(self, generator: np.random.Generator) -> np.ndarray:
+        """The order of an epoch's positions: each once. For an encoder that tells who plays they are drawn, and the
+        rarer a player's rank is, the more often: as the root of the share of ranks near it."""
         if not self.encoder.has_players:
             return generator.permutation(self.per_epoch)
         games = self.games
-        ranks = games.ranks[np.repeat(np.arange(len(games)), games.lengths), games.plies % 2]
+        ranks = games.ranks[np.repeat(np.arange(len(games)), games.lengths), games.plies % 2][self._places]
         near = np.where(ranks == UNRANKED, len(KNOTS), np.abs(ranks[:, None] - KNOTS).argmin(1))
         weights = np.bincount(near, minlength=len(KNOTS) + 1).clip(1)[near] ** -0.5
         return generator.choice(self.per_epoch, self.per_epoch, p=weights / weights.sum())
@@ -807,11 +802,11 @@ def results_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
     return results
 
 
-def in_order(games: Games, encoder: Encoder, batch: int = 512) -> Iterator[Batch]:
-    """Every position of every game once, in order, as it stands: for measuring."""
-    for first in range(0, len(games.moves), batch):
-        places = np.arange(first, min(first + batch, len(games.moves)))
-        yield encode_positions(games, encoder, places, np.zeros(len(places), np.int64))
+def in_order(games: Games, encoder: Encoder, places: np.ndarray, size: int, threads: int = 1) -> Iterator[Batch]:
+    """The positions at flat indices ``places`` as they stand, in batches of ``size``: for measuring."""
+    for first in range(0, len(places), size):
+        some = places[first : first + size]
+        yield encode_positions(games, encoder, some, np.zeros_like(some), threads)
 
 
 AHEAD = 4

@@ -33,7 +33,17 @@ from arena.go.ranks import UNRANKED
 from arena.players.player import Player
 from trainers.cluster import Cores, Lent, Stage
 from trainers.progress import Made
-from trainers.records import BLACK_WON, DRAWN, UNKNOWN, WHITE_WON, Batch, Games, Rows, encode_positions
+from trainers.records import (
+    BLACK_WON,
+    DRAWN,
+    UNKNOWN,
+    WHITE_WON,
+    Batch,
+    Games,
+    Rows,
+    encode_positions,
+    join_games,
+)
 from trainers.selfplay import PlayedGame, Players, PlayGames
 from trainers.settings import Distill, Value
 from trainers.train import claim, kept_to_one, refuse_torchrun, stop_signals
@@ -75,19 +85,11 @@ class SearchedGames:
     def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
         """All of them in one."""
         offsets = np.cumsum([0, *(len(part.games.moves) for part in parts)])
-
-        def join(name: str, parts: Sequence[object]) -> np.ndarray:
-            return np.concatenate([getattr(part, name) for part in parts])
-
-        games = [part.games for part in parts]
-        arrays = {item.name: join(item.name, games) for item in fields(Games) if item.name not in ("size", "starts")}
-        starts = [part.starts[:-1] + offset for part, offset in zip(games, offsets, strict=False)]
-        places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
         return cls(
-            Games(games[0].size, starts=np.concatenate([*starts, offsets[-1:]]), **arrays),
-            np.concatenate(places),
-            join("levels", parts),
-            join("win_rates", parts),
+            join_games([part.games for part in parts]),
+            np.concatenate([part.places + offset for part, offset in zip(parts, offsets, strict=False)]),
+            np.concatenate([part.levels for part in parts]),
+            np.concatenate([part.win_rates for part in parts]),
         )
 
 
@@ -166,15 +168,12 @@ class SearchRows(Rows):
     """Rows of all searches, each once an epoch under a random symmetry."""
 
     def __init__(self, searched: SearchedGames, encoder: Encoder, seed: int = 0, threads: int = 1):
-        super().__init__(searched.games, encoder, seed, threads)
+        super().__init__(searched.games, encoder, seed, threads, searched.places)
         self.searched = searched
 
-    @property
-    def per_epoch(self) -> int:
-        return len(self.searched)
-
     def batch(self, first: int, count: int) -> SearchBatch:
-        which, symmetries = self.positions(first, count)
+        places, symmetries = self.positions(first, count)
+        which = np.searchsorted(self.searched.places, places)
         return encode_searches(self.searched, self.encoder, which, symmetries, self.threads)
 
 

@@ -41,9 +41,9 @@ from trainers.cluster import Cores, Lent, Stage
 from trainers.export import forget_snapshots
 from trainers.live_inference import TorchEvaluator
 from trainers.progress import Iteration, Rating, read_ratings, write_rating
-from trainers.records import Games, encode_positions, results_of
+from trainers.records import Games, encode_positions, in_order, results_of
 from trainers.replay import make_chunk, searched_games
-from trainers.selfplay import NewGame, PlayedGame, PolicyGames, begin_each, draw_seeds
+from trainers.selfplay import NewGame, PlayedGame, PolicyGames, draw_seeds
 from trainers.settings import RL as Config
 from trainers.slots import RuleParams, all_sensible
 from trainers.train import Origin, Run, check_run, inherited_rules, prepare, refuse_torchrun, start_of
@@ -152,7 +152,7 @@ def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
     play: Play = stage.sent
     encoder, device = find_encoder(play.encoder), torch.device("cpu")
     games = play.games([TorchEvaluator(net, encoder, device) for net in play.nets], len(numbers), 1, 1)
-    yield from games.play(begin_each(deque(numbers), play.new_game))
+    yield from games.play(map(play.new_game, numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ def train(
                 opponent_plays.refresh()
                 slots, groups = min(AT_ONCE, config.games), 1 if device.type == "cpu" else 2
                 engine = play.games((learner_plays, opponent_plays), slots, config.num_workers, groups)
-                played = list(engine.play(begin_each(numbers, play.new_game)))
+                played = list(engine.play(map(play.new_game, numbers)))
             else:
                 there = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
                 played = list(cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there)))
@@ -319,15 +319,14 @@ def train(
             # What is learned from it: the moves of the learner, with their advantages
             chunk = make_chunk(played, config.size)
             games = searched_games(config.size, {**chunk, "sound": np.ones(len(played), np.bool_)}).games
-            forecasts = np.empty(len(games.moves), np.float32)
-            for at in range(0, len(forecasts), config.micro_batch_size):
-                places = np.arange(at, min(at + config.micro_batch_size, len(forecasts)))
-                batch = encode_positions(games, encoder, places, np.zeros_like(places), config.num_workers)
-                with torch.no_grad():
-                    value = run.forward(heads.to_tensors(batch, device)[0]).value
-                assert value is not None  # what ``check`` makes sure of
-                forecasts[places] = expected_result(value).cpu().numpy()
-            gained = advantages(games, forecasts, config.gae_lambda)
+            batches = partial(in_order, games, encoder, size=config.micro_batch_size, threads=config.num_workers)
+            with torch.no_grad():
+                values = [
+                    run.forward(heads.to_tensors(batch, device)[0]).value
+                    for batch in batches(np.arange(len(games.moves)))
+                ]
+            forecasts = [expected_result(value).cpu().numpy() for value in values if value is not None]
+            gained = advantages(games, np.concatenate(forecasts), config.gae_lambda)
             own = [play.seats(np.full(len(game.moves), game.number), np.arange(len(game.moves))) for game in played]
             given = np.repeat([len(openings[game.number // 2]) for game in played], games.lengths)
             places = np.flatnonzero((np.concatenate(own) == LEARNER) & (games.plies >= given))
@@ -337,19 +336,17 @@ def train(
             # One step: the sum over the moves of a game, the mean over games
             sums, far = torch.zeros(4, device=device), torch.zeros((), device=device)
             run.zero_grad()
-            for at in range(0, len(places), config.micro_batch_size):
-                some = places[at : at + config.micro_batch_size]
-                batch = encode_positions(games, encoder, some, np.zeros_like(some), config.num_workers)
+            for at, batch in zip(range(0, len(places), config.micro_batch_size), batches(places), strict=True):
                 planes, targets = heads.to_tensors(batch, device)
-                part, outputs = moves.part(at, config.micro_batch_size, device), run.forward(planes)
+                part, outputs = moves.part(at, len(batch), device), run.forward(planes)
                 assert outputs.policy is not None  # what ``check`` makes sure of
                 usual = heads.loss(outputs, targets)
                 others = usual.total(config) - usual.policy
                 of_policy, entropy = policy_loss(outputs.policy, part, TEMPERATURE)
                 total = of_policy - config.entropy_weight * entropy + others
-                (total * (len(some) / len(games))).backward()
+                (total * (len(batch) / len(games))).backward()
                 means = torch.stack([total, of_policy, entropy, others])
-                sums += means.detach() * (len(some) / len(places))
+                sums += means.detach() * (len(batch) / len(places))
                 if at == 0:  # rows enough to tell how far away the first net is
                     with torch.no_grad():
                         then = first(planes).to(torch.float32).policy

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import accumulate
@@ -111,16 +112,11 @@ def draw_seeds(count: int, *key: int) -> np.ndarray:
     return np.random.default_rng(key).integers(0, 2**63, count, np.uint64)
 
 
-def begin_each(numbers: deque[int], new_game: Callable[[int], NewGame]) -> Callable[[], NewGame | None]:
-    """Begins the games of ``numbers``, which are taken from the left; several threads may share them."""
-
-    def begin() -> NewGame | None:
-        try:
-            return new_game(numbers.popleft())
-        except IndexError:
-            return None
-
-    return begin
+def take_each(numbers: deque[int]) -> Iterator[int]:
+    """The numbers, each taken from the left when it is asked for; several threads may share them."""
+    with suppress(IndexError):
+        while True:
+            yield numbers.popleft()
 
 
 Part = TypeVar("Part")
@@ -146,11 +142,9 @@ class SelfPlayGames:
         self._threads, self._pool = threads, ThreadPoolExecutor(threads)
         self._over: list[PlayedGame] = []
 
-    def play(
-        self, begin: Callable[[], NewGame | None], goes_on: Callable[[], bool] = lambda: True
-    ) -> Iterator[PlayedGame]:
-        """Play the games that ``begin`` gives until it gives none; games as they end. Games under way are lost once it
-        no longer ``goes_on``. To be called once. Raises IllegalMove for an opening that can't be played."""
+    def play(self, new_games: Iterator[NewGame], goes_on: Callable[[], bool] = lambda: True) -> Iterator[PlayedGame]:
+        """Play all of ``new_games``; games as they end. Games under way are lost once it no longer ``goes_on``. To be
+        called once. Raises IllegalMove for an opening that can't be played."""
         waiting: deque[tuple[Evaluations, Callable[[], tuple[np.ndarray, np.ndarray]]]] = deque()
         with self._pool, ThreadPoolExecutor(1, "nets") as beside:
 
@@ -164,22 +158,19 @@ class SelfPlayGames:
                 self.pace.seconds += time.perf_counter() - began
 
             for slots in self._groups:
-                go_on(self._play_group(slots, partial(self._fill, slots, begin, goes_on)))
+                go_on(self._play_group(slots, partial(self._fill, slots, new_games, goes_on)))
             while waiting:
                 go_on(*waiting.popleft())
                 yield from self._over
                 self._over.clear()
             yield from self._over
 
-    def _fill(self, slots: np.ndarray, begin: Callable[[], NewGame | None], goes_on: Callable[[], bool]) -> bool:
+    def _fill(self, slots: np.ndarray, new_games: Iterator[NewGame], goes_on: Callable[[], bool]) -> bool:
         """Begin games in the free ones of some slots; whether any is played on."""
         if not goes_on():
             return False
         games = self._games
-        for slot in slots[~games.playing[slots]].tolist():
-            new = begin()
-            if new is None:
-                break
+        for slot, new in zip(slots[~games.playing[slots]].tolist(), new_games, strict=False):
             put_game(games, slot, self._rule_params, self._rules.size, new.komi, new.seed, new.opening)
             self._numbers[slot] = new.number
             self._begin(slot, new)

@@ -272,6 +272,7 @@ RL_PRESETS = {
 class Value(Supervised):
     """Settings of ``trainers.value``."""
 
+    value_weight: ClassVar[float] = 1.0
     policy: str = option("sl-9x9", SOURCE, "Checkpoint that plays a game's first moves")
     finisher: str = option("", SOURCE, "Checkpoint that plays a game to its end; '' for the policy")
     games: int = option(200_000, SOURCE, "Number of games; one position of each is learned from", 10)

@@ -45,12 +45,12 @@ from trainers.records import (
     Games,
     Rows,
     SplitRule,
-    encode_positions,
+    in_order,
     parts_of,
     results_of,
 )
 from trainers.replay import Replay, play_games
-from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, begin_each, draw_seeds
+from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, draw_seeds, take_each
 from trainers.settings import Value as Config
 from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, pick_device
 from trainers.train import check as check_supervised
@@ -117,7 +117,7 @@ class Recipe:
             return NewGame(number, seed, self.rules.komi)
 
         games = PolicyGames(self.rules, nets, seats, slots, 1.0, threads, groups)
-        return partial(games.play, begin_each(numbers, new_game))
+        return partial(games.play, map(new_game, take_each(numbers)))
 
     def packed(self) -> tuple[Recipe, list[Player]]:
         nets = {net.identity: net.folder for net in (self.policy, self.finisher)}
@@ -131,21 +131,6 @@ class Recipe:
 
 
 # --- Rows ---
-
-
-class Positions(Rows):
-    """Rows of one position of each of some games, that before the move at a flat index."""
-
-    def __init__(self, games: Games, places: np.ndarray, encoder: Encoder, seed: int = 0, threads: int = 1):
-        super().__init__(games, encoder, seed, threads)
-        self.places = places  # (positions,) int64
-
-    @property
-    def per_epoch(self) -> int:
-        return len(self.places)
-
-    def _places(self, generator: np.random.Generator) -> np.ndarray:
-        return self.places[generator.permutation(len(self.places))]
 
 
 def read_positions(
@@ -194,9 +179,7 @@ def results_at(games: Games, places: np.ndarray) -> np.ndarray:
 def squared_error(network: Net, games: Games, places: np.ndarray, encoder: Encoder) -> float:
     """The mean squared error of the results that a net expects, on the scale from -1 to 1."""
     device, guesses = next(network.parameters()).device, []
-    for first in range(0, len(places), 512):
-        some = places[first : first + 512]
-        batch = encode_positions(games, encoder, some, np.zeros(len(some), np.int64))
+    for batch in in_order(games, encoder, places, 512):
         with torch.no_grad():
             value = network(to_tensors(batch, device)[0]).value
         guesses.append(expected_result(value.double()).cpu().numpy())
@@ -229,8 +212,8 @@ def train(
     play_games(config, recipe, results, on_made, lent, config.num_workers, AT_ONCE_THERE)
     rules = (SplitRule.of(config, played=True), *inherited_rules(config.start, results))
     games, parts = read_positions(config, recipe, results, rules)
-    rows = Positions(games, parts[TRAIN], encoder, config.seed, config.num_workers)
-    kept = Positions(games, parts[VALIDATION] if len(parts[VALIDATION]) else parts[TRAIN], encoder, config.seed + 1)
+    rows = Rows(games, encoder, config.seed, config.num_workers, parts[TRAIN])
+    kept = Rows(games, encoder, config.seed + 1, 1, parts[VALIDATION] if len(parts[VALIDATION]) else parts[TRAIN])
     names = " and ".join(f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher))
     words = f"{config.games} games of {names}"
     origin = origin_of(config, results, "value", config.komi, words, lambda count: kept.batch(0, count).planes, rules)
@@ -278,13 +261,7 @@ def train(
                     with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
                         policy = before(planes).policy.to(torch.float32)
                 terms = loss(run.forward(planes), targets, policy)
-                total = (
-                    terms.value
-                    + terms.policy
-                    + config.ownership_weight * terms.ownership
-                    + config.score_weight * terms.score
-                )
-                on_progress(run.step(total, config.batch_size, terms.figures()))
+                on_progress(run.step(terms.total(config), config.batch_size, terms.figures()))
                 run.validate_when_due(config.validate_every, validation)
                 run.snapshot_when_due(origin)
                 run.save_when_due()

@@ -152,12 +152,7 @@ def play(
 ) -> Iterator[PlayedGame]:
     """Play the games of ``numbers``, each by the recipe of the moment when it begins."""
     earlier: deque[np.ndarray] = deque(maxlen=slots)
-
-    def begin() -> NewGame | None:
-        number = next(numbers, None)
-        return None if number is None else recipe().begin(number, earlier)
-
-    for game in games.play(begin, goes_on):
+    for game in games.play((recipe().begin(number, earlier) for number in numbers), goes_on):
         earlier.append(game.moves)
         yield game
 

@@ -52,7 +52,7 @@ from trainers.replay import (
     play_there,
     shares_of,
 )
-from trainers.selfplay import PlayedGame, begin_each
+from trainers.selfplay import PlayedGame
 from trainers.settings import METRICS_FILE
 from trainers.settings import Distill as Config
 from trainers.slots import to_levels
@@ -249,7 +249,7 @@ class Script:
 
 def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Script, list[PlayedGame]]:
     script = Script()
-    over = recipe.teaching_bot(script).play(recipe.rules, begin_each(deque(range(numbers)), recipe.begin), slots)
+    over = recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(numbers)), slots)
     return script, sorted(over, key=lambda game: game.number)
 
 

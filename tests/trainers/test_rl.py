@@ -39,7 +39,7 @@ from trainers.live_inference import TorchEvaluator
 from trainers.progress import RATINGS_FILE, Iteration, Rating
 from trainers.replay import make_chunk, searched_games
 from trainers.rl import Config, Moves, Pool
-from trainers.selfplay import begin_each, draw_seeds
+from trainers.selfplay import draw_seeds
 from trainers.settings import METRICS_FILE
 
 SIZE = 5
@@ -260,7 +260,7 @@ def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint) -> None
     play = rl.Play(nets, "arena-17", RULES, 1.0, draw_seeds(12, 3), draw_openings(RULES, 6, 2, 1))
     there = CoresHere().play(rl.play_there, deque(range(12)), 5, sent=lambda: play)
     engine = play.games([TorchEvaluator(net, ENCODER, torch.device("cpu")) for net in nets], 12, 1, 1)
-    here = engine.play(begin_each(deque(range(12)), play.new_game))
+    here = engine.play(map(play.new_game, range(12)))
     games = [sorted(some, key=lambda game: game.number) for some in (there, here)]
     for one, other in zip(*games, strict=True):
         assert np.array_equal(one.moves, other.moves)

@@ -1,7 +1,6 @@
 """Games in slots: the referee replays them, slow twins tell the sensible moves and the games of a search."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -34,7 +33,6 @@ from trainers.selfplay import (
     PolicyGames,
     SearchGames,
     Seats,
-    begin_each,
     draw_seeds,
 )
 from trainers.settings import Distill
@@ -78,9 +76,9 @@ def play(
 ) -> list[PlayedGame]:
     """One game for each seed, in their order."""
     seeds = draw_seeds(count, seed).tolist()
-    new = iter(NewGame(n, s, rules.komi, openings[n] if openings else ()) for n, s in enumerate(seeds))
+    new = (NewGame(n, s, rules.komi, openings[n] if openings else ()) for n, s in enumerate(seeds))
     games = PolicyGames(rules, nets, seats, min(slots, count), **options)  # type: ignore[arg-type]
-    return sorted(games.play(lambda: next(new, None)), key=lambda game: game.number)
+    return sorted(games.play(new), key=lambda game: game.number)
 
 
 def random_games(rules: Rules, count: int, seed: int = 1, plies: int = 2, **options: int) -> list[PlayedGame]:
@@ -278,10 +276,10 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tmp
     )
     recipe, numbers = Recipe.of(config, Registry()), range(20, 32)
     bot = recipe.teaching_bot(recipe.teacher.build())  # type: ignore[arg-type]  # it is a teacher
-    played = bot.play(recipe.rules, begin_each(deque(numbers), recipe.begin), 5)
+    played = bot.play(recipe.rules, map(recipe.begin, numbers), 5)
     expected = sorted(played, key=lambda game: game.number)
     for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
-        over = recipe.search(*shape).play(begin_each(deque(numbers), recipe.begin))
+        over = recipe.search(*shape).play(map(recipe.begin, numbers))
         for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
             assert (fast.number, fast.margin, fast.is_sound) == (one.number, one.margin, one.is_sound)
             for name in ("moves", "plies", "levels", "win_rates"):
@@ -307,27 +305,25 @@ class Odd:
 
 def gumbel_games(
     params: SelfPlayParams = PARAMS, net: Evaluator | None = None, slots: int = 6, **options: int
-) -> tuple[SearchGames, Callable[[], NewGame]]:
-    numbers = iter(range(1, 10**9))
-
-    def begin() -> NewGame:
-        number = next(numbers)
-        return NewGame(number, number, number % 8 - 0.5, (), number % 4)
-
+) -> SearchGames:
     rules = Rules.preset("cgos", SIZE, move_limit=LIMIT)
-    return SearchGames(rules, net or Odd(), params, GUMBEL, slots, **options), begin
+    return SearchGames(rules, net or Odd(), params, GUMBEL, slots, **options)
 
 
-def played_by(engines: Sequence[tuple[SearchGames, Callable[[], NewGame]]], rows: int) -> list[PlayedGame]:
-    with Players([partial(games.play, begin) for games, begin in engines]) as players:
+def new_games(last: int = 10**9) -> Iterator[NewGame]:
+    return (NewGame(number, number, number % 8 - 0.5, (), number % 4) for number in range(1, last + 1))
+
+
+def played_by(games: SearchGames, rows: int) -> list[PlayedGame]:
+    with Players([partial(games.play, new_games())]) as players:
         return players.take(rows)
 
 
 @pytest.fixture(scope="module")
 def gumbels() -> list[PlayedGame]:
     engines = [gumbel_games(), gumbel_games(threads=2, groups=2)]
-    games = [game for engine in engines for game in played_by([engine], 200)]
-    for engine, _ in engines:
+    games = [game for engine in engines for game in played_by(engine, 200)]
+    for engine in engines:
         assert engine.pace.moves and 0 < engine.pace.net_seconds < engine.pace.seconds
     return games
 
@@ -348,7 +344,7 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves(gumbels
 def test_a_game_of_searches_is_the_same_whatever_the_threads_and_the_groups(gumbels: list[PlayedGame]) -> None:
     known = {game.number: game for game in gumbels}
     for shape in ({"slots": 1}, {"slots": 9, "threads": 2}, {"slots": 5, "groups": 2}):
-        for game in played_by([gumbel_games(**shape)], 60):
+        for game in played_by(gumbel_games(**shape), 60):
             if game.number in known:
                 assert game.moves.tolist() == known[game.number].moves.tolist()
 
@@ -358,8 +354,7 @@ def test_players_give_all_games_of_their_engines_and_raise_what_one_raises() -> 
         def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             raise RuntimeError("no more")
 
-    (games, begin), numbers = gumbel_games(), iter(range(7))
-    with Players([partial(games.play, lambda: begin() if next(numbers, None) is not None else None)]) as players:
+    with Players([partial(gumbel_games().play, new_games(7))]) as players:
         assert len(players.take(10**9)) == 7 and players.are_done
     with pytest.raises(RuntimeError, match="no more"):
-        played_by([gumbel_games(net=Failing())], 1)
+        played_by(gumbel_games(net=Failing()), 1)

@@ -25,7 +25,7 @@ from bots.nets.network import Outputs
 from trainers import replay, value
 from trainers.losses import Target
 from trainers.progress import Made, Progress
-from trainers.records import DRAW, DRAWN, LOSS, NO_RESULT, TRAIN, WIN, Games, SplitRule
+from trainers.records import DRAW, DRAWN, LOSS, NO_RESULT, TRAIN, WIN, Games, Rows, SplitRule
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame
 from trainers.settings import METRICS_FILE, SETTINGS_FILE
@@ -145,7 +145,7 @@ def test_the_position_after_the_random_move_is_learned_from_with_the_result(
         assert set(plies.tolist()) <= lengths
         for result, ply, winner in zip(value.results_at(games, places), plies, games.winners[of], strict=True):
             assert result == (0 if winner == DRAWN else 1 if (winner == 1) == (ply % 2 == 0) else -1)
-    rows = value.Positions(games, parts[TRAIN], value.encoder_of(tiny), 3)
+    rows = Rows(games, value.encoder_of(tiny), 3, places=parts[TRAIN])
     epochs = [rows.positions(rows.per_epoch * epoch, rows.per_epoch)[0] for epoch in range(2)]
     assert all(sorted(places) == parts[TRAIN].tolist() for places in epochs) and not np.array_equal(*epochs)
 
