@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
-from bots.nets.checkpoint import AUTO, Checkpoint, check_net, find
+from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,17 +59,12 @@ class Config:
     )
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     virtual_loss_batch: int = setting(
-        0,
-        "leaves of one tree per batch, by virtual loss; 0: 1, or a full batch under seconds",
-        low=0,
-        high=64,
+        0, "leaves of one tree per batch, by virtual loss; 0: 1, or a full batch under seconds", low=0, high=64
     )
     resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
     max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192)
     precision: str = setting(
-        "auto",
-        "number format of the net; bf16 is for a GPU and large batches",
-        choices=("auto", "fp32", "int8", "bf16"),
+        "auto", "number format of the net; bf16 is for a GPU and large batches", choices=tuple(Precision)
     )
     threads: int = setting(1, "threads of the net. Useful when a single board is searched by time", low=1, high=64)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from arena import ConfigError
 from arena.contract.bot import BotKind, Decision, Limits, setting
 from arena.go.ranks import WEAKEST_SEEN, read_rank
-from bots.nets.checkpoint import Checkpoint, check_net, find
+from bots.nets.checkpoint import Checkpoint, Precision, check_net, find
 from bots.policy import Policy
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Config:
         0.03, "moves with less than this share of the best move's probability are not played", low=0, high=1
     )
     checkpoint: str = setting("human-9x9", "name or folder of a net with the encoder human-34")
-    precision: str = setting("auto", "number format of the net", choices=("auto", "fp32", "int8", "bf16"))
+    precision: str = setting("auto", "number format of the net", choices=tuple(Precision))
 
 
 class HumanLike(Policy):

@@ -8,7 +8,7 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
-from bots.nets.checkpoint import Checkpoint, check_net, find
+from bots.nets.checkpoint import Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +22,7 @@ class Config:
     temperature: float = setting(0.0, "policy temperature for drawing moves; 0 plays the best move", low=0)
     ensemble: bool = setting(False, "average the net over the 8 symmetries of each position; 8 times slower")
     precision: str = setting(
-        "auto",
-        "number format of the net; bf16 is for a GPU and large batches",
-        choices=("auto", "fp32", "int8", "bf16"),
+        "auto", "number format of the net; bf16 is for a GPU and large batches", choices=tuple(Precision)
     )
 
 

@@ -10,16 +10,14 @@ search of the very net that learns: one round of expert iteration.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from arena import ConfigError
 from arena.go.game import Rules
@@ -28,20 +26,19 @@ from arena.players.player import Player
 from arena.players.registry import Registry
 from bots import alphago, gtp
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.inference import Evaluator, Precision
-from bots.nets.network import expected_result
+from bots.nets.checkpoint import Checkpoint, Precision, find
+from bots.nets.inference import Evaluator
 from bots.search.puct import PuctParams
 from bots.search.tree import params_of
 from trainers import metrics
 from trainers.bot_games import Teacher, TeachingBot
 from trainers.cluster import Lent
 from trainers.katago import Analyst
-from trainers.losses import search_loss, to_search_targets, to_tensors
+from trainers.losses import search_loss, to_tensors
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
 from trainers.progress import Made, Progress
-from trainers.records import NO_RESULT, TRAIN, Batch, Mixed, Rows, Source, SplitRule, parts_of, read_split
-from trainers.replay import Replay, SearchBatch, SearchedGames, SearchRows, in_order, play_games
+from trainers.records import TRAIN, Batch, Mixed, Rows, SplitRule, parts_of, read_split
+from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, draw_seeds, take_each
 from trainers.settings import Distill as Config
 from trainers.slots import SelfPlayParams
@@ -192,41 +189,11 @@ def split_searches(
 class RecordRows(Rows):
     """Rows of records, as if a teacher had been sure of each move that was played."""
 
-    def batch(self, first: int, count: int) -> SearchBatch:
+    def batch(self, first: int, count: int) -> Batch:
         batch = super().batch(first, count)
         shares = np.zeros((count, self.games.size**2 + 1), np.float32)
         shares[np.arange(count), batch.moves] = 1
-        known = {item.name: getattr(batch, item.name) for item in fields(Batch)}
-        return SearchBatch(**known, shares=shares, win_rates=np.full(count, np.nan, np.float32))
-
-
-# --- Measuring ---
-
-
-def measure(network: Net, batches: Iterable[SearchBatch]) -> dict[str, float]:
-    """How well a net predicts what a teacher found. Errors of the value are mean squares on a scale from -1 to 1: from
-    the result, from the teacher's win rate, and of the teacher's from the result. The floor of the policy loss is the
-    entropy of the shares; ``top1`` is of the teacher's most visited move."""
-    device, sums, counts = next(network.parameters()).device, Counter[str](), Counter[str]()
-
-    def add(name: str, values: np.ndarray | Tensor, mask: np.ndarray | None = None) -> None:
-        counted = np.asarray(values) if mask is None else np.asarray(values)[mask]
-        sums[name] += counted.sum(dtype=np.float64)
-        counts[name] += len(counted)
-
-    for batch in batches:
-        with torch.no_grad():
-            policy, value, *_ = network(to_tensors(batch, device)[0]).to(torch.device("cpu"))
-        shares = torch.from_numpy(batch.shares)
-        guess, rate, result = expected_result(value.double()).numpy(), 2.0 * batch.win_rates - 1, 1.0 - batch.results
-        decided, judged = batch.results != NO_RESULT, ~np.isnan(rate)
-        add("top1", policy.argmax(1).numpy() == batch.moves)
-        add("policy_loss", -(shares * policy.log_softmax(1)).sum(1))
-        add("policy_floor", -torch.xlogy(shares, shares).sum(1))
-        add("value_mse", (guess - result) ** 2, decided)
-        add("teacher_mse", (rate - result) ** 2, decided & judged)
-        add("win_rate_mse", (guess - rate) ** 2, judged)
-    return {"positions": float(counts["top1"])} | {name: sums[name] / max(1, counts[name]) for name in sums}
+        return replace(batch, shares=shares, win_rates=np.full(count, np.nan, np.float32))
 
 
 # --- Training ---
@@ -271,7 +238,7 @@ def train(
     parts = split_searches(config, replay.by_number(config.games)[0], earlier, of_games)
     train_part, validation, test_part = parts
     searches = SearchRows(train_part, encoder, config.seed, config.num_workers)
-    rows: Source = searches
+    rows: Rows | Mixed = searches
     if records is not None:
         played = RecordRows(records.train, encoder, config.seed, config.num_workers)
         rows = Mixed(searches, played, config.records_share)
@@ -287,7 +254,7 @@ def train(
         """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""
         found: dict[str, float] = {}
         if len(searched):
-            taught = measure(network, in_order(searched, encoder, count))
+            taught = metrics.of_rows(network, in_order(searched, encoder, count))
             found |= {f"{part}_{name}": figure for name, figure in taught.items()}
         if records is not None:
             of = metrics.of_records(network, encoder, records, part, config)
@@ -308,11 +275,9 @@ def train(
                 found |= {f"start_{name}": figure for name, figure in start.items()}
             return found
 
-        with run.batches(rows, to_search_targets, config.batch_size) as batches:
+        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
                 losses = search_loss(run.forward(planes), targets, config.outcome_share)
                 on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))
-                run.validate_when_due(config.validate_every, validate)
-                run.snapshot_when_due(origin)
-                run.save_when_due()
+                run.validate_and_save_when_due(origin, validate)
         return run.finish(origin, validate, test)

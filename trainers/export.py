@@ -171,25 +171,6 @@ def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, {"planes": planes}), strict=True))
 
 
-def write_files(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
-    """Write weights and models into ``folder``, with every core of this process, and measure the models; see
-    ``export``."""
-    state = {name: tensor.detach().contiguous().clone() for name, tensor in network.eval().state_dict().items()}
-    save_file(state, folder / WEIGHTS)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(cores())
-    try:
-        return write_models(network, folder, calibration, check)
-    except Exception as error:  # whatever the exporter and the quantiser raise: what was learned isn't lost by it
-        for model in (MODEL, MODEL_INT8):
-            (folder / model).unlink(missing_ok=True)
-        words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"
-        logging.getLogger(__name__).warning(words, folder.name, reason(error))
-        return {}
-    finally:
-        torch.set_num_threads(threads)
-
-
 def write_models(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
     """Write the ONNX files into ``folder``, which has the weights; without ``calibration`` none in int8. How they
     compare with torch:
@@ -245,7 +226,25 @@ def export(
     doesn't answer as torch does, the weights are saved alone, with a warning in the log. Raises CheckpointError where
     nothing can be written, and leaves what was there.
     """
-    return save(folder, manifest, lambda aside: write_files(network, aside, calibration, check))
+
+    def write(aside: Path) -> dict[str, float]:
+        """With every core of this process."""
+        state = {name: tensor.detach().contiguous().clone() for name, tensor in network.eval().state_dict().items()}
+        save_file(state, aside / WEIGHTS)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(cores())
+        try:
+            return write_models(network, aside, calibration, check)
+        except Exception as error:  # whatever the exporter and the quantiser raise: what was learned isn't lost by it
+            for model in (MODEL, MODEL_INT8):
+                (aside / model).unlink(missing_ok=True)
+            words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"
+            logging.getLogger(__name__).warning(words, folder.name, reason(error))
+            return {}
+        finally:
+            torch.set_num_threads(threads)
+
+    return save(folder, manifest, write)
 
 
 SNAPSHOTS = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +15,6 @@ from bots.nets.network import SCORE_UNIT, Outputs
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Batch
 from trainers.settings import RL, SL, Distill, Value, Zero
 
-if TYPE_CHECKING:
-    from trainers.replay import SearchBatch
-
 
 class Target(NamedTuple):
     """What a net should have said; see ``Batch``."""
@@ -26,6 +23,8 @@ class Target(NamedTuple):
     results: Tensor  # (B,) int64
     owners: Tensor  # (B, n²) int8
     scores: Tensor  # (B,) float32
+    shares: Tensor | None = None  # (B, n² + 1) float32
+    win_rates: Tensor | None = None  # (B,) float32
 
 
 def moved(array: np.ndarray, device: torch.device) -> Tensor:
@@ -37,7 +36,8 @@ def moved(array: np.ndarray, device: torch.device) -> Tensor:
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
     """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
     planes = moved(batch.planes, device).to(memory_format=torch.channels_last)
-    return planes, Target(*(moved(getattr(batch, name), device) for name in Target._fields))
+    known = {name: part for name in Target._fields if (part := getattr(batch, name)) is not None}
+    return planes, Target(**{name: moved(part, device) for name, part in known.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +98,8 @@ def mean_cross_entropy(logits: Tensor, classes: Tensor, unknown: int) -> Tensor:
     return functional.cross_entropy(logits, classes, ignore_index=unknown, reduction="sum") / known
 
 
-# --- After a search ---
-
-
-class SearchTargets(NamedTuple):
-    """What a net should have said, after a search."""
-
-    usual: Target
-    """Its moves are those with the largest share."""
-    shares: Tensor  # (B, n² + 1)
-    win_rates: Tensor  # (B,), of the side to move; NaN where none is known
-
-
-def to_search_targets(batch: Batch, device: torch.device) -> tuple[Tensor, SearchTargets]:
-    """Planes (B, P, n, n) and what the net should say of them, on ``device``, of a ``SearchBatch``."""
-    searched, (planes, usual) = cast("SearchBatch", batch), to_tensors(batch, device)
-    return planes, SearchTargets(usual, moved(searched.shares, device), moved(searched.win_rates, device))
-
-
-def search_loss(outputs: Outputs, targets: SearchTargets, outcome_share: float) -> Losses:
-    """How far a net's outputs are from what they should be.
+def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losses:
+    """How far a net's outputs are from what they should be after a search.
 
     Of the policy it is the cross entropy with the search's shares. Of the value it is the cross entropy of win, draw
     and loss with the game's result and, in the share that is left by ``outcome_share``, that of winning, a draw being
@@ -125,16 +107,17 @@ def search_loss(outputs: Outputs, targets: SearchTargets, outcome_share: float) 
     counts in full.
     """
     assert outputs.policy is not None and outputs.value is not None  # what ``train.check`` makes sure of
-    results = targets.usual.results
-    policy = -(targets.shares * outputs.policy.log_softmax(1)).sum(1).mean()
-    decided, judged = results != NO_RESULT, ~targets.win_rates.isnan()
+    assert target.shares is not None and target.win_rates is not None
+    results = target.results
+    policy = -(target.shares * outputs.policy.log_softmax(1)).sum(1).mean()
+    decided, judged = results != NO_RESULT, ~target.win_rates.isnan()
     by_result = functional.cross_entropy(outputs.value, results, ignore_index=NO_RESULT, reduction="none")
     logs, half = outputs.value.log_softmax(1), math.log(0.5)
     wins = torch.logaddexp(logs[:, WIN], logs[:, DRAW] + half)
     losses = torch.logaddexp(logs[:, LOSS], logs[:, DRAW] + half)
-    rate = targets.win_rates.nan_to_num()
+    rate = target.win_rates.nan_to_num()
     by_rate = -(rate * wins + (1 - rate) * losses)
     first = torch.where(judged, outcome_share, 1.0) * decided
     second = torch.where(decided, 1 - outcome_share, 1.0) * judged
     value = (first * by_result + second * by_rate).sum() / (decided | judged).sum().clamp(min=1)
-    return replace(loss(outputs, targets.usual), policy=policy, value=value)
+    return replace(loss(outputs, target), policy=policy, value=value)

@@ -6,18 +6,20 @@ nearest stone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from arena.go.planes import Encoder, find_encoder
 from arena.go.ranks import STRONGEST, UNRANKED, WEAKEST
 from bots.nets.catalogue import Net
-from bots.nets.network import SCORE_UNIT, Outputs, win_rates
+from bots.nets.network import SCORE_UNIT, Outputs, expected_result, win_rates
 from trainers.losses import moved
 from trainers.records import (
     LATE,
@@ -84,7 +86,7 @@ class Figures:
 class Evaluation:
     """The sums behind the figures, by ply."""
 
-    sums: np.ndarray  # (PLIES, SUMS) float64
+    sums: Mapping[str, np.ndarray]  # (PLIES,) float64 each; some are missing without a head
     by_game: np.ndarray  # (games, 2): positions whose move was predicted, and all positions
 
     @property
@@ -98,8 +100,8 @@ class Evaluation:
 
     def figures(self, first: int = 0, last: int = PLIES - 1) -> Figures:
         """Over the positions before plies ``first`` to ``last``. A game counts that has the first of them."""
-        g = dict(zip(_SUMS, self.sums[first], strict=True))
-        s = dict(zip(_SUMS, self.sums[first : last + 1].sum(0), strict=True))
+        g = Counter({name: column[first] for name, column in self.sums.items()})  # 0 where one is missing
+        s = Counter({name: column[first : last + 1].sum() for name, column in self.sums.items()})
 
         def mean(name: str, count: str) -> float:
             return float(s[name] / s[count]) if s[count] else float("nan")
@@ -128,12 +130,6 @@ class Evaluation:
         )
 
 
-_SUMS = (
-    "positions moves top1 top3 top5 policy_loss results result result_squared value_error value_loss won drawn lost "
-    "counted scored score_error score_size points owned brier by_nearest"
-).split()
-
-
 def _entropy(counts: Sequence[float]) -> float:
     """Of the shares that these counts are, in nats; NaN of none."""
     total = sum(counts)
@@ -144,13 +140,14 @@ def evaluate(
     network: Net, encoder: Encoder, games: Games, on_progress: Callable[[int], None] = lambda _: None
 ) -> Evaluation:
     """Evaluate every position of ``games`` by ``network``; ``on_progress`` gets the number of positions done."""
-    sums, right = np.zeros((PLIES, len(_SUMS))), np.zeros(len(games))
+    sums, right = defaultdict[str, np.ndarray](lambda: np.zeros(PLIES)), np.zeros(len(games))
     owners = np.repeat(np.arange(len(games)), games.lengths)
     done = 0
     for batch in in_order(games, encoder, np.arange(len(games.moves)), 256):
         answer, places = outputs(network, batch.planes), np.arange(done, done + len(batch))
         stones = encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places)).planes
-        np.add.at(sums, np.minimum(batch.plies, PLIES - 1), _judge(answer, batch, stones.reshape(len(batch), -1)))
+        for name, column in _judge(answer, batch, stones.reshape(len(batch), -1)).items():
+            np.add.at(sums[name], np.minimum(batch.plies, PLIES - 1), column)
         if answer.policy is not None:
             np.add.at(right, owners[places], answer.policy.argmax(1).numpy() == batch.moves)
         done += len(batch)
@@ -167,21 +164,41 @@ def of_records(network: Net, encoder: Encoder, split: Split, part: str, config: 
         return {}
     found = evaluate(network, encoder, games)
     whole, late = found.figures(), found.figures(LATE)
-    told = {
-        "positions": whole.positions,
-        "top1": whole.top1,
-        "policy_loss": whole.policy_loss,
-        "late_positions": late.positions,
-        "late_top1": late.top1,
-        "results": whole.results,
-        "value_loss": whole.value_loss,
-        "value_floor": whole.value_loss_floor,
-        "scored": whole.scored,
-        "ownership": whole.ownership,
-        "brier": whole.brier,
-        "score_error": whole.score_error,
-    }
+    same = "positions top1 policy_loss results value_loss scored ownership brier score_error".split()
+    told = {name: getattr(whole, name) for name in same} | {"value_floor": whole.value_loss_floor}
+    told |= {"late_positions": late.positions, "late_top1": late.top1}
     return {f"{part}_{name}": 0.0 if np.isnan(figure) else figure for name, figure in told.items()}
+
+
+def of_rows(network: Net, batches: Iterable[Batch]) -> dict[str, float]:
+    """How well a net predicts the moves and results of some rows and, where they have them, what searches found. Errors
+    of the value are mean squares on a scale from -1 to 1: from the result, from the search's win rate, and of the
+    search's from the result. The floor of the policy loss is the entropy of the shares."""
+    sums, counts = Counter[str](), Counter[str]()
+
+    def add(name: str, values: np.ndarray | Tensor, mask: np.ndarray | slice = slice(None)) -> None:
+        counted = np.asarray(values)[mask]
+        sums[name] += counted.sum(dtype=np.float64)
+        counts[name] += len(counted)
+
+    for batch in batches:
+        policy, value, *_ = outputs(network, batch.planes)
+        assert policy is not None and value is not None  # what ``train.check`` makes sure of
+        guess, result, decided = (
+            expected_result(value.double()).numpy(),
+            1.0 - batch.results,
+            batch.results != NO_RESULT,
+        )
+        add("top1", policy.argmax(1).numpy() == batch.moves)
+        add("value_mse", (guess - result) ** 2, decided)
+        if batch.shares is not None and batch.win_rates is not None:
+            shares, rate = torch.from_numpy(batch.shares), 2.0 * batch.win_rates - 1
+            judged = ~np.isnan(rate)
+            add("policy_loss", -(shares * policy.log_softmax(1)).sum(1))
+            add("policy_floor", -torch.xlogy(shares, shares).sum(1))
+            add("teacher_mse", (rate - result) ** 2, decided & judged)
+            add("win_rate_mse", (guess - rate) ** 2, judged)
+    return {"positions": float(counts["top1"])} | {name: sums[name] / max(1, counts[name]) for name in sums}
 
 
 def outputs(network: Net, planes: np.ndarray) -> Outputs:
@@ -192,8 +209,8 @@ def outputs(network: Net, planes: np.ndarray) -> Outputs:
         return answer.to(torch.device("cpu"))
 
 
-def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> np.ndarray:
-    """(B, SUMS): what each position adds to the sums; ``stones`` (B, n²) are 1, -1 and 0 for the side to move."""
+def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> dict[str, np.ndarray]:
+    """What each position adds to the sums, (B,) each; ``stones`` (B, n²) are 1, -1 and 0 for the side to move."""
     columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch)), "counted": ~np.isnan(batch.scores)}
     if answer.policy is not None:
         moves = torch.from_numpy(batch.moves)
@@ -237,7 +254,7 @@ def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> np.ndarray:
             "brier": ((ownership - own) ** 2 * owned).sum(1),
             "by_nearest": ((1 + nearest_stones(stones) * batch.owners) / 2 * owned).sum(1),  # between equals half right
         }
-    return np.stack([columns.get(name, np.zeros(len(batch))) for name in _SUMS], 1)
+    return columns
 
 
 RANK_GROUPS = (("30k to 20k", WEAKEST, -19), ("19k to 10k", -18, -9), ("9k to 1k", -8, 0), ("dan", 1, STRONGEST))

@@ -52,11 +52,9 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
             return {f"{part}_{name}": found[f"{part}_{known}"] for name, known in names.items() if found}
 
         run.restore()
-        with run.batches(rows, to_tensors, config.batch_size) as batches:
+        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for inputs, target in batches:
                 error, right = loss(run.forward(inputs), target)
                 on_progress(run.step(error, config.batch_size, {"right": right}))
-                run.validate_when_due(config.validate_every, lambda: figures("validation"))
-                run.snapshot_when_due(origin)
-                run.save_when_due()
+                run.validate_and_save_when_due(origin, lambda: figures("validation"))
         return run.finish(origin, lambda: figures("validation"), lambda: figures("test"))

@@ -153,14 +153,14 @@ def write_rating(folder: Path, rating: Rating) -> None:
         file.write(json.dumps(asdict(rating)) + "\n")
 
 
-def read_ratings(folder: Path) -> list[Rating]:
-    """A run's ratings by iteration, of each match the last; none where there is no file. Raises CheckpointError for a
-    file of something else."""
+def read_ratings(folder: Path, until: int) -> tuple[Rating, ...]:
+    """A run's ratings up to an iteration, in order, of each match the last; none where there is no file. Raises
+    CheckpointError for a file of something else."""
     path = folder / RATINGS_FILE
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     try:
         ratings = [Rating(**json.loads(line)) for line in lines]
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{path}: holds no ratings ({error}); remove it to start the curve again") from error
-    latest = {(rating.iteration, rating.against): rating for rating in ratings}
-    return sorted(latest.values(), key=lambda rating: rating.iteration)
+    latest = {(rating.iteration, rating.against): rating for rating in ratings if rating.iteration <= until}
+    return tuple(sorted(latest.values(), key=lambda rating: rating.iteration))

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import count, islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 from zlib import crc32
 
@@ -658,14 +658,16 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Training rows, all for the side to move."""
+    """Training rows, all for the side to move; ``shares`` and ``win_rates`` are what a search found, if any."""
 
     planes: np.ndarray  # (B, P, n, n) float32
-    moves: np.ndarray  # (B,) int64
+    moves: np.ndarray  # (B,) int64: what was played; after a search, what has the largest share
     results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
     plies: np.ndarray  # (B,) int64: moves played before
     owners: np.ndarray  # (B, n²) int8: 1 for points of the side to move in the end, -1 the other's, 0 for the rest
     scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
+    shares: np.ndarray | None = None  # (B, n² + 1) float32: of the visits or the improved policy; their sum is 1
+    win_rates: np.ndarray | None = None  # (B,) float32 in [0, 1]; NaN where none is known
 
     def __len__(self) -> int:
         return len(self.moves)
@@ -734,10 +736,8 @@ class Rows:
         return generator.choice(self.per_epoch, self.per_epoch, p=weights / weights.sum())
 
 
-class Source(Protocol):
-    """An endless order of rows."""
-
-    def batch(self, first: int, count: int) -> Batch: ...
+MakeBatch = Callable[[int, int], Batch]
+"""Gives so many rows of an endless order, from the first one on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -745,7 +745,7 @@ class Mixed:
     """Two orders of rows in one: evenly spread, the share ``share`` of the rows is the second's."""
 
     first: Rows
-    second: Source
+    second: Rows
     share: float
 
     @property
@@ -758,8 +758,9 @@ class Mixed:
         begin, end = math.floor(first * self.share), math.floor((first + count) * self.share)
         parts = [(self.first, first - begin, count - (end - begin)), (self.second, begin, end - begin)]
         batches = [rows.batch(start, some) for rows, start, some in parts if some]
-        kind = type(batches[0])
-        return kind(*(np.concatenate([getattr(part, item.name) for part in batches]) for item in fields(kind)))
+        columns = {item.name: [getattr(batch, item.name) for batch in batches] for item in fields(Batch)}
+        joined: Any = {name: np.concatenate(parts) for name, parts in columns.items() if parts[0] is not None}
+        return Batch(**joined)
 
 
 def encode_positions(
@@ -817,16 +818,16 @@ Prepared = TypeVar("Prepared")
 
 @contextmanager
 def prefetched(
-    rows: Source, prepare: Callable[[Batch], Prepared], first: int, batch: int, stride: int
+    make_batch: MakeBatch, prepare: Callable[[Batch], Prepared], first: int, batch: int, stride: int
 ) -> Iterator[Iterator[Prepared]]:
-    """Batches of ``rows``, made ahead of time in a thread and given to ``prepare`` there.
+    """Batches of ``batch`` rows, made ahead of time in a thread and given to ``prepare`` there.
 
     The first begins at row ``first`` and each next one ``stride`` rows on: several processes that share the rows
     of every step begin at different ``first``.
     """
 
     def make(number: int) -> Prepared:
-        return prepare(rows.batch(first + number * stride, batch))
+        return prepare(make_batch(first + number * stride, batch))
 
     def batches() -> Iterator[Prepared]:
         waiting = deque(pool.submit(make, number) for number in range(AHEAD))

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol, cast
@@ -40,6 +40,7 @@ from trainers.records import (
     WHITE_WON,
     Batch,
     Games,
+    MakeBatch,
     Rows,
     encode_positions,
     join_games,
@@ -138,14 +139,6 @@ def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) ->
 # --- Rows ---
 
 
-@dataclass(frozen=True, slots=True)
-class SearchBatch(Batch):
-    """Training rows with what a search found, all for the side to move. ``moves`` are those with the largest share."""
-
-    shares: np.ndarray  # (B, n² + 1) float32: of the visits or the improved policy; their sum is 1
-    win_rates: np.ndarray  # (B,) float32 in [0, 1]; NaN where none is known
-
-
 def shares_of(levels: np.ndarray) -> np.ndarray:
     """The shares (..., moves) that are stored as levels; float32, their sum is 1."""
     shares = levels.astype(np.float32)
@@ -154,14 +147,13 @@ def shares_of(levels: np.ndarray) -> np.ndarray:
 
 def encode_searches(
     searched: SearchedGames, encoder: Encoder, which: np.ndarray, symmetries: np.ndarray, threads: int = 1
-) -> SearchBatch:
+) -> Batch:
     """The rows of the searches ``which`` (B,), each under its symmetry."""
     batch = encode_positions(searched.games, encoder, searched.places[which], symmetries, threads)
     shares = shares_of(searched.levels[which])
     turned = np.empty_like(shares)
     np.put_along_axis(turned, symmetry_table(searched.games.size)[symmetries].astype(np.int64), shares, 1)
-    known = {item.name: getattr(batch, item.name) for item in fields(Batch)}
-    return SearchBatch(**{**known, "moves": turned.argmax(1)}, shares=turned, win_rates=searched.win_rates[which])
+    return replace(batch, moves=turned.argmax(1), shares=turned, win_rates=searched.win_rates[which])
 
 
 class SearchRows(Rows):
@@ -171,13 +163,13 @@ class SearchRows(Rows):
         super().__init__(searched.games, encoder, seed, threads, searched.places)
         self.searched = searched
 
-    def batch(self, first: int, count: int) -> SearchBatch:
+    def batch(self, first: int, count: int) -> Batch:
         places, symmetries = self.positions(first, count)
         which = np.searchsorted(self.searched.places, places)
         return encode_searches(self.searched, self.encoder, which, symmetries, self.threads)
 
 
-def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: int = 512) -> Iterator[SearchBatch]:
+def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: int = 512) -> Iterator[Batch]:
     """The first ``count`` searches, or all for 0, as they stand: for measuring."""
     end = min(count or len(searched), len(searched))
     for first in range(0, end, batch):
@@ -291,11 +283,15 @@ class Replay:
         """The mean age of a row of the window, in rows played since."""
         return self._kept / 2
 
-    def batch(self, seed: Sequence[int], count: int, encoder: Encoder, threads: int = 1) -> SearchBatch:
+    def batch(self, seed: Sequence[int], count: int, encoder: Encoder, threads: int = 1) -> Batch:
         """Rows drawn from the window by ``seed``, each under a random symmetry."""
         random, searched = np.random.default_rng(seed), self.searched
         which = random.integers(0, len(searched), count)
         return encode_searches(searched, encoder, which, random.integers(0, 8, count), threads)
+
+    def random_rows(self, seed: int, encoder: Encoder, threads: int) -> MakeBatch:
+        """An endless order of rows drawn from the window as it is; each batch depends on the seed and its first row."""
+        return lambda first, count: self.batch([seed, first], count, encoder, threads)
 
     @property
     def margin(self) -> float:
@@ -303,19 +299,6 @@ class Replay:
         games = [searched.games for *_, searched in list(self._parts)[-8:]]
         margins = np.concatenate([np.empty(0), *(part.owners.sum(1)[part.scored] for part in games)])
         return float(margins.mean()) if len(margins) else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class WindowRows:
-    """An endless order of rows drawn from the window as it is; each batch depends on the seed and its first row."""
-
-    replay: Replay
-    seed: int
-    encoder: Encoder
-    threads: int
-
-    def batch(self, first: int, count: int) -> SearchBatch:
-        return self.replay.batch([self.seed, first], count, self.encoder, self.threads)
 
 
 # --- Games that a run plays before it learns ---

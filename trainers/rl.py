@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -70,8 +71,7 @@ AT_ONCE, AT_ONCE_THERE = 1024, 32
 # --- What is learned ---
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(NamedTuple):
     """Moves that the learner decided, a row each."""
 
     chosen: Tensor  # (B,) int64
@@ -79,7 +79,7 @@ class Moves:
     advantages: Tensor  # (B,) float32: how much better than expected it went for whoever played it
 
     def part(self, begin: int, count: int, device: torch.device) -> Moves:
-        return Moves(*(getattr(self, item.name)[begin : begin + count].to(device) for item in fields(self)))
+        return Moves(*(column[begin : begin + count].to(device) for column in self))
 
 
 def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
@@ -272,9 +272,6 @@ def train(
             words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
             return Origin("rl", encoder, rules, words, planes, inherited_rules(config.start, results), start.identity)
 
-        def ratings() -> list[Rating]:
-            return [rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count]
-
         def rate_start(count: int) -> Rating:
             """A match of the averaged net against the first one, always with the same openings."""
             averaged_plays.refresh()
@@ -293,7 +290,7 @@ def train(
             if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
                 write_rating(run.folder, rating)
 
-        ratings()  # or a damaged file is refused after hours
+        read_ratings(run.folder, 0)  # or a damaged file is refused after hours
         if not run.step_count:
             pool.add(0, network)
         while not run.is_over and not run.stop_asked:
@@ -377,11 +374,11 @@ def train(
                 pool.keep(run.step_count)
             run.save_when_due()
             known = {item.name: figures[item.name] for item in fields(Iteration) if item.name in figures}
-            left = run.progress().minutes_left
-            on_progress(Iteration(iteration=run.step_count, minutes_left=left, ratings=tuple(ratings()), **known))
+            left, ratings = run.progress().minutes_left, read_ratings(run.folder, run.step_count)
+            on_progress(Iteration(iteration=run.step_count, minutes_left=left, ratings=ratings, **known))
         run.save()
         is_done = run.done >= 1
-        if is_done and not any(rating.iteration == run.step_count for rating in ratings()):
+        if is_done and run.step_count not in {rating.iteration for rating in read_ratings(run.folder, run.step_count)}:
             rate_bot()
         last = rate_start(LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games))
         metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}

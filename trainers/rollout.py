@@ -200,16 +200,7 @@ def fit(
         rate = config.learning_rate * max(0.02, 1 - first / total)
         some = order[first : first + _CHUNK]
         seen, right, _, _, considered, loss, _ = learn(
-            games.size,
-            games.moves,
-            games.starts,
-            some,
-            tie(),
-            learned,
-            squares,
-            BATCH,
-            rate,
-            DECAY,
+            games.size, games.moves, games.starts, some, tie(), learned, squares, BATCH, rate, DECAY
         )
         positions += seen
         spent = time.monotonic() - begun

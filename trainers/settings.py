@@ -86,19 +86,9 @@ class Settings:
 class Records(Settings):
     """Settings of trainers that learn from game records."""
 
-    data: tuple[str, ...] = option(
-        (), SOURCE, "SGF files, folders, archives or an arena.db to learn from, or one dataset"
-    )
-    test_from: str = option(
-        "", SOURCE, "Games of this day or later are the test set, such as 2018-03-01. A dataset has its own"
-    )
-    test_split: float = option(
-        0.05,
-        SOURCE,
-        "Share of the games held out for the test: of all, or with test_from of those without a day",
-        0,
-        0.9,
-    )
+    data: tuple[str, ...] = option((), SOURCE, "SGF files, folders, archives or an arena.db, or one dataset")
+    test_from: str = option("", SOURCE, "Test set: games of this day or later, as in 2018-03-01. A dataset has its own")
+    test_split: float = option(0.05, SOURCE, "Share of games in the test set; with test_from, of undated ones", 0, 0.9)
     validation_split: float = option(0.01, SOURCE, "Share of the other games held out for validation", 0, 1)
 
 
@@ -114,23 +104,11 @@ class Loop(Settings):
     start: str = option("", NET, "Checkpoint to train on from, by name or folder; A,B,C for the mean of their weights")
     max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)
     optimizer: str = option("muon", LEARNING, "Optimizer", choices=OPTIMIZERS)
-    learning_rate: float = option(
-        0.04, LEARNING, "Peak learning rate, after the warmup; for adamw an eighth, for sgd 2.5 times that of muon", 0
-    )
-    lr_schedule: str = option(
-        "cosine",
-        LEARNING,
-        "Decay of the learning rate; wsd keeps it constant and lowers it in the last fifth",
-        choices=SCHEDULES,
-    )
+    learning_rate: float = option(0.04, LEARNING, "Peak learning rate (adamw: an eighth of muon's; sgd: 2.5 times)", 0)
+    lr_schedule: str = option("cosine", LEARNING, "Learning-rate decay; wsd: in the last fifth only", choices=SCHEDULES)
     ema_decay: float = option(0.999, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
     save_minutes: float = option(1.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
-    snapshot_minutes: float = option(
-        10.0,
-        WATCHING,
-        "Minutes between checkpoints NAME-stepN, playable at once; the last three are kept; 0 for none",
-        0,
-    )
+    snapshot_minutes: float = option(10.0, WATCHING, "Minutes between checkpoints NAME-stepN (3 kept); 0 for none", 0)
     tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
     threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
     num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
@@ -164,6 +142,9 @@ ADJUSTABLE = frozenset(
 
 ENDS = frozenset({"max_rows", "max_minutes", "max_iterations", "max_games"})
 """Settings that end a run."""
+
+TINY: dict[str, Any] = {"batch_size": 32, "max_rows": 2_000, "ema_decay": 0.99, "validate_every": 1_000}
+"""What the tiny presets of trainers that play first share."""
 
 GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
 """What the gpu presets share."""
@@ -233,15 +214,8 @@ class RL(Loop):
     ownership_weight: float = inherit(SL, "ownership_weight", 0.05)
     score_weight: float = inherit(SL, "score_weight", 0.02)
     eval_every: int = option(10, WATCHING, "Iterations between matches against the first net and the opponent", 1)
-    eval_games: int = option(
-        100,
-        WATCHING,
-        "Games of a match against the first net, half with each colour; the last match has 4 times as many",
-        2,
-    )
-    eval_opponent: str = option(
-        "mcts:playouts=300", WATCHING, "Bot to play up to 40 games against, too, named as in arena match; '' for none"
-    )
+    eval_games: int = option(100, WATCHING, "Games of a match with the first net; 4 times as many in the last one", 2)
+    eval_opponent: str = option("mcts:playouts=300", WATCHING, "Bot to play up to 40 games against, too; '' for none")
     micro_batch_size: int = option(512, MACHINE, "Rows in memory at once; all rows of an iteration make one step", 1)
 
 
@@ -287,25 +261,10 @@ class Value(Supervised):
 
 
 VALUE_PRESETS = {
-    "tiny": Value(
-        "tiny-value",
-        games=200,
-        test_split=0.3,
-        validation_split=0.1,
-        batch_size=32,
-        max_rows=2_000,
-        ema_decay=0.99,
-        validate_every=1_000,
-    ),
+    "tiny": Value("tiny-value", games=200, test_split=0.3, validation_split=0.1, **TINY),
     "cpu": Value("value", batch_size=128, max_minutes=60, ema_decay=0.9995, validate_every=100_000),
     "gpu": Value(
-        "value",
-        games=1_000_000,
-        batch_size=1024,
-        max_minutes=10,
-        validate_every=500_000,
-        parallel_games=4_096,
-        **GPU,
+        "value", games=1_000_000, batch_size=1024, max_minutes=10, validate_every=500_000, parallel_games=4_096, **GPU
     ),
 }
 
@@ -320,18 +279,10 @@ class Distill(Supervised):
         "Bot to learn from: an alphago, checkpoint:NAME for a net alone, or an engine with an analysis mode",
     )
     teacher_license: str = option("", SOURCE, "Licence of an engine's net, for the manifest")
-    player: str = option(
-        "",
-        SOURCE,
-        "Bot that plays the moves, such as checkpoint:NAME; '' for the teacher. The teacher then judges only",
-    )
+    player: str = option("", SOURCE, "Bot that plays the moves, which the teacher then only judges; '' for the teacher")
     games: int = option(2_000, SOURCE, "Number of games, each from an opening of its own", 10)
-    play_minutes: float | None = option(
-        None, SOURCE, "Minutes of play after which no more games begin, all sittings together", 0
-    )
-    full_search_prob: float = option(
-        0.5, SOURCE, "Playout cap randomization: share of moves searched in full, which are learned from", 0.01, 1
-    )
+    play_minutes: float | None = option(None, SOURCE, "Minutes of play, all sittings together; then no game begins", 0)
+    full_search_prob: float = option(0.5, SOURCE, "Playout cap randomization: share of fully searched moves", 0.01, 1)
     cheap_search_visits: int = option(30, SOURCE, "Playout cap randomization: visits for the other moves", 2)
     plies: int = option(8, SOURCE, "Most random moves at the start of a game", 0, 20)
     temperature: float = option(0.8, SOURCE, "Temperature of the visits when first moves are drawn; 0 for none", 0, 10)
@@ -345,9 +296,7 @@ class Distill(Supervised):
     net: str = option("", NET, "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
     start: str = option("distilled-9x9", NET, "Checkpoint to start from, or the mean of A,B,C; '' for none")
     learning_rate: float = inherit(Loop, "learning_rate", 0.01)
-    outcome_share: float = option(
-        0.5, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
-    )
+    outcome_share: float = option(0.5, LEARNING, "Weight of the result in the value target, beside the win rate", 0, 1)
     value_weight: float = inherit(SL, "value_weight", 0.4)
     ownership_weight: float = inherit(SL, "ownership_weight", 0.1)
     score_weight: float = inherit(SL, "score_weight", 0.05)
@@ -363,10 +312,7 @@ DISTILL_PRESETS = {
         cheap_search_visits=5,
         test_split=0.2,
         validation_split=0.1,
-        batch_size=32,
-        max_rows=2_000,
-        ema_decay=0.99,
-        validate_every=1_000,
+        **TINY,
     ),
     "cpu": Distill("distilled", batch_size=128, max_minutes=30, ema_decay=0.998, validate_every=20_000, game_threads=2),
     "gpu": Distill(
@@ -392,32 +338,19 @@ class Zero(Loop):
 
     WARMUP = 0.01
 
-    sizes: str = option(
-        "",
-        PLAYING,
-        "Curriculum: board sizes in turn, such as 5,7,9, each with its share of the budget if given: 5:0.1,7:0.2,9. "
-        "The last one is --size",
-    )
+    sizes: str = option("", PLAYING, "Curriculum up to --size: 5,7,9, or with shares of the budget: 5:0.1,7:0.2,9")
     net: str = option("arena-4x32", NET, "Net: arena-BLOCKSxCHANNELS")
     encoder: str = option("", NET, "Encoder of positions; '' for the usual one of the net")
     visits: int = option(32, PLAYING, "Visits for a move that is searched in full, which is learned from", 2)
-    full_search_prob: float = option(
-        0.3, PLAYING, "Playout cap randomization: share of moves searched in full; 1 searches all of them so", 0.01, 1
-    )
+    full_search_prob: float = option(0.3, PLAYING, "Playout cap randomization: share of fully searched moves", 0.01, 1)
     cheap_search_visits: int = option(12, PLAYING, "Playout cap randomization: visits for the other moves", 2)
-    komi: float | None = option(
-        None, PLAYING, "Mean komi, by CGOS rules; without one it is Black's mean margin in the latest games", -361, 361
-    )
-    komi_stdev: float = option(
-        1.0, PLAYING, "Standard deviation of komi; 0 for one komi. A tenth of the games have 5 times as much", 0, 50
-    )
+    komi: float | None = option(None, PLAYING, "Mean komi (default: Black's mean margin in the last games)", -361, 361)
+    komi_stdev: float = option(1.0, PLAYING, "Standard deviation of komi, five-fold in a tenth of the games", 0, 50)
     max_games: int | None = option(None, BUDGET, "Games", 1)
     max_minutes: float | None = option(60, BUDGET, "Minutes of play and training, all sittings together", 0)
     batch_size: int = option(256, LEARNING, "Rows a step", 1)
     replay_ratio: float = option(4.0, LEARNING, "Training rows for each new row", 0.01, 100)
-    replay_window: int = option(
-        250_000, LEARNING, "New rows up to which all are learned from; then the window grows more slowly", 1_000
-    )
+    replay_window: int = option(250_000, LEARNING, "New rows up to which all are used; then it grows slower", 1_000)
     learning_rate: float = inherit(Loop, "learning_rate", 0.02)
     lr_schedule: str = inherit(Loop, "lr_schedule", "wsd")
     ema_decay: float = inherit(Loop, "ema_decay", 0.995)
@@ -425,9 +358,7 @@ class Zero(Loop):
     value_weight: float = inherit(SL, "value_weight", 1.5)
     ownership_weight: float = inherit(SL, "ownership_weight", 1.5)
     score_weight: float = inherit(SL, "score_weight", 0.1)
-    snapshot_minutes: float = option(
-        5.0, WATCHING, "Minutes between checkpoints NAME-stepN, which play the matches; the last three are kept", 0.01
-    )
+    snapshot_minutes: float = option(5.0, WATCHING, "Minutes between checkpoints NAME-stepN, which play matches", 0.01)
     eval_opponents: tuple[str, ...] = option(
         ("random", "mcts:playouts=100", "mcts:playouts=1000"), WATCHING, "Bots that each checkpoint plays a match with"
     )

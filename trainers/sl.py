@@ -39,11 +39,9 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
             return metrics.of_records(run.averaged, encoder, split, part, config)
 
         run.restore()
-        with run.batches(rows, to_tensors, config.batch_size) as batches:
+        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for planes, target in batches:
                 losses = loss(run.forward(planes), target)
                 on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))
-                run.validate_when_due(config.validate_every, lambda: figures("validation"))
-                run.snapshot_when_due(origin)
-                run.save_when_due()
+                run.validate_and_save_when_due(origin, lambda: figures("validation"))
         return run.finish(origin, lambda: figures("validation"), lambda: figures("test"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,15 +94,9 @@ class GameSlots(NamedTuple):
 
     @classmethod
     def empty(cls, slots: int, limit: int) -> GameSlots:
-        return cls(
-            np.zeros(slots, np.bool_),
-            np.zeros(slots, BOARD),
-            np.zeros((slots, limit + MAX_DEPTH + 2), np.uint64),
-            np.zeros((slots, limit), np.uint16),
-            np.zeros(slots, np.int64),
-            np.zeros(slots, np.uint64),
-            np.zeros(slots),
-        )
+        hashes, moves = (np.uint64, (limit + MAX_DEPTH + 2,)), (np.uint16, (limit,))
+        kinds: Any = (np.bool_, BOARD, hashes, moves, np.int64, np.uint64, np.float64)
+        return cls(*(np.zeros(slots, kind) for kind in kinds))
 
 
 class SearchSlots(NamedTuple):
@@ -122,19 +116,9 @@ class SearchSlots(NamedTuple):
 
     @classmethod
     def empty(cls, slots: int, capacity: int, limit: int, moves: int) -> SearchSlots:
-        return cls(
-            Nodes.empty(slots, capacity),
-            np.zeros(slots, ROOT),
-            np.zeros((slots, CELLS), np.int32),
-            np.zeros(slots, np.int64),
-            np.zeros(slots, np.int64),
-            np.zeros(slots),
-            np.zeros(slots, np.int64),
-            np.zeros(slots, np.int64),
-            np.zeros((slots, limit), np.int64),
-            np.zeros((slots, limit, moves), np.uint16),
-            np.zeros((slots, limit), np.float32),
-        )
+        found = (np.int64, (limit,)), (np.uint16, (limit, moves)), (np.float32, (limit,))
+        kinds: Any = (ROOT, (np.int32, (CELLS,)), *[np.int64] * 2, np.float64, *[np.int64] * 2, *found)
+        return cls(Nodes.empty(slots, capacity), *(np.zeros(slots, kind) for kind in kinds))
 
 
 # --- Games ---

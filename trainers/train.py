@@ -38,7 +38,7 @@ from bots.nets.network import Outputs
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.optimizers import build_optimizers, learning_rate
 from trainers.progress import Progress
-from trainers.records import Batch, Source, SplitRule, prefetched
+from trainers.records import Batch, MakeBatch, SplitRule, prefetched
 from trainers.settings import (
     METRICS_FILE,
     RL,
@@ -375,7 +375,7 @@ class Run:
 
     @contextmanager
     def batches(
-        self, rows: Source, to_tensors: Callable[[Batch, torch.device], Ready], batch_size: int
+        self, make_batch: MakeBatch, to_tensors: Callable[[Batch, torch.device], Ready], batch_size: int
     ) -> Iterator[Iterator[Ready]]:
         """This process's parts of the batches from where the run stands until it is over, made ahead in a thread."""
         rank = distributed.get_rank() if distributed.is_initialized() else 0
@@ -393,7 +393,7 @@ class Run:
                 torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
                 yield part
 
-        with prefetched(rows, ready, first, share, batch_size) as ahead:
+        with prefetched(make_batch, ready, first, share, batch_size) as ahead:
             yield parts(ahead)
 
     def forward(self, planes: Tensor) -> Outputs:
@@ -596,19 +596,20 @@ class Run:
         calibration, checked = (planes[:CALIBRATION], planes[CALIBRATION:]) if calibrates else (None, planes)
         return export(network, self.saved.with_name(manifest.name), manifest, calibration, checked).folder
 
-    def validate_when_due(self, rows: int, validate: Callable[[], Mapping[str, float]]) -> None:
-        """Log the figures of ``validate`` if the last step reached a multiple of so many rows."""
-        before = self.rows - self._recent[-1].rows
+    def validate_and_save_when_due(self, origin: Origin, validate: Callable[[], Mapping[str, float]]) -> None:
+        """Log the figures of ``validate`` if the last step reached a multiple of ``validate_every`` rows; keep a
+        snapshot and save the state when it is time."""
+        assert isinstance(self.config, Supervised)  # whose budget may be in rows
+        rows, before = self.config.validate_every, self.rows - self._recent[-1].rows
         if is_first() and self.rows // rows > before // rows:
             self._log_validation(validate())
+        if self.snapshot_is_due():
+            self.save_snapshot(origin)
+        self.save_when_due()
 
     def snapshot_is_due(self) -> bool:
         minutes = self.config.snapshot_minutes
         return is_first() and bool(minutes) and time.monotonic() - self._kept > 60 * minutes
-
-    def snapshot_when_due(self, origin: Origin) -> None:
-        if self.snapshot_is_due():
-            self.save_snapshot(origin)
 
     def save_snapshot(self, origin: Origin, calibrates: bool = False) -> Path:
         """Keep the averaged net as the checkpoint NAME-stepN, which can be played at once; older ones go."""
@@ -618,10 +619,7 @@ class Run:
         return folder
 
     def finish(
-        self,
-        origin: Origin,
-        validate: Callable[[], Mapping[str, float]],
-        test: Callable[[], Mapping[str, float]],
+        self, origin: Origin, validate: Callable[[], Mapping[str, float]], test: Callable[[], Mapping[str, float]]
     ) -> Path:
         """Save the state and the checkpoint, with the figures of a last validation and, once the budget is spent, of
         the test; the checkpoint's folder."""

@@ -24,7 +24,6 @@ from torch.nn import functional
 
 from arena import ConfigError
 from arena.go.game import Rules
-from arena.go.planes import Encoder
 from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
@@ -34,7 +33,7 @@ from bots.nets.network import Outputs, expected_result
 from trainers import losses
 from trainers.cluster import Lent
 from trainers.losses import Losses, Target, to_tensors
-from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.progress import Made, Progress
 from trainers.records import (
     NO_RESULT,
@@ -176,16 +175,6 @@ def results_at(games: Games, places: np.ndarray) -> np.ndarray:
     return 1.0 - results_of(games.winners[owners], places - games.starts[owners])
 
 
-def squared_error(network: Net, games: Games, places: np.ndarray, encoder: Encoder) -> float:
-    """The mean squared error of the results that a net expects, on the scale from -1 to 1."""
-    device, guesses = next(network.parameters()).device, []
-    for batch in in_order(games, encoder, places, 512):
-        with torch.no_grad():
-            value = network(to_tensors(batch, device)[0]).value
-        guesses.append(expected_result(value.double()).cpu().numpy())
-    return float(((np.concatenate(guesses) - results_at(games, places)) ** 2).mean())
-
-
 # --- Training ---
 
 
@@ -224,6 +213,9 @@ def train(
         order = np.random.default_rng(config.seed).permutation(len(parts[part]))
         return parts[part][order[: count or len(order)]]
 
+    def squared_error(network: Net, places: np.ndarray) -> float:
+        return of_rows(network, in_order(games, encoder, places, 512))["value_mse"]
+
     floor = results_at(games, some(TRAIN, TEST_POSITIONS)).mean()
 
     def measure(network: Net, name: str, places: np.ndarray) -> dict[str, float]:
@@ -232,7 +224,7 @@ def train(
             return {}
         return {
             f"{name}_positions": float(len(places)),
-            f"{name}_mse": squared_error(network, games, places, encoder),
+            f"{name}_mse": squared_error(network, places),
             f"{name}_floor": float(((floor - results_at(games, places)) ** 2).mean()),
         }
 
@@ -251,10 +243,10 @@ def train(
             found = measure(run.averaged, "train", some(TRAIN, TEST_POSITIONS))
             found |= measure(run.averaged, "test", tested)
             if before is not None:
-                found["test_start"] = squared_error(before, games, tested, encoder)
+                found["test_start"] = squared_error(before, tested)
             return found | {"gap": found["test_mse"] - found["train_mse"]}
 
-        with run.batches(rows, to_tensors, config.batch_size) as batches:
+        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
                 policy = None
                 if before is not None:
@@ -262,7 +254,5 @@ def train(
                         policy = before(planes).policy.to(torch.float32)
                 terms = loss(run.forward(planes), targets, policy)
                 on_progress(run.step(terms.total(config), config.batch_size, terms.figures()))
-                run.validate_when_due(config.validate_every, validation)
-                run.snapshot_when_due(origin)
-                run.save_when_due()
+                run.validate_and_save_when_due(origin, validation)
         return run.finish(origin, validation, test)

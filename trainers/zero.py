@@ -41,10 +41,10 @@ from trainers.bot_games import RatingMatch
 from trainers.cluster import Cores, Lent, Stage
 from trainers.export import forget_snapshots
 from trainers.live_inference import LiveEvaluator
-from trainers.losses import search_loss, to_search_targets
-from trainers.progress import Rating, Round, read_ratings, write_rating
+from trainers.losses import search_loss, to_tensors
+from trainers.progress import Round, read_ratings, write_rating
 from trainers.records import prefetched
-from trainers.replay import Replay, WindowRows
+from trainers.replay import Replay
 from trainers.selfplay import Evaluator, NewGame, Pace, PlayedGame, Players, PlayGames, SearchGames
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
@@ -282,9 +282,6 @@ def train(
         run.restore()
         run.games = total("games")
 
-        def ratings() -> tuple[Rating, ...]:
-            return tuple(rating for rating in read_ratings(run.folder) if rating.iteration <= run.step_count)
-
         matches: Future[None] | None = None
 
         def rate(folder: Path, step: int) -> None:
@@ -327,8 +324,8 @@ def train(
                         due = int(config.replay_ratio * total("rows")) - run.rows
                         steps = min(due, int(2 * config.replay_ratio * config.round_rows)) // config.batch_size
                     if steps > 0:
-                        drawn = WindowRows(replay, config.seed, encoder, config.num_workers)
-                        ready = partial(to_search_targets, device=device)
+                        drawn = replay.random_rows(config.seed, encoder, config.num_workers)
+                        ready = partial(to_tensors, device=device)
                         with prefetched(drawn, ready, run.rows, config.batch_size, config.batch_size) as ahead:
                             for _, (planes, targets) in zip(range(steps), ahead, strict=False):
                                 losses = search_loss(run.forward(planes), targets, config.outcome_share)
@@ -369,7 +366,7 @@ def train(
                     figures |= {"step": run.step_count, "rows": total("rows"), "minutes_left": min(left)}
                     figures |= {"loss": progress.loss, "right": progress.right}
                     known: Any = {item.name: figures[item.name] for item in fields(Round) if item.name in figures}
-                    on_progress(Round(**known, ratings=ratings()))
+                    on_progress(Round(**known, ratings=read_ratings(run.folder, run.step_count)))
             replay.add(players.rest())
             run.games = total("games")
         run.save()
@@ -379,7 +376,8 @@ def train(
                 matches.result()
             if opponents:
                 rate(run.save_snapshot(origin(), calibrates=True), run.step_count)
-            shares = {rating.against: rating.share for rating in ratings() if rating.iteration == run.step_count}
+            ratings = read_ratings(run.folder, run.step_count)
+            shares = {each.against: each.share for each in ratings if each.iteration == run.step_count}
             metrics |= {f"share_against_{name}": share for name, share in shares.items()}
             forget_snapshots(run.saved)
         return run.save_checkpoint(origin(), metrics)

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from importlib.util import find_spec
 from os.path import expanduser, isfile
 from pathlib import Path
@@ -29,17 +30,20 @@ FILES = (WEIGHTS, MODEL, MODEL_INT8)
 ROLLOUT = "rollout"
 """The family of rollout policies."""
 
-HEADS = {
-    "": ("policy", "value"),
-    "trencseni": ("policy",),
-    "alphago": ("policy",),
-    "gocnn": (),
-    ROLLOUT: ("rollout",),
-}
+HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": (), ROLLOUT: ("rollout",)}
 """What players can use of a checkpoint, by its family; the arena's own nets have none."""
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"
 """Where the nets lie that come with the package."""
+
+
+class Precision(StrEnum):
+    """What a net computes with."""
+
+    AUTO = "auto"
+    FP32 = "fp32"
+    INT8 = "int8"
+    BF16 = "bf16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +141,10 @@ class Checkpoint:
 
     def require_precision(self, precision: str) -> None:
         """Raise CheckpointError when this net can't be run with such numbers here."""
-        if precision == "int8":
+        if precision == Precision.INT8:
             self.model(int8=True)
-        if (precision == "bf16" or not self.has_model) and find_spec("torch") is None:
-            why = "precision bf16" if precision == "bf16" else f"{self.folder}: has no {MODEL}, so that it"
+        if (precision == Precision.BF16 or not self.has_model) and find_spec("torch") is None:
+            why = "precision bf16" if precision == Precision.BF16 else f"{self.folder}: has no {MODEL}, so that it"
             raise CheckpointError(f"{why} needs torch: pip install 'arena[train]'")
 
     @property

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from math import isfinite
 from pathlib import Path
 from typing import Protocol
@@ -24,17 +23,7 @@ from arena.go.kernels import random_move
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from arena.go.ranks import UNRANKED
 from bots.nets import int8
-from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8
-
-
-class Precision(StrEnum):
-    """What a net computes with."""
-
-    AUTO = "auto"
-    FP32 = "fp32"
-    INT8 = "int8"
-    BF16 = "bf16"
-
+from bots.nets.checkpoint import MODEL_INT8, Checkpoint, Precision, has_fast_int8
 
 POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"
 """The heads that are evaluated; a net may have others."""

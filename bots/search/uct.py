@@ -28,16 +28,7 @@ from arena.go.kernels import (
 from bots.search.playouts import answering_playout
 from bots.search.rollouts import policy_priors
 from bots.search.tactics import is_lonely, is_self_atari, is_shape, rescue
-from bots.search.tree import (
-    FORBIDDEN,
-    MAX_DEPTH,
-    add_child,
-    add_result,
-    count_ownership,
-    is_won,
-    margin_of,
-    result_of,
-)
+from bots.search.tree import FORBIDDEN, MAX_DEPTH, add_child, add_result, count_ownership, is_won, margin_of, result_of
 
 EXPAND_AFTER = 8
 """Visits that a leaf needs before it is expanded. 2 cost 5 % more time a simulation and scored 20-20."""

@@ -36,15 +36,14 @@ from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Outputs
-from trainers import distill, replay
+from trainers import distill, metrics, replay
 from trainers import records as data
 from trainers.distill import Recipe
-from trainers.losses import SearchTargets, Target, search_loss
+from trainers.losses import Target, search_loss
 from trainers.progress import Made, Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games, SplitRule
 from trainers.replay import (
     Replay,
-    SearchBatch,
     SearchedGames,
     encode_searches,
     in_order,
@@ -349,11 +348,10 @@ def test_held_out_games_share_nothing_with_the_others(tiny: Config, searched: Se
 # --- The loss ---
 
 
-def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> SearchTargets:
+def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> Target:
     rows = len(results)
     moves, scores = shares.argmax(1), torch.full((rows,), math.nan)
-    usual = Target(moves, torch.tensor(results), torch.zeros(rows, POINTS), scores)
-    return SearchTargets(usual, shares, torch.tensor(win_rates))
+    return Target(moves, torch.tensor(results), torch.zeros(rows, POINTS), scores, shares, torch.tensor(win_rates))
 
 
 def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
@@ -393,7 +391,7 @@ def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_t
 class Knowing(nn.Module):
     """A net that knows the batches that it is asked about; its value may be the reverse."""
 
-    def __init__(self, batches: Sequence[SearchBatch], reverse: bool = False):
+    def __init__(self, batches: Sequence[data.Batch], reverse: bool = False):
         super().__init__()
         self.unused, self._batches, self._reverse = nn.Parameter(torch.zeros(1)), iter(batches), reverse
 
@@ -405,11 +403,11 @@ class Knowing(nn.Module):
 
 def test_a_sure_net_has_the_errors_that_it_should_have(searched: SearchedGames) -> None:
     batches = list(in_order(searched, ENCODER, batch=64))
-    found = distill.measure(Knowing(batches), batches)  # type: ignore[arg-type]  # all that is asked of a net
+    found = metrics.of_rows(Knowing(batches), batches)  # type: ignore[arg-type]  # all that is asked of a net
     assert found["positions"] == len(searched) and found["top1"] == 1 and found["value_mse"] < 1e-9
     assert found["policy_loss"] == pytest.approx(found["policy_floor"], abs=1e-3)
     assert found["win_rate_mse"] == pytest.approx(found["teacher_mse"]) and found["teacher_mse"] > 0
-    reverse = distill.measure(Knowing(batches, reverse=True), batches)  # type: ignore[arg-type]
+    reverse = metrics.of_rows(Knowing(batches, reverse=True), batches)  # type: ignore[arg-type]
     assert reverse["value_mse"] == pytest.approx(4)
 
 

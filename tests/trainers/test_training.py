@@ -130,11 +130,11 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.
 
 def test_a_prefetch_gives_the_rows_in_order_and_passes_errors_on(games: data.Games) -> None:
     rows = data.Rows(games, ENCODER, seed=1)
-    with data.prefetched(rows, lambda batch: batch, 16, 8, 24) as batches:
+    with data.prefetched(rows.batch, lambda batch: batch, 16, 8, 24) as batches:
         for number, batch in enumerate(islice(batches, 5)):
             expected = rows.batch(16 + 24 * number, 8)
             assert np.array_equal(batch.planes, expected.planes) and np.array_equal(batch.moves, expected.moves)
-    with data.prefetched(rows, lambda batch: batch, -(10**9), 8, 8) as batches, pytest.raises(ValueError):
+    with data.prefetched(rows.batch, lambda batch: batch, -(10**9), 8, 8) as batches, pytest.raises(ValueError):
         next(batches)
 
 
