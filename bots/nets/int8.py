@@ -96,18 +96,13 @@ class PackedNet(NamedTuple):
     around: np.ndarray  # (steps,) int64: of one of the tower
     here: np.ndarray  # (steps,) int64: of a 1x1 convolution of the tower
     within: np.ndarray  # (steps,) int64: of one of the policy's features
-    stem_scale: np.ndarray  # (points * channels,) float32; so are the next
-    stem_shift: np.ndarray
-    norm_scale: np.ndarray  # (blocks + 1, points * channels): before each block and after the last, in 8-bit steps
-    norm_shift: np.ndarray
-    inner_scale: np.ndarray  # (blocks, points * channels): after the first convolution, in 8-bit steps
-    inner_shift: np.ndarray
-    outer_scale: np.ndarray  # (blocks, points * channels): after the second, which has no shift
-    pool_scale: np.ndarray  # (blocks, pooled)
-    pool_shift: np.ndarray
-    gpool: np.ndarray  # (blocks, 2 * pooled, channels): pooled features to biases, in the steps of inner_scale
-    head_scale: np.ndarray  # (head + pooled + head,): policy, pool, value
-    head_shift: np.ndarray
+    stem: np.ndarray  # (2, points * channels) float32: scale and shift; so are the next
+    norms: np.ndarray  # (blocks + 1, 2, points * channels): before each block and after the last, in 8-bit steps
+    inner: np.ndarray  # (blocks, 2, points * channels): after the first convolution, in 8-bit steps
+    outer: np.ndarray  # (blocks, points * channels): after the second, which has no shift
+    pool: np.ndarray  # (blocks, 2, pooled)
+    gpool: np.ndarray  # (blocks, 2 * pooled, channels): pooled features to biases, in the steps of ``inner``
+    heads: np.ndarray  # (2, head + pooled + head): policy, pool, value
     policy_gpool: np.ndarray  # (2 * pooled, head)
     policy_steps: np.float32  # 8-bit steps of 1 in the policy's features
     point_scale: np.float32
@@ -159,9 +154,10 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
     wide = size + 1
     valid = np.tile(np.arange(wide) < size, size).astype(np.float32)[:, None]  # (points, 1)
 
-    def by_point(rows: Sequence[np.ndarray]) -> np.ndarray:
-        """(rows, channels) as (rows, points * channels) float32."""
-        return np.ascontiguousarray((valid * np.stack(rows)[:, None]).reshape(len(rows), -1), np.float32)
+    def by_point(rows: Any) -> np.ndarray:
+        """(..., channels) as (..., points * channels) float32."""
+        table = np.array(rows)
+        return np.ascontiguousarray((valid * table[..., None, :]).reshape(*table.shape[:-1], -1), np.float32)
 
     def matrix(conv: str, factor: float = 1.0) -> np.ndarray:
         """(inputs, outputs) of a 1x1 convolution."""
@@ -174,30 +170,26 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
     stem = weights.add(state["stem.weight"])
     levels = np.rint(state["stem.weight"] / stem[:, None, None, None])
     pools = np.array([f"tower.{block}.pool.weight" in state for block in range(blocks)])
-    norm_scale, norm_shift, inner_scale, inner_shift, outer_scale = (list[np.ndarray]() for _ in range(5))
-    pool_scale, pool_shift = np.zeros((2, blocks, pooled), np.float32)
+    norms, inner, outer = list[Any](), list[Any](), list[np.ndarray]()
+    pool = np.zeros((blocks, 2, pooled), np.float32)
     gpool = np.zeros((blocks, 2 * pooled, channels), np.float32)
     for block in range(blocks):
         name, before, between = f"tower.{block}", steps[2 * block], steps[2 * block + 1]
         scale, shift = affine(state, f"{name}.norm1")
-        norm_scale.append(scale * before)
-        norm_shift.append(shift * before)
-        bias = state[f"{name}.conv1.bias"]
-        inner_scale.append(weights.add(state[f"{name}.conv1.weight"]) / before * between)
+        norms.append((scale * before, shift * before))
+        bias, scale = state[f"{name}.conv1.bias"], weights.add(state[f"{name}.conv1.weight"]) / before * between
         if pools[block]:
-            pool_scale[block] = weights.add(state[f"{name}.pool.weight"]) / before
-            pool_shift[block] = state[f"{name}.pool.bias"]
+            pool[block] = weights.add(state[f"{name}.pool.weight"]) / before, state[f"{name}.pool.bias"]
             gpool[block], bias = matrix(f"{name}.spread", between), bias + state[f"{name}.spread.bias"]
         else:
             weights.add(None)
-        inner_shift.append(bias * between)
-        outer_scale.append(weights.add(state[f"{name}.conv2.weight"]) / between)
+        inner.append((scale, bias * between))
+        outer.append(weights.add(state[f"{name}.conv2.weight"]) / between)
     scale, shift = affine(state, "norm")
-    norm_scale.append(scale * given)
-    norm_shift.append(shift * given)
-    heads = ("policy.conv", "policy.pool", "value.conv")
-    head_scale = weights.add(np.concatenate([state[f"{conv}.weight"] for conv in heads])) / given
-    head_shift = np.concatenate([state[f"{conv}.bias"] for conv in heads])
+    norms.append((scale * given, shift * given))
+    convolutions = ("policy.conv", "policy.pool", "value.conv")
+    head_scale = weights.add(np.concatenate([state[f"{conv}.weight"] for conv in convolutions])) / given
+    head_shift = np.concatenate([state[f"{conv}.bias"] for conv in convolutions])
     head_shift[:head] += state["policy.spread.bias"]
     point_scale = weights.add(state["policy.points.weight"])[0] / policy_steps
     return PackedNet(
@@ -212,18 +204,13 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
         around=_offsets(3, wide, channels),
         here=_offsets(1, wide, channels),
         within=_offsets(1, wide, head),
-        stem_scale=by_point([stem / INPUT])[0],
-        stem_shift=by_point([-ZERO * levels.sum((1, 2, 3)) * stem / INPUT])[0],
-        norm_scale=by_point(norm_scale),
-        norm_shift=by_point(norm_shift),
-        inner_scale=by_point(inner_scale),
-        inner_shift=by_point(inner_shift),
-        outer_scale=by_point(outer_scale),
-        pool_scale=pool_scale,
-        pool_shift=pool_shift,
+        stem=by_point((stem / INPUT, -ZERO * levels.sum((1, 2, 3)) * stem / INPUT)),
+        norms=by_point(norms),
+        inner=by_point(inner),
+        outer=by_point(outer),
+        pool=pool,
         gpool=gpool,
-        head_scale=head_scale.astype(np.float32),
-        head_shift=head_shift.astype(np.float32),
+        heads=np.array((head_scale, head_shift), np.float32),
         policy_gpool=matrix("policy.spread"),
         policy_steps=np.float32(policy_steps),
         point_scale=np.float32(point_scale),
@@ -320,9 +307,10 @@ def _step(value):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _to_steps(numbers, scale, shift, out):  # type: ignore[no-untyped-def]
+def _to_steps(numbers, affine, out):  # type: ignore[no-untyped-def]
     """Write relu(numbers * scale + shift) into ``out``, all of one length. Here and below, indices are unsigned so that
     loops become vector instructions."""
+    scale, shift = affine[0], affine[1]
     for k in range(U(out.shape[0])):
         out[k] = _step(np.float32(numbers[k]) * scale[k] + shift[k])
 
@@ -391,16 +379,17 @@ def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
                     value = board[U(row * size) + column] * np.float32(INPUT) + np.float32(ZERO)
                     given[at + column * U(apart_in)] = _step(value)
         _convolve(given, base, apart_in, length, net.near, net.weights, net.begins[0], channels, sums)
+        scale, shift = net.stem[0], net.stem[1]
         for k in range(U(numbers)):
-            x[k] = np.float32(sums[k]) * net.stem_scale[k] + net.stem_shift[k]
+            x[k] = np.float32(sums[k]) * scale[k] + shift[k]
         for b in range(blocks):
-            _to_steps(x, net.norm_scale[b], net.norm_shift[b], inner)
+            _to_steps(x, net.norms[b], inner)
             _convolve(acts, base, channels, length, net.around, net.weights, net.begins[3 * b + 1], channels, sums)
-            scale, shift = net.inner_scale[b], net.inner_shift[b]
             if net.pools[b]:
                 _convolve(acts, base, channels, length, net.around, net.weights, net.begins[3 * b + 2], pooled, aside)
-                _pool(aside, pooled, 0, pooled, size, net.pool_scale[b], net.pool_shift[b], means)
+                _pool(aside, pooled, 0, pooled, size, net.pool[b, 0], net.pool[b, 1], means)
                 _times(means, 2 * pooled, net.gpool[b], channels, False, biases)
+                scale, shift = net.inner[b, 0], net.inner[b, 1]
                 for row in range(size):
                     for point in range(row * wide, row * wide + size):
                         at = U(point * channels)
@@ -408,26 +397,26 @@ def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
                             value = np.float32(sums[at + o]) * scale[at + o] + shift[at + o]
                             outer[at + o] = _step(value + biases[o])
             else:
-                _to_steps(sums, scale, shift, outer)
+                _to_steps(sums, net.inner[b], outer)
             _convolve(between, base, channels, length, net.around, net.weights, net.begins[3 * b + 3], channels, sums)
-            scale = net.outer_scale[b]
+            scale = net.outer[b]
             for k in range(U(numbers)):
                 x[k] += np.float32(sums[k]) * scale[k]
-        _to_steps(x, net.norm_scale[blocks], net.norm_shift[blocks], inner)
+        _to_steps(x, net.norms[blocks], inner)
         _convolve(acts, base, channels, length, net.here, net.weights, net.begins[3 * blocks + 1], outputs, sums)
-        _pool(sums, outputs, head, pooled, size, net.head_scale[head:], net.head_shift[head:], means)
+        _pool(sums, outputs, head, pooled, size, net.heads[0, head:], net.heads[1, head:], means)
         passing = net.passing[2 * pooled, 0]
         for o in range(2 * pooled):
             passing += means[o] * net.passing[o, 0]
         logits[i, size * size] = passing
         _times(means, 2 * pooled, net.policy_gpool, head, False, biases)
         for o in range(U(head)):
-            biases[o] += net.head_shift[o]
+            biases[o] += net.heads[1, o]
         for row in range(size):
             for point in range(row * wide, row * wide + size):
                 at, to = U(point * outputs), U(point * head)
                 for o in range(U(head)):
-                    value = np.float32(sums[at + o]) * net.head_scale[o] + biases[o]
+                    value = np.float32(sums[at + o]) * net.heads[0, o] + biases[o]
                     features[to + o] = _step(value * net.policy_steps)
         _convolve(features, 0, head, length, net.within, net.weights, net.begins[3 * blocks + 2], LANES, aside)
         for row in range(size):
@@ -435,7 +424,7 @@ def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
                 sum_here = aside[U((row * wide + column) * LANES)]
                 logits[i, row * size + column] = np.float32(sum_here) * net.point_scale
         at_value = head + pooled
-        _pool(sums, outputs, at_value, head, size, net.head_scale[at_value:], net.head_shift[at_value:], means)
+        _pool(sums, outputs, at_value, head, size, net.heads[0, at_value:], net.heads[1, at_value:], means)
         _times(means, 2 * head, net.hidden, 2 * head, True, biases)
         for o in range(2 * head):
             means[o] = max(np.float32(0), biases[o])
