@@ -13,12 +13,13 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
+from arena.go.coords import symmetry_table
 from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from arena.go.game import Game
     from bots.nets.inference import Evaluator
 
@@ -113,8 +114,6 @@ class AlphaGo(Bot):
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """What a net may learn from a search: the visits of each move, or the improved policy (games, size² + 1), and
         the win rates (games,) of the sides to move, the means over all visits; float64."""
-        import numpy as np
-
         size, trees = games[0].rules.size, self._trees
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
@@ -163,10 +162,6 @@ class AlphaGo(Bot):
         return [int(slot) for slot in slots]
 
     def _search(self, slots: np.ndarray, size: int, limits: Limits) -> None:
-        import numpy as np
-
-        from arena.go.coords import symmetry_table
-
         config, trees, net = self._config, self._trees, self._net(size)
         per_game = config.virtual_loss_batch or (1 if limits.seconds is None else max(1, BATCH // len(slots)))
         batch = len(slots) * per_game

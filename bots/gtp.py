@@ -22,16 +22,16 @@ from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from arena.contract.code import digest_of, find_program
 from arena.contract.settings import describe
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
-    import numpy as np
-
-    from arena.go.coords import Colour, Move
     from arena.go.game import Game, Rules
 
 STARTS = 3  # of an engine that is ended from outside meanwhile
@@ -74,8 +74,6 @@ def read_report(line: str, size: int, scale: float) -> tuple[list[Candidate], np
     """What an engine thinks of a position: its candidates, the best first, and ownership (size²,) in [-1, 1] where it
     reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or
     ``lz-analyze``, with win rates and priors as fractions of ``scale``. What can't be read is left out."""
-    import numpy as np
-
     ownership = None
     if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
         ownership = np.clip(np.array(words, np.float32), -1, 1)
@@ -92,8 +90,6 @@ def read_report(line: str, size: int, scale: float) -> tuple[list[Candidate], np
 
 def _candidate(values: Mapping[str, str], play: str, size: int, scale: float) -> Candidate:
     """Raises KeyError or ValueError where something is missing or isn't a number in its range."""
-    from arena.go.coords import move_from_gtp
-
     move, win_rate = move_from_gtp(values["move"], size), float(values["winrate"]) / scale
     prior, score = float(values["prior"]) / scale if "prior" in values else None, values.get("scoreLead")
     if not 0 <= win_rate <= 1:
@@ -421,8 +417,6 @@ class GtpBot(Bot):
 
     def _set_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Set the engine up for a game before its first move."""
-        from arena.go.coords import BLACK, WHITE, gtp_from_move
-
         rules, (black, white) = game.rules, game.setup
         try:
             engine.ask(f"boardsize {rules.size}", deadline)
@@ -460,8 +454,6 @@ class GtpBot(Bot):
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Play to the engine what it hasn't seen of the game."""
-        from arena.go.coords import gtp_from_move
-
         colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
         for move in game.moves[len(self._moves) :]:
             engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, game.rules.size)}", deadline)
@@ -469,8 +461,6 @@ class GtpBot(Bot):
             colour = colour.opponent
 
     def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
-        from arena.go.coords import move_from_gtp
-
         self._set_limits(engine, limits, deadline)
         self._catch_up(engine, game, deadline)
         if limits.left is not None and limits.time is not None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from arena import ConfigError
 from arena.contract.bot import BotKind, Decision, Limits, setting
 from arena.go.ranks import WEAKEST_SEEN, read_rank
@@ -14,8 +16,6 @@ from bots.nets.checkpoint import Checkpoint, Precision, check_net, find
 from bots.policy import Policy
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from arena.go.game import Game
 
 
@@ -33,8 +33,6 @@ class HumanLike(Policy):
     """Draws each move from the net's policy for its rank, and believes that its opponent has the same rank."""
 
     def __init__(self, config: Config):
-        import numpy as np
-
         from bots.nets.inference import Evaluator
 
         self._rank = read_rank(config.rank, "rank =")
@@ -53,8 +51,6 @@ class HumanLike(Policy):
     def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
         """A sensible move, drawn; None to resign. By rules that leave no stone for dead it doesn't pass while its
         opponent has some, as people don't who must capture them."""
-        import numpy as np
-
         random = np.random.default_rng(game.move_seed())
         if random.random() < resign_chance(win_rate, self._rank, len(game.moves) / game.rules.size**2):
             return None
@@ -78,8 +74,6 @@ def _drawn(odds: np.ndarray, random: np.random.Generator) -> int:
 
 def _next_to_dead(game: Game) -> np.ndarray:
     """Which moves, (size² + 1,) bool, lie beside stones of the opponent that playouts find dead."""
-    import numpy as np
-
     from bots.nets.rollout import shipped_weights
     from bots.search.dead import judge
 

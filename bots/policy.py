@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
+from arena.go.coords import SYMMETRIES, symmetry_table
 from bots.nets.checkpoint import Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from arena.go.game import Game
 
 
@@ -73,8 +74,6 @@ class Policy(Bot):
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """Targets for another net: the probability of each sensible move (games, size² + 1) at temperature 1, and the
         win rates (games,) of the sides to move, NaN where the net has none; float64."""
-        import numpy as np
-
         logits, win_rates = self._evaluate(games)
         shares = np.zeros(logits.shape)
         for row, game in enumerate(games):
@@ -89,10 +88,6 @@ class Policy(Bot):
         Those of the ensemble are means of probabilities (Silver et al. 2016, Extended Data Table 3), summed one by one,
         so that no game's depend on how many there are.
         """
-        import numpy as np
-
-        from arena.go.coords import SYMMETRIES, symmetry_table
-
         if not self._ensemble:
             return self._net.evaluate(self._net.encode(games))
         table = symmetry_table(games[0].rules.size)
@@ -107,8 +102,6 @@ class Policy(Bot):
 
 def pick(game: Game, logits: np.ndarray, temperature: float) -> int:
     """A sensible move by its logit (size² + 1,): drawn at a temperature, by the game's seed, or the best at 0."""
-    import numpy as np
-
     moves = game.sensible_moves().nonzero()[0]
     scores = logits[moves].astype(np.float64)
     if temperature == 0:
