@@ -67,10 +67,8 @@ class RatingMatch(NamedTuple):
 
     rules: Rules
     games: int
-    plies: int
-    """Random moves of an opening."""
-    key: tuple[int, ...]
-    """Draws the openings by its first number, and the games' seeds by all of them."""
+    plies: int  # random moves of an opening
+    key: tuple[int, ...]  # draws the openings by its first number, and the games' seeds by all of them
 
     def play(
         self,

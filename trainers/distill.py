@@ -71,8 +71,7 @@ class Recipe:
     temperature: float
     temperature_moves: int
     seed: int
-    player: Player | None = None
-    """Who plays the moves; None for the teacher."""
+    player: Player | None = None  # who plays the moves; None for the teacher
 
     @classmethod
     def of(cls, config: Config, registry: Registry) -> Recipe:

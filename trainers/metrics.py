@@ -54,32 +54,21 @@ class Figures:
     top1: float
     top3: float
     top5: float
-    policy_loss: float
-    """Mean cross entropy of the move, in nats."""
-    value_error: float
-    """Mean squared error of the expected result, on the scale from -1 (lost) to 1 (won)."""
-    value_floor: float
-    """That of the best constant."""
-    value_loss: float
-    """Mean cross entropy of win, draw and loss, in nats."""
-    value_loss_floor: float
-    """That of the best constant."""
-    results: int
-    """Positions of games whose winner is known, and these games."""
+    policy_loss: float  # mean cross entropy of the move, in nats
+    value_error: float  # mean squared error of the expected result, on the scale from -1 (lost) to 1 (won)
+    value_floor: float  # that of the best constant
+    value_loss: float  # mean cross entropy of win, draw and loss, in nats
+    value_loss_floor: float  # that of the best constant
+    results: int  # positions of games whose winner is known, and these games
     result_games: int
-    score_error: float
-    """Mean absolute error of the margin, in points."""
-    score_floor: float
-    """That of who calls every game even."""
+    score_error: float  # mean absolute error of the margin, in points
+    score_floor: float  # that of who calls every game even
     scored: int
     """Positions of games whose last position gives the recorded margin, and these games; ownership rests on them."""
     scored_games: int
-    ownership: float
-    """The share of owned points whose owner was predicted; neutral points don't count."""
-    brier: float
-    """Mean squared error of a point's probability."""
-    by_nearest: float
-    """``ownership`` of who calls a point its nearest stone's, and tosses a coin between equals."""
+    ownership: float  # the share of owned points whose owner was predicted; neutral points don't count
+    brier: float  # mean squared error of a point's probability
+    by_nearest: float  # ``ownership`` of who calls a point its nearest stone's, and tosses a coin between equals
 
 
 @dataclass(frozen=True, slots=True)

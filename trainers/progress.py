@@ -24,12 +24,9 @@ class Progress:
     rows: int
     rows_per_second: float
     loss: float
-    right: float
-    """The share of the moves or points in the rows that the net predicted."""
-    minutes_left: float | None
-    """None while that isn't known."""
-    waiting: float = 0.0
-    """The share of the time spent waiting for rows."""
+    right: float  # the share of the moves or points in the rows that the net predicted
+    minutes_left: float | None  # None while that isn't known
+    waiting: float = 0.0  # the share of the time spent waiting for rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,7 @@ class Made:
 
     games: int
     wanted: int
-    positions: int
-    """Positions to learn from in the games of this sitting."""
+    positions: int  # positions to learn from in the games of this sitting
     moves_per_second: float
     minutes_left: float
 
@@ -55,16 +51,13 @@ class Rating:
     """A match of a net that learns from its own games, from its point of view."""
 
     iteration: int
-    against: str
-    """The first net, or a bot."""
+    against: str  # the first net, or a bot
     games: int
     won: int
     drawn: int
     lost: int
-    share: float
-    """Its share of the points."""
-    low: float
-    """The ends of the 95 % interval of the share, from pairs of games with one opening."""
+    share: float  # its share of the points
+    low: float  # the ends of the 95 % interval of the share, from pairs of games with one opening
     high: float
 
     @classmethod
@@ -96,18 +89,13 @@ class Iteration:
     """How a run is doing that learns from its own games: the figures of an iteration, and all matches so far."""
 
     iteration: int
-    games_per_second: float
-    """With the time for learning."""
-    positions_per_second: float
-    """While the games are played."""
-    share: float
-    """The learner's share of the points against the pool."""
+    games_per_second: float  # with the time for learning
+    positions_per_second: float  # while the games are played
+    share: float  # the learner's share of the points against the pool
     entropy: float
     divergence: float
-    length: float
-    """Mean moves of a game."""
-    black: float
-    """Black's share of the points."""
+    length: float  # mean moves of a game
+    black: float  # Black's share of the points
     minutes_left: float | None
     ratings: tuple[Rating, ...]
 
@@ -118,31 +106,20 @@ class Round:
     all matches so far."""
 
     step: int
-    games: int
-    """Of all sittings, as the next two."""
+    games: int  # of all sittings, as the next two
     positions: int
-    rows: int
-    """Positions that were searched in full."""
-    games_per_second: float
-    """While games are played, as the next."""
+    rows: int  # positions that were searched in full
+    games_per_second: float  # while games are played, as the next
     evaluations_per_second: float
-    net_share: float
-    """The share of the players' time that is spent in the net."""
-    batch: float
-    """Positions of a batch that the net evaluates, in the mean."""
-    learned_per_second: float
-    """Rows learned from, while it learns."""
+    net_share: float  # the share of the players' time that is spent in the net
+    batch: float  # positions of a batch that the net evaluates, in the mean
+    learned_per_second: float  # rows learned from, while it learns
     loss: float
-    right: float
-    """The share of the rows whose best move the net predicted."""
-    length: float
-    """Mean moves of a game."""
-    black: float
-    """Black's share of the points."""
-    komi: float
-    """The mean komi that is drawn now."""
-    age: float
-    """The mean age of the rows learned from, in rows played since."""
+    right: float  # the share of the rows whose best move the net predicted
+    length: float  # mean moves of a game
+    black: float  # Black's share of the points
+    komi: float  # the mean komi that is drawn now
+    age: float  # the mean age of the rows learned from, in rows played since
     minutes_left: float | None
     ratings: tuple[Rating, ...]
 

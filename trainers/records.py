@@ -209,12 +209,9 @@ class SplitRule:
     test_from: int = 0
     """Games of this day (20180301) or later are the test. A random split puts games into the test that repeat the first
     moves of training games."""
-    validation: float = 0.01
-    """The share of the games not in the test that is kept aside."""
-    test: float = 0.0
-    """The share of games that is the test where no day tells: they have none, or ``test_from`` is 0."""
-    played: bool = False
-    """Whether it is for games that a run plays, not for records."""
+    validation: float = 0.01  # the share of the games not in the test that is kept aside
+    test: float = 0.0  # the share of games that is the test where no day tells: they have none, or ``test_from`` is 0
+    played: bool = False  # whether it is for games that a run plays, not for records
     by_player: bool = False
     """Whether players are split as well: a game is in the test if one of its players is, and so for validation."""
 
@@ -246,10 +243,8 @@ class Split:
     train: Games
     validation: Games
     test: Games
-    rules: tuple[SplitRule, ...] = ()
-    """By what they are apart; see ``parts_of``."""
-    source: str = ""
-    """The records' names and the sha256 of their contents, for manifests."""
+    rules: tuple[SplitRule, ...] = ()  # by what they are apart; see ``parts_of``
+    source: str = ""  # the records' names and the sha256 of their contents, for manifests
 
     @property
     def komi(self) -> float:
@@ -323,17 +318,12 @@ class GameFilter:
     never taken."""
 
     size: int = 9
-    rating: float = 0
-    """Elo that both must have at least; 0 asks for none."""
-    rank: str = ""
-    """What both must be at least, such as 5k or 1d; any when empty."""
-    results: str = "any"
-    """any, known (a winner or a draw), or scored (counted at the end)."""
+    rating: float = 0  # Elo that both must have at least; 0 asks for none
+    rank: str = ""  # what both must be at least, such as 5k or 1d; any when empty
+    results: str = "any"  # any, known (a winner or a draw), or scored (counted at the end)
     min_moves: int = 1
-    dead_stones: bool = False
-    """Mark the dead stones of counted games whose raw count isn't the recorded one."""
-    players: str = ""
-    """A regular expression that the names of both match; any names when empty."""
+    dead_stones: bool = False  # mark the dead stones of counted games whose raw count isn't the recorded one
+    players: str = ""  # a regular expression that the names of both match; any names when empty
 
     def __post_init__(self) -> None:
         if self.results not in RESULTS:
@@ -523,16 +513,11 @@ class Manifest:
     """What a dataset is; plain data, stored as JSON beside its games."""
 
     size: int
-    sources: Mapping[str, str]
-    """Name of each file or folder that was read to the sha256 of its contents."""
-    filter: Mapping[str, Any]
-    """Which games were kept; the fields of ``GameFilter``."""
-    split: Mapping[str, Any]
-    """How they were split; the fields of ``SplitRule``."""
-    read: int
-    """Games read, those refused counted."""
-    rejects: Mapping[str, int]
-    """Why games were left out, the commonest reason first."""
+    sources: Mapping[str, str]  # name of each file or folder that was read to the sha256 of its contents
+    filter: Mapping[str, Any]  # which games were kept; the fields of ``GameFilter``
+    split: Mapping[str, Any]  # how they were split; the fields of ``SplitRule``
+    read: int  # games read, those refused counted
+    rejects: Mapping[str, int]  # why games were left out, the commonest reason first
     created: str = ""
     format: int = DATASET_FORMAT
 

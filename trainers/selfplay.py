@@ -69,8 +69,7 @@ class NewGame(NamedTuple):
     seed: int
     komi: float
     opening: Opening = ()
-    drawn: int = 0
-    """Moves before this one are drawn from the policy of a search's net."""
+    drawn: int = 0  # moves before this one are drawn from the policy of a search's net
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +79,8 @@ class PlayedGame:
     number: int
     moves: np.ndarray  # (moves,) uint16
     komi: float
-    margin: float
-    """Black's, komi counted."""
-    is_sound: bool
-    """Whether both sides passed; else the move limit cut it off."""
+    margin: float  # Black's, komi counted
+    is_sound: bool  # whether both sides passed; else the move limit cut it off
     plies: np.ndarray  # (searches,) int64
     levels: np.ndarray  # (searches, size² + 1) uint16: shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32, of the side to move
@@ -97,8 +94,7 @@ class Pace:
     net_seconds: float = 0.0
     evaluations: int = 0
     batches: int = 0
-    moves: int = 0
-    """Of games that are over."""
+    moves: int = 0  # of games that are over
 
     def __add__(self, other: Pace) -> Pace:
         return Pace(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(Pace)))

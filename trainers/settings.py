@@ -96,10 +96,8 @@ class Records(Settings):
 class Loop(Settings):
     """Settings of trainers that train a net in torch."""
 
-    WARMUP: ClassVar[float] = 0.02
-    """Share of the budget in which the learning rate rises."""
-    WEIGHT_DECAY: ClassVar[float] = 0.01
-    """Decoupled weight decay of the convolutions."""
+    WARMUP: ClassVar[float] = 0.02  # share of the budget in which the learning rate rises
+    WEIGHT_DECAY: ClassVar[float] = 0.01  # decoupled weight decay of the convolutions
 
     start: str = option("", NET, "Checkpoint to train on from, by name or folder; A,B,C for the mean of their weights")
     max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)

@@ -70,8 +70,7 @@ class Recipe:
     policy: Checkpoint
     finisher: Checkpoint
     rules: Rules
-    policy_moves: int
-    """The most moves of the first phase."""
+    policy_moves: int  # the most moves of the first phase
     seed: int
     on_gpu: bool = False
 

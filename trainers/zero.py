@@ -101,8 +101,7 @@ class Recipe:
 
     config: Config
     size: int
-    komi: float
-    """Its mean."""
+    komi: float  # its mean
 
     def games(self, net: Evaluator, slots: int, threads: int = 1, groups: int = 1) -> SearchGames:
         """An engine that plays them."""
@@ -142,8 +141,7 @@ class Latest:
     """What games are played with now."""
 
     network: Net
-    planes: np.ndarray
-    """(B, P, n, n): positions by which int8 is scaled."""
+    planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
     recipe: Recipe
 
 
