@@ -22,14 +22,12 @@ from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.analysis import patient
 
-AT_ONCE = 32
-"""Openings that are drawn and searched together."""
+AT_ONCE = 32  # openings that are drawn and searched together
 
 STAGES = ((32, 0.05), (8, 0.03), (1, 0.0))
 """The searches of an opening: the divisor of its visits, and by how much the bounds of the win rate are widened."""
 
-PATIENCE = 50
-"""Draws of ``AT_ONCE`` openings without a new one that is balanced before the making gives up."""
+PATIENCE = 50  # draws of ``AT_ONCE`` openings without a new one that is balanced before the making gives up
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,14 +27,10 @@ Each iteration raises or lowers every setting by a random sign, plays games betw
 moves the settings towards the winner. The result is a proposal: test it with the match that is printed at the end.
 Games are kept in --results, so a run that is interrupted goes on."""
 
-ALPHA, GAMMA = 0.602, 0.101
-"""How fast steps and perturbations shrink (Spall 1998, III.B)."""
-STEADY = 0.1
-"""The share of the iterations by which the first steps are held back: Spall's A."""
-PERTURBATION = 0.15
-"""Of the first iteration, as a share of a setting's range."""
-FIRST_STEP = 0.5
-"""The first step after a score of 62.5 %, as a share of the perturbation."""
+ALPHA, GAMMA = 0.602, 0.101  # how fast steps and perturbations shrink (Spall 1998, III.B)
+STEADY = 0.1  # the share of the iterations by which the first steps are held back: Spall's A
+PERTURBATION = 0.15  # of the first iteration, as a share of a setting's range
+FIRST_STEP = 0.5  # the first step after a score of 62.5 %, as a share of the perturbation
 
 
 def spsa(

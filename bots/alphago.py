@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from arena.go.game import Game
     from bots.nets.inference import Evaluator
 
-STEP = 4096
-"""Visits between two looks at the clock, at most."""
-
-FOREVER = 1 << 40
-"""More visits than a tree can hold."""
+STEP = 4096  # visits between two looks at the clock, at most
+FOREVER = 1 << 40  # more visits than a tree can hold
 
 BATCH = 8
 """Positions that make a batch worth while: one of them costs less than a tenth more than in a batch of 32. A search of
@@ -76,8 +73,7 @@ class Config:
 
 NODE_BYTES = 24
 
-FIRST_NODES = 2**15
-"""Nodes that a tree has room for at first: some 400 visits on 9x9."""
+FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits on 9x9
 
 
 class AlphaGo(Bot):

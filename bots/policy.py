@@ -27,8 +27,7 @@ class Config:
     )
 
 
-CANDIDATES = 16
-"""Moves in an analysis."""
+CANDIDATES = 16  # moves in an analysis
 
 
 class Policy(Bot):

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from arena.go.game import Game
     from bots.search.rollouts import Weights
 
-CHUNK = 256
-"""Simulations between two looks at the clock."""
+CHUNK = 256  # simulations between two looks at the clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from trainers.progress import Rating
 from trainers.selfplay import Evaluator, NewGame, PlayedGame, draw_seeds
 from trainers.slots import SelfPlayParams, chances, draw_move, to_levels
 
-PATIENT = Limits(deadline=3600)
-"""Of a net or a teacher: its first move may compile kernels or have the net captured."""
+PATIENT = Limits(deadline=3600)  # of a net or a teacher: its first move may compile kernels or have the net captured
 
 
 def play_bots(

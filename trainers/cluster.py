@@ -16,8 +16,7 @@ from arena.go.game import Rules
 from arena.match.cluster import PATIENCE, REPORT, Node, Nodes, Task
 from arena.players.player import Player
 
-CHUNK = 1.0
-"""Seconds for which work collects games before it sends them."""
+CHUNK = 1.0  # seconds for which work collects games before it sends them
 
 
 class Stage:

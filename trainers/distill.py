@@ -45,14 +45,9 @@ from trainers.slots import SelfPlayParams
 from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, starts_of
 from trainers.train import check as check_supervised
 
-FORMAT = 4
-"""Written into the name of every folder of games; a change of who plays what raises it."""
-
-BLOCK = 256
-"""Openings that are drawn at a time."""
-
-ASIDE = 1
-"""Tells the draw of the openings from that of the games, which have the same seed."""
+FORMAT = 4  # written into the name of every folder of games; a change of who plays what raises it
+BLOCK = 256  # openings that are drawn at a time
+ASIDE = 1  # tells the draw of the openings from that of the games, which have the same seed
 
 
 # --- The games ---

@@ -247,8 +247,7 @@ def export(
     return save(folder, manifest, write)
 
 
-SNAPSHOTS = 3
-"""How many snapshots of a run are kept."""
+SNAPSHOTS = 3  # how many snapshots of a run are kept
 
 
 def forget_snapshots(folder: Path, kept: int = 0) -> None:

@@ -35,14 +35,9 @@ from trainers.records import (
 )
 from trainers.settings import Supervised
 
-PLIES = 120
-"""Moves that are told apart; later ones count with the last of them."""
-
-PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))
-"""First and last ply of each phase of a 9x9 game."""
-
-VALIDATION_POSITIONS, TEST_POSITIONS = 8_000, 60_000
-"""Positions of a validation and of a test, about, in whole games."""
+PLIES = 120  # moves that are told apart; later ones count with the last of them
+PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))  # first and last ply of each phase of a 9x9 game
+VALIDATION_POSITIONS, TEST_POSITIONS = 8_000, 60_000  # positions of a validation and of a test, about, in whole games
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +243,7 @@ def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> dict[str, np.nd
 
 RANK_GROUPS = (("30k to 20k", WEAKEST, -19), ("19k to 10k", -18, -9), ("9k to 1k", -8, 0), ("dan", 1, STRONGEST))
 
-RANK_CONDITIONS = ("right", "10 stronger", "10 weaker", "none")
-"""What a net is told of both players' ranks."""
+RANK_CONDITIONS = ("right", "10 stronger", "10 weaker", "none")  # what a net is told of both players' ranks
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,8 @@ from torch import Tensor, nn
 
 from trainers.settings import Loop
 
-LAST_RATE = 0.01
-"""The learning rate at the end, as a share of the highest."""
-
-DECAY = 0.2
-"""The share of the budget in which the schedule wsd lowers the learning rate."""
+LAST_RATE = 0.01  # the learning rate at the end, as a share of the highest
+DECAY = 0.2  # the share of the budget in which the schedule wsd lowers the learning rate
 
 
 def learning_rate(config: Loop, done: float) -> float:
@@ -81,8 +78,7 @@ def _directions(gradients: Sequence[Tensor]) -> list[Tensor]:
     return steps
 
 
-ADAM_SHARE = 0.1
-"""Under Muon the other weights learn with AdamW, at this share of Muon's learning rate."""
+ADAM_SHARE = 0.1  # under Muon the other weights learn with AdamW, at this share of Muon's learning rate
 
 
 def build_optimizers(network: nn.Module, config: Loop) -> list[torch.optim.Optimizer]:

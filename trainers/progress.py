@@ -12,8 +12,7 @@ import numpy as np
 from arena import CheckpointError
 from arena.ratings import Estimate, PairCounts, Result, compare, expected_score, rate
 
-RATINGS_FILE = "ratings.jsonl"
-"""The matches of a run that learns from its own games, beside its state."""
+RATINGS_FILE = "ratings.jsonl"  # the matches of a run that learns from its own games, beside its state
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,14 +45,9 @@ from trainers.settings import Records
 UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
 """How ``Games.winners`` tells results; the first three are also 0 and the two colours."""
 
-WIN, DRAW, LOSS = range(3)
-"""The classes of the value, for the side to move."""
-
-LATE = 15
-"""From this ply on few games still repeat earlier ones."""
-
-NO_RESULT = -1
-"""The value target of a game whose result isn't known; the loss leaves it out."""
+WIN, DRAW, LOSS = range(3)  # the classes of the value, for the side to move
+LATE = 15  # from this ply on few games still repeat earlier ones
+NO_RESULT = -1  # the value target of a game whose result isn't known; the loss leaves it out
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +186,7 @@ def dead_stones(board: Board) -> tuple[Move, ...]:
 
 # --- Splits ---
 
-TRAIN, VALIDATION, TEST = range(3)
-"""The parts of a split, in the order of the fields of ``Split``."""
+TRAIN, VALIDATION, TEST = range(3)  # the parts of a split, in the order of the fields of ``Split``
 
 
 def canonical_key(moves: np.ndarray, size: int) -> bytes:
@@ -308,8 +302,7 @@ def some_games(games: Games, positions: int, seed: int) -> Games:
 
 RESULTS = ("any", "known", "scored")
 
-CHUNK = 200
-"""Games that a process parses at a time."""
+CHUNK = 200  # games that a process parses at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,8 +494,7 @@ def _load_arrays(path: Path, size: int) -> tuple[Games, dict[str, np.ndarray]]:
 
 # --- Datasets ---
 
-DATASET_FORMAT = 5
-"""The version of a dataset's folder; a reader refuses any other."""
+DATASET_FORMAT = 5  # the version of a dataset's folder; a reader refuses any other
 
 MANIFEST, ARRAYS_FILE = "manifest.json", "games.npz"
 PARTS = ("train", "validation", "test")
@@ -795,8 +787,7 @@ def in_order(games: Games, encoder: Encoder, places: np.ndarray, size: int, thre
         yield encode_positions(games, encoder, some, np.zeros_like(some), threads)
 
 
-AHEAD = 4
-"""Batches that wait, made, for a trainer."""
+AHEAD = 4  # batches that wait, made, for a trainer
 
 Prepared = TypeVar("Prepared")
 

@@ -303,8 +303,7 @@ class Replay:
 
 # --- Games that a run plays before it learns ---
 
-CHUNK_SECONDS = 20.0
-"""Seconds of games in a chunk: what a process that is killed loses."""
+CHUNK_SECONDS = 20.0  # seconds of games in a chunk: what a process that is killed loses
 
 
 class Recipe(Protocol):

@@ -49,23 +49,12 @@ from trainers.settings import RL as Config
 from trainers.slots import RuleParams, all_sensible
 from trainers.train import Origin, Run, check_run, inherited_rules, prepare, refuse_torchrun, start_of
 
-LEARNER, OPPONENT = 0, 1
-"""The nets of a game."""
-
-SHORT = 32
-"""Games of the last match of a run that was stopped."""
-
-POOL_SIZE = 20
-"""Opponents in the pool: the first net and the latest others."""
-
-TEMPERATURE = 1.0
-"""Of the policy when moves are drawn, in matches, too."""
-
-BOT_GAMES, LAST = 40, 4
-"""Most games of a match against a bot, and how many times as many as others the last match has."""
-
-AT_ONCE, AT_ONCE_THERE = 1024, 32
-"""Games under way at once, and on a core of a cluster."""
+LEARNER, OPPONENT = 0, 1  # the nets of a game
+SHORT = 32  # games of the last match of a run that was stopped
+POOL_SIZE = 20  # opponents in the pool: the first net and the latest others
+TEMPERATURE = 1.0  # of the policy when moves are drawn, in matches, too
+BOT_GAMES, LAST = 40, 4  # most games of a match against a bot, and how many times as many as others the last match has
+AT_ONCE, AT_ONCE_THERE = 1024, 32  # games under way at once, and on a core of a cluster
 
 
 # --- What is learned ---

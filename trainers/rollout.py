@@ -27,14 +27,9 @@ from trainers.settings import Rollout as Config
 from trainers.settings import portable_settings
 from trainers.train import refuse_torchrun
 
-_CHUNK = 500
-"""Games between two reports."""
-
-BATCH, DECAY = 32, 1e-4
-"""Positions a step, and the L2 penalty of the weights that a step touches."""
-
-TEST_POSITIONS = 200_000
-"""Positions of the test, about, in whole games."""
+_CHUNK = 500  # games between two reports
+BATCH, DECAY = 32, 1e-4  # positions a step, and the L2 penalty of the weights that a step touches
+TEST_POSITIONS = 200_000  # positions of the test, about, in whole games
 
 
 @kernel

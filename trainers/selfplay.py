@@ -42,14 +42,9 @@ from trainers.slots import (
     search_on,
 )
 
-RANDOM = -1
-"""Who decides a move that is drawn uniformly; else the number of an evaluator."""
-
-NEVER = -1e4
-"""A logit of a move that is played only where there is no other, and no infinity to subtract."""
-
-PIECE = 64
-"""Positions that a thread copies and encodes at a time: as many as stay in the cache."""
+RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
+NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
+PIECE = 64  # positions that a thread copies and encodes at a time: as many as stay in the cache
 
 
 class Evaluator(Protocol):

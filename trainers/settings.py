@@ -138,14 +138,12 @@ ADJUSTABLE = frozenset(
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
 
-ENDS = frozenset({"max_rows", "max_minutes", "max_iterations", "max_games"})
-"""Settings that end a run."""
+ENDS = frozenset({"max_rows", "max_minutes", "max_iterations", "max_games"})  # settings that end a run
 
 TINY: dict[str, Any] = {"batch_size": 32, "max_rows": 2_000, "ema_decay": 0.99, "validate_every": 1_000}
 """What the tiny presets of trainers that play first share."""
 
-GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
-"""What the gpu presets share."""
+GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}  # what the gpu presets share
 
 
 @dataclass(frozen=True)

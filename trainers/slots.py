@@ -36,11 +36,8 @@ from bots.search.tree import MAX_DEPTH, ROOT, Nodes, best_child, clear_tree, kep
 DRAWN, CHEAP, FULL = range(3)
 """How a move of a search is decided: drawn from the net's policy, by few visits, or by all of them."""
 
-LEVELS = 65535
-"""Shares of visits are stored in this many steps."""
-
-LEVELS_OF_BEST = 255
-"""An improved policy is stored in this many steps of its largest share."""
+LEVELS = 65535  # shares of visits are stored in this many steps
+LEVELS_OF_BEST = 255  # an improved policy is stored in this many steps of its largest share
 
 DECIDED_MARGIN, DECIDED_TURNS = 0.05, 5
 """A game is as good as decided after so many turns in a row with a win rate this close to 0 or 1."""

@@ -54,11 +54,8 @@ from trainers.settings import Value as Config
 from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, pick_device
 from trainers.train import check as check_supervised
 
-FORMAT = 2
-"""Written into the name of every folder of games; a change of who plays what raises it."""
-
-AT_ONCE_THERE = 128
-"""Games that a core of a cluster plays at once."""
+FORMAT = 2  # written into the name of every folder of games; a change of who plays what raises it
+AT_ONCE_THERE = 128  # games that a core of a cluster plays at once
 
 # --- The games ---
 

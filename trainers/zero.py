@@ -61,20 +61,14 @@ from trainers.train import (
     start_of,
 )
 
-GAMES = "games"
-"""The folder of a run's games, beside its state."""
+GAMES = "games"  # the folder of a run's games, beside its state
 
 MANY, RANGE = 1_000_000, 8
 """Games that a sitting without a limit may play, and how many, a slot, a core of a cluster is asked for at a time."""
 
-NICE_INCREMENT = 6
-"""Of the threads that play: they step back behind the net that learns."""
-
-LEAST = 4
-"""Batches of rows that there must be before anything is learned."""
-
-PLIES = 4
-"""Random moves at the start of the games against other bots."""
+NICE_INCREMENT = 6  # of the threads that play: they step back behind the net that learns
+LEAST = 4  # batches of rows that there must be before anything is learned
+PLIES = 4  # random moves at the start of the games against other bots
 
 POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3
 """The share of games whose first moves are drawn from the policy, and the most of them."""
@@ -85,11 +79,8 @@ FORK_GAME_PROB = 0.05
 WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0
 """The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
 
-FIRST_PASS = 0.3
-"""Moves before the first allowed pass, as a share of the points."""
-
-DECIDED_FULL_SEARCH_FACTOR = 0.25
-"""On full_search_prob in games that are as good as decided."""
+FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the points
+DECIDED_FULL_SEARCH_FACTOR = 0.25  # on full_search_prob in games that are as good as decided
 
 
 # --- The games ---

@@ -118,8 +118,7 @@ Net = Network | Classic
 ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8"}
 """What each family of nets is fed with unless a trainer is told otherwise."""
 
-LARGEST = 4096
-"""The most blocks, channels or planes of a net that is read from a manifest."""
+LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
 
 EXAMPLES = "arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64"
 

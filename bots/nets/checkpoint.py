@@ -17,8 +17,7 @@ from arena import CheckpointError
 from arena.files import convert, pieces, read_object, replacing
 from arena.files import write as replace_file
 
-FORMAT = 1
-"""The version of the manifest; a reader refuses any other."""
+FORMAT = 1  # the version of the manifest; a reader refuses any other
 
 MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
@@ -27,14 +26,12 @@ MODEL_INT8 = "model-int8.onnx"
 FILES = (WEIGHTS, MODEL, MODEL_INT8)
 """The files of a checkpoint. Only its weights must be there: torch plays a net that has no ONNX."""
 
-ROLLOUT = "rollout"
-"""The family of rollout policies."""
+ROLLOUT = "rollout"  # the family of rollout policies
 
 HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": (), ROLLOUT: ("rollout",)}
 """What players can use of a checkpoint, by its family; the arena's own nets have none."""
 
-SHIPPED = Path(__file__).parent.parent / "checkpoints"
-"""Where the nets lie that come with the package."""
+SHIPPED = Path(__file__).parent.parent / "checkpoints"  # where the nets lie that come with the package
 
 
 class Precision(StrEnum):
@@ -83,11 +80,8 @@ class Manifest:
         return str(self.network.get("family", ""))
 
 
-COPY = "copy the whole checkpoint folder again"
-"""What to do about a damaged checkpoint."""
-
-MOST_BYTES = 2 << 30
-"""Bytes of the longest file of a checkpoint that is read; the nets that ship have one megabyte."""
+COPY = "copy the whole checkpoint folder again"  # what to do about a damaged checkpoint
+MOST_BYTES = 2 << 30  # bytes of the longest file of a checkpoint that is read; the nets that ship have one megabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +163,8 @@ def check_net(config: Any, size: int) -> None:
     checkpoint.require_precision(config.precision)
 
 
-AUTO = "auto"
-"""Stands for the net that ships for a size of board."""
-
-LARGE = 16
-"""The smallest board on which the net of 19x19 plays better than that of 9x9."""
+AUTO = "auto"  # stands for the net that ships for a size of board
+LARGE = 16  # the smallest board on which the net of 19x19 plays better than that of 9x9
 
 
 def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Path:

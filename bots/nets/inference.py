@@ -25,14 +25,9 @@ from arena.go.ranks import UNRANKED
 from bots.nets import int8
 from bots.nets.checkpoint import MODEL_INT8, Checkpoint, Precision, has_fast_int8
 
-POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"
-"""The heads that are evaluated; a net may have others."""
-
-SAMPLES = 8
-"""Positions on which int8 is compared with fp32 when a net is loaded."""
-
-RANGES = "ranges"
-"""The metadata of a model in int8 that has the largest inputs of its convolutions, for ``int8.pack``."""
+POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"  # the heads that are evaluated; a net may have others
+SAMPLES = 8  # positions on which int8 is compared with fp32 when a net is loaded
+RANGES = "ranges"  # the metadata of a model in int8 that has the largest inputs of its convolutions, for ``int8.pack``
 
 INT8_TOLERANCE = 0.05
 """How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of

@@ -27,14 +27,9 @@ if TYPE_CHECKING:
 
 U = np.uint64
 
-LANES = 16
-"""32-bit sums in a register."""
-
-INPUT, ZERO = 64.0, 128
-"""A plane's value v is given to the first convolution as INPUT * v + ZERO."""
-
-SLACK = 12
-"""Points behind the board that products may run over."""
+LANES = 16  # 32-bit sums in a register
+INPUT, ZERO = 64.0, 128  # a plane's value v is given to the first convolution as INPUT * v + ZERO
+SLACK = 12  # points behind the board that products may run over
 
 
 def is_supported() -> bool:

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from arena import ConfigError
 from bots.nets.norms import fold_norms
 
-SCORE_UNIT = 10.0
-"""Points in a unit of the score head, so that its numbers are about as large as logits."""
+SCORE_UNIT = 10.0  # points in a unit of the score head, so that its numbers are about as large as logits
 
 UNTRAINED_PASS = -4.0
 """The pass logit before training: about one pass in 4,000 moves. A net that passes early ends its games."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-EPSILON = 1e-5
-"""What a norm adds to its variance (PyTorch's default)."""
+EPSILON = 1e-5  # what a norm adds to its variance (PyTorch's default)
 
 FOLDS = {"norm": ("conv", "spread"), "norm2": ("conv1", "spread"), "norm_pool": ("pool",)}
 """The norms of a module that can be folded, and the convolutions whose sum each one takes, as far as they exist."""
