@@ -49,8 +49,7 @@ class Policy(Bot):
         ]
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """The net's favourite moves, each with one visit and the win rate of the position that it leads to; none of a
-        net without a value."""
+        """The net's favourite moves with the win rates of the positions after them; none of a net without a value."""
         policy, sensible = self.raw_nn([game])[0].policy, game.sensible_moves()
         moves = [int(move) for move in policy.argsort()[::-1] if sensible[move]]
         moves = [move for move in moves if limits.moves is None or move in limits.moves][:CANDIDATES]

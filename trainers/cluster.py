@@ -79,8 +79,7 @@ class Lent:
 
 
 class Cores(Nodes):
-    """Cores of a cluster that is connected; to its nodes the nets of ``players`` travel. Raises UserError where none
-    answers."""
+    """Cores of a connected cluster, to which the nets of ``players`` travel. Raises UserError where none answers."""
 
     actor = TrainerNode
 

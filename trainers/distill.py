@@ -55,8 +55,7 @@ ASIDE = 1  # tells the draw of the openings from that of the games, which have t
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Who plays the games, and how; see ``replay.Recipe``. The search of an alphago plays in slots, any other teacher
-    on the arena's game loop."""
+    """Who plays the games, and how: an alphago's search in slots, any other teacher on the arena's game loop."""
 
     teacher: Player
     rules: Rules
@@ -194,8 +193,7 @@ class RecordRows(Rows):
 
 
 def with_net_named(config: Config, results: Path) -> Config:
-    """The settings with the net that they mean: where they name none, one of the shape of ``start``. Raises
-    ConfigError, CheckpointError."""
+    """The settings with a net: without one, of the shape of ``start``. Raises ConfigError, CheckpointError."""
     if config.net:
         return config
     if not config.start:

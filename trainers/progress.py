@@ -101,8 +101,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How a run is doing that learns from its own searches: the figures of the latest round of play and learning, and
-    all matches so far."""
+    """How a run is doing that learns from its own searches: the figures of the latest round, and all matches."""
 
     step: int
     games: int  # of all sittings, as the next two

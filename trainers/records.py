@@ -197,8 +197,7 @@ def canonical_key(moves: np.ndarray, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SplitRule:
-    """How games are split: by each game alone, so that others don't change its part. Twins under a symmetry stay
-    together."""
+    """How games are split: by each game alone, whatever the others. Twins under a symmetry stay together."""
 
     test_from: int = 0
     """Games of this day (20180301) or later are the test. A random split puts games into the test that repeat the first
@@ -307,8 +306,7 @@ CHUNK = 200  # games that a process parses at a time
 
 @dataclass(frozen=True, slots=True)
 class GameFilter:
-    """Which games are taken, and whether their dead stones are marked. Setup stones, handicaps and White first are
-    never taken."""
+    """Which games are taken: never those with setup stones, a handicap or White first."""
 
     size: int = 9
     rating: float = 0  # Elo that both must have at least; 0 asks for none

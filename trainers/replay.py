@@ -181,8 +181,7 @@ def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: i
 
 
 def window(rows: int, begin: int, power: float = 0.75, slope: float = 0.4) -> int:
-    """How many of the latest of ``rows`` rows are learned from: all of the first ``begin``, then an ever smaller share
-    (KataGo's formula)."""
+    """How many of the latest of ``rows`` rows are learned from: ``begin``, then ever less than all (as in KataGo)."""
     if rows <= begin:
         return rows
     return min(rows, int(begin * (1 + slope * ((rows / begin) ** power - 1) / power)))
@@ -273,8 +272,7 @@ class Replay:
         return deque(number for number in range(count) if number not in known)
 
     def by_number(self, count: int) -> tuple[SearchedGames, np.ndarray]:
-        """The games whose numbers are below ``count``, each once, and their rising numbers. Raises RecordError when
-        there are none."""
+        """The games with numbers below ``count``, each once, and their rising numbers. Raises RecordError for none."""
         numbers, firsts = np.unique(self.numbers, return_index=True)
         return self.searched.select(firsts[numbers < count]), numbers[numbers < count]
 

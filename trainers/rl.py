@@ -95,8 +95,7 @@ def log_policy(logits: Tensor, sensible: Tensor, temperature: float) -> Tensor:
 
 
 def policy_loss(logits: Tensor, moves: Moves, temperature: float) -> tuple[Tensor, Tensor]:
-    """The loss whose gradient is that of REINFORCE, and the entropy of the moves that may be drawn, in nats: means over
-    rows, scalars."""
+    """The loss whose gradient is that of REINFORCE, and the entropy of the moves in nats: means over rows."""
     logs = log_policy(logits, moves.sensible, temperature)
     played = logs.gather(1, moves.chosen[:, None])[:, 0]
     entropy = -(logs.exp() * logs.masked_fill(~moves.sensible, 0.0)).sum(1).mean()  # 0 log 0 is 0

@@ -280,8 +280,7 @@ def _take(column, kept):
 
 @inlined
 def follow(searches, slot, point, keep):
-    """Let the child that plays ``point`` be the root, with all that is known below it if ``keep``; else, and where it
-    isn't known, forget the tree."""
+    """Let the child that plays ``point`` be the root, with what is below it if ``keep``; else forget the tree."""
     nodes, roots = searches.nodes, searches.roots
     kept = np.empty(np.int64(roots[slot].used), np.int32)
     used = kept_nodes(nodes, slot, point, kept) if keep else 0
@@ -309,8 +308,7 @@ def chances(seed):
 
 @kernel
 def to_levels(weights, levels):
-    """Write the shares of ``weights`` (moves,), in ``LEVELS`` steps, into ``levels`` (moves,) uint16. They are off by
-    half a step at most."""
+    """Write the shares of ``weights`` (moves,) in ``LEVELS`` steps into ``levels`` (moves,) uint16, rounded."""
     total = weights.sum()
     for move in range(weights.shape[0]):
         levels[move] = np.uint16(np.rint(weights[move] / total * LEVELS))
@@ -375,8 +373,7 @@ def _begin_move(games, searches, slots, rules, params, puct, recent):
 
 @kernel
 def begin_search(games, searches, slots, drawn, rules, params, puct):
-    """Begin to search the game that was put into a slot, which ``slots`` (1,) names; moves before ``drawn`` are drawn
-    from the policy."""
+    """Begin to search a new game in the slot of ``slots`` (1,); moves before ``drawn`` are drawn from the policy."""
     slot = slots[0]
     clear_tree(searches.nodes, searches.roots, slot)
     searches.counts[slot] = 0

@@ -167,8 +167,7 @@ def network_from(description: Mapping[str, Any]) -> Net:
 
 
 def load_network(checkpoint: Checkpoint) -> Net:
-    """The net of a checkpoint with its weights. Raises CheckpointError for a net that this version doesn't know, or a
-    rollout policy."""
+    """The net of a checkpoint with its weights. Raises CheckpointError for an unknown net or a rollout policy."""
     checkpoint.require()
     network = network_from(checkpoint.manifest.network)
     load_weights(network, checkpoint)

@@ -63,8 +63,7 @@ class Model(Protocol):
 
 
 class OnnxModel:
-    """A net in ONNX Runtime on the processor. Its outputs for a position are the same bit for bit whatever else is in
-    the batch."""
+    """A net in ONNX Runtime. Its outputs for a position are the same bit for bit whatever else is in the batch."""
 
     outputs: set[str]
 
@@ -181,8 +180,7 @@ class Evaluator:
         return np.tanh(logits / 2)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
-        """The outputs for each of these positions, which are of one size, evaluated under a symmetry. Raises
-        CheckpointError."""
+        """The outputs for these positions of one size, evaluated under a symmetry. Raises CheckpointError."""
         planes = self.encode(games, symmetry)
         table = symmetry_table(games[0].rules.size)[symmetry]
         logits, win_rates = self.evaluate(planes)

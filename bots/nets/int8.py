@@ -342,8 +342,7 @@ def _times(given, count, matrix, outputs, bias, out):  # type: ignore[no-untyped
 
 @kernel
 def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
-    """Write the logits of the policy (B, n² + 1) and of win, draw and loss (B, 3) of ``planes`` (B, P, n²), all
-    float32."""
+    """Write logits of the policy (B, n² + 1) and of win, draw and loss (B, 3) of ``planes`` (B, P, n²); float32."""
     size, channels, pooled, head = net.size, net.channels, net.pooled, net.head
     wide = size + 1
     length = size * wide

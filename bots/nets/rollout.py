@@ -28,8 +28,7 @@ class RolloutPolicy:
 
     @classmethod
     def open(cls, folder: str | Path) -> RolloutPolicy:
-        """Read and verify a folder. Raises CheckpointError for a missing or damaged one, for a net, and for features
-        that this version doesn't know."""
+        """Read and verify a folder. Raises CheckpointError for a missing or damaged one, a net, unknown features."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
