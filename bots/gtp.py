@@ -362,7 +362,7 @@ class GtpBot(Bot):
                 raise ConfigError(f"{fault}; {STARTING}") from None
 
     def prepare(self, game: Game, limits: Limits) -> None:
-        """Start an engine where none runs, and play it a game that it doesn't follow yet. Raises BotTimeout, BotFault."""
+        """Start an engine where none runs; play it a game that it doesn't follow yet. Raises BotTimeout, BotFault."""
         self._prepared(game, limits)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
