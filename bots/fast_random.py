@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arena.contract.bot import Bot, BotKind, Decision, Limits
+from bots.random import Config
 
 if TYPE_CHECKING:
     from arena.go.game import Game
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    pass
 
 
 class FastRandom(Bot):

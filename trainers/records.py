@@ -82,9 +82,7 @@ class Games:
     def select(self, which: np.ndarray) -> Games:
         """The games that ``which``, a mask or indices, names."""
         indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
-        lengths = self.lengths[indices]
-        starts = _starts(lengths)
-        flat = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
+        starts, flat = flat_ranges(self.starts[indices], self.lengths[indices])
         others = {name: getattr(self, name)[indices] for name in PER_GAME}
         return Games(self.size, self.moves[flat], starts, **others)
 
@@ -95,6 +93,12 @@ PER_GAME = ARRAYS[2:]
 
 def _starts(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def flat_ranges(begins: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where ranges start when they stand one after the other, (ranges + 1,) int64, and all of their indices."""
+    starts = _starts(lengths)
+    return starts, np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
 
 
 def join_games(parts: Sequence[Games]) -> Games:

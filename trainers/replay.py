@@ -43,6 +43,7 @@ from trainers.records import (
     MakeBatch,
     Rows,
     encode_positions,
+    flat_ranges,
     join_games,
 )
 from trainers.selfplay import PlayedGame, Players, PlayGames
@@ -76,8 +77,7 @@ class SearchedGames:
         indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
         begins = np.searchsorted(self.places, self.games.starts[indices])
         counts = np.searchsorted(self.places, self.games.starts[indices + 1]) - begins
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        flat = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], counts)
+        _, flat = flat_ranges(begins, counts)
         games = self.games.select(indices)
         moved = np.repeat(games.starts[:-1] - self.games.starts[indices], counts)
         return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat])

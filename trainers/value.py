@@ -206,8 +206,7 @@ def train(
     before = deepcopy(network).eval() if config.start else None
 
     def some(part: int, count: int) -> np.ndarray:
-        order = np.random.default_rng(config.seed).permutation(len(parts[part]))
-        return parts[part][order[: count or len(order)]]
+        return parts[part][np.random.default_rng(config.seed).permutation(len(parts[part]))[:count]]
 
     def squared_error(network: Net, places: np.ndarray) -> float:
         return of_rows(network, in_order(games, encoder, places, 512))["value_mse"]

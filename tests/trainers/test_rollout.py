@@ -9,7 +9,7 @@ import pytest
 from reference import ReferenceBoard
 from test_tactics import Point, is_self_atari, liberties, ring
 
-from arena import CheckpointError, ConfigError
+from arena import CheckpointError
 from arena.go import kernels
 from arena.go.coords import move_from_gtp, symmetry_table
 from arena.go.game import Game, Outcome, Rules
@@ -389,15 +389,6 @@ def test_the_same_seed_learns_the_same_and_a_sharper_policy_is_surer(
     assert again.checkpoint.identity == trained.checkpoint.identity
     plain, sharp = (probabilities(game_of(24), trained.weights(SIZE, sharpness)) for sharpness in (1.0, 2.0))
     assert sharp == pytest.approx(plain**2 / (plain**2).sum(), abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [({"data": ()}, "no game records"), ({"test_from": "soon"}, "soon")],
-)
-def test_a_setting_that_cannot_be_is_refused(archive: Path, tmp_path: Path, change: dict, expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected):
-        rollout.train(rollout.Config(**{"data": (str(archive),), "size": SIZE, **change}), tmp_path)
 
 
 def test_a_checkpoint_that_is_damaged_or_something_else_is_refused(trained: RolloutPolicy, tmp_path: Path) -> None:
