@@ -54,8 +54,7 @@ from trainers.settings import (
 
 # --- Devices and processes ---
 
-GPU = "cuda"
-"""What torch calls the devices that trainers learn on where there are any; a test names a pretended one."""
+GPU = "cuda"  # what torch calls the devices that trainers learn on where there are any; a test names a pretended one
 
 
 def pick_device(name: str) -> torch.device:
@@ -111,8 +110,7 @@ def refuse_torchrun(why: str) -> None:
         raise ConfigError(why)
 
 
-LOCK = "lock"
-"""The file in a folder that one process at a time writes to."""
+LOCK = "lock"  # the file in a folder that one process at a time writes to
 
 
 @contextmanager
@@ -244,17 +242,13 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
 
 STATE_FORMAT = 3
 
-MAX_GRAD_NORM = 10.0
-"""Gradient norm at which gradients are clipped; a sound run seldom has half of it."""
+MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound run seldom has half of it
 
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
 
-REMEMBERED = 50
-"""Steps whose mean figures are shown."""
-
-READ_SECONDS = 0.5
-"""How often the figures are read from a GPU: meanwhile it is ahead of what is shown."""
+REMEMBERED = 50  # steps whose mean figures are shown
+READ_SECONDS = 0.5  # how often the figures are read from a GPU: meanwhile it is ahead of what is shown
 
 Ready = TypeVar("Ready")
 
@@ -275,13 +269,10 @@ class Origin:
     trainer: str
     encoder: Encoder
     rules: Rules
-    data: str
-    """From what it learns, in words."""
-    planes: Callable[[int], np.ndarray]
-    """As many positions as asked for, (B, P, n, n)."""
+    data: str  # from what it learns, in words
+    planes: Callable[[int], np.ndarray]  # as many positions as asked for, (B, P, n, n)
     splits: Sequence[SplitRule] = ()
-    parent: str = ""
-    """The identity of the checkpoint that it started from."""
+    parent: str = ""  # the identity of the checkpoint that it started from
 
 
 def origin_of(
