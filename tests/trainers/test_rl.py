@@ -127,7 +127,7 @@ def test_what_is_not_sensible_has_no_probability_and_no_gradient() -> None:
 def test_the_losses_are_those_of_the_definitions() -> None:
     random = np.random.default_rng(2)
     logits, first = random.normal(size=(2, 5, MOVES))
-    moves = replace(some_moves(5, 1.0), advantages=torch.tensor([0.8, -1.2, -0.2, 0.8, -1.2]))
+    moves = some_moves(5, 1.0)._replace(advantages=torch.tensor([0.8, -1.2, -0.2, 0.8, -1.2]))
     policy = entropy = divergence = 0.0
     for row in range(5):
         sensible = moves.sensible[row].numpy()
