@@ -12,6 +12,7 @@ from rich.text import Text
 
 from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, star_points
 from arena.go.game import Ending, Outcome
+from arena.go.record import GameRecord
 
 RGB = tuple[int, int, int]
 
@@ -328,6 +329,13 @@ def result_words(outcome: Outcome) -> str:
         Ending.ADJUDICATED: " by adjudication",
     }
     return who + ways.get(outcome.ending, " by forfeit")
+
+
+def ended(record: GameRecord) -> str:
+    """How a game ended, and why where a reason was recorded."""
+    if record.outcome is None:
+        return "no result"
+    return result_words(record.outcome) + (f" ({record.reason})" if record.reason else "")
 
 
 def lead(margin: float) -> str:

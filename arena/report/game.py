@@ -16,7 +16,7 @@ from arena.go.record import GameRecord
 from arena.go.sgf import Remark, move_notes, write_sgf
 from arena.players.player import Player
 from arena.report import style
-from arena.report.board import SIGNS, Overlay, draw_board, lead, result_words
+from arena.report.board import SIGNS, Overlay, draw_board, ended, lead
 from arena.report.style import Console
 from arena.report.tables import Facts, Section, Sheet
 from arena.results.analysis import LABELS, MISTAKE, Evaluation, PlayedMove, judge, mistakes, positions, scored, spelled
@@ -25,9 +25,9 @@ from arena.results.analysis import LABELS, MISTAKE, Evaluation, PlayedMove, judg
 def show_details(record: GameRecord, players: Mapping[str, Player], console: Console) -> None:
     """Who played what, how it ended, the last position, what was written down of a fault, the SGF. ``players`` are by
     identity."""
-    outcome, rules = record.outcome, record.rules
+    outcome = record.outcome
     facts = [
-        ("Game", f"{record.id}; {rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}; {record.date}"),
+        ("Game", f"{record.id}; {style.setting(record.rules)}; {record.date}"),
         *((colour.name.title(), _player(record, colour, players)) for colour in Colour),
         ("Ending", record.reason or (str(outcome.ending) if outcome is not None else "unknown")),
     ]
@@ -169,14 +169,6 @@ def costs(record: GameRecord, win_rates: Sequence[float | None], by_players: boo
         if before is not None and after is not None:
             found[number] = (before - after) * (1 if record.mover(number) is BLACK else -1)
     return found
-
-
-def ended(record: GameRecord) -> str:
-    """How a game ended, in words."""
-    outcome = record.outcome
-    if outcome is None:
-        return "no result"
-    return f"{result_words(outcome)} ({record.reason})" if record.reason else result_words(outcome)
 
 
 def move_lines(record: GameRecord, start: int, end: int, width: int) -> list[str]:

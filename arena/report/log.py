@@ -249,8 +249,7 @@ class EventState:
     @property
     def setting(self) -> str:
         """What is played, in a few words."""
-        rules = self.event.terms.rules
-        return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
+        return style.setting(self.event.terms.rules)
 
     @property
     def head(self) -> str:

@@ -19,7 +19,7 @@ from arena.people.counting import Count, Estimate
 from arena.people.saved_game import Advice, Phase, Snapshot, Turn
 from arena.people.session import GameSession, Refused
 from arena.report import style
-from arena.report.board import OWNED, result_words
+from arena.report.board import OWNED, ended
 
 SHOWN_CANDIDATES, SHOWN_MOVES = 3, 6
 """Of a hint: candidates, and moves of the line of play of each."""
@@ -36,10 +36,7 @@ def introduction(now: Snapshot) -> str:
     stones = f", {now.handicap} handicap stones" if now.handicap else ""
     unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
     game = f"Game {now.id}: " if now.id else ""
-    return (
-        f"{game}{now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
-        f"{now.rules.name} rules, komi {now.rules.komi:g}{stones}.{unrated}"
-    )
+    return f"{game}{now.names[0]} (Black) against {now.names[1]} (White), {style.setting(now.rules)}{stones}.{unrated}"
 
 
 def move_words(turn: Turn, size: int) -> str:
@@ -108,7 +105,7 @@ def ending_words(now: Snapshot) -> str:
         if outcome.ending is Ending.MOVE_LIMIT:
             text = f"The game has reached its limit of {now.rules.move_limit} moves. {text}"
     else:
-        text = f"{result_words(outcome)}{f' ({now.record.reason})' if now.record.reason else ''}."
+        text = f"{ended(now.record)}."
     return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
 
 

@@ -23,6 +23,7 @@ from arena import plural
 
 # Listing commands and bots stays quick.
 if TYPE_CHECKING:
+    from arena.go.game import Rules
     from arena.ratings import WinDrawLoss
 
 FIRST = "bold #3b8fd4"
@@ -180,6 +181,11 @@ def rate(games: float | None) -> str:
     if games is None:
         return "– games/s"
     return f"{60 * games:.1f} games/min" if games < 0.1 else f"{games:.1f} games/s"
+
+
+def setting(rules: Rules) -> str:
+    """``9x9, cgos rules, komi 7``."""
+    return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
 
 
 def waiting(games: int) -> str:

@@ -19,7 +19,7 @@ from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_mov
 from arena.people.saved_game import Phase, Preview
 from arena.people.session import GameSession, Refused
 from arena.report import style
-from arena.report.board import SIGNS, Overlay, draw_board, legend, result_words
+from arena.report.board import SIGNS, Overlay, draw_board, ended, legend
 from arena.report.sentences import (
     SCARCE,
     UNRATED,
@@ -404,9 +404,8 @@ class PlayApp(BoardApp):
         """Whose turn it is, or what is going on; how a game ended in as many lines as that takes."""
         snapshot = self.snapshot
         match snapshot.phase:
-            case Phase.OVER if snapshot.outcome is not None:
-                why = f" ({snapshot.record.reason})" if snapshot.record.reason else ""
-                return folded(f"{result_words(snapshot.outcome)}{why}", width, LONGEST_END, "bold")
+            case Phase.OVER:
+                return folded(ended(snapshot.record), width, LONGEST_END, "bold")
             case Phase.COUNT:
                 if snapshot.count is None:
                     return [self._busy("looking for dead stones", width)]
