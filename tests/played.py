@@ -80,6 +80,10 @@ def pairings_of(event: AnyEvent) -> list[Pairing]:
     return event.pairings()
 
 
+def between(pairings: list[Pairing], one: str, other: str) -> list[Pairing]:
+    return [pairing for pairing in pairings if {pairing.black, pairing.white} == {one, other}]
+
+
 def record_of(
     event: AnyEvent,
     game: int | Pairing,

@@ -78,11 +78,10 @@ Told = Callable[[str], None]
 
 def play(folder: Path, told: Told) -> None:
     """A match to its end, from wherever it stands, with what the command does around it."""
-    from rich.console import Console
-
     from arena.cli.events import event_kept, note_event
     from arena.match.runner import play_event
     from arena.report.log import EventState
+    from arena.report.style import Console
     from arena.results.store import Store
 
     match = the_match()
