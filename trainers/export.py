@@ -235,7 +235,7 @@ def export(
         torch.set_num_threads(cores())
         try:
             return write_models(network, aside, calibration, check)
-        except Exception as error:  # whatever the exporter and the quantiser raise: what was learned isn't lost by it
+        except Exception as error:  # of any kind: a failed export must not lose the weights
             for model in (MODEL, MODEL_INT8):
                 (aside / model).unlink(missing_ok=True)
             words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"

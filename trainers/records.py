@@ -201,7 +201,7 @@ def canonical_key(moves: np.ndarray, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SplitRule:
-    """How games are split: by each game alone, whatever the others. Twins under a symmetry stay together."""
+    """How games are split, each without regard to the others. Twins under a symmetry stay together."""
 
     test_from: int = 0
     """Games of this day (20180301) or later are the test. A random split puts games into the test that repeat the first
@@ -716,7 +716,7 @@ class Rows:
 
 
 MakeBatch = Callable[[int, int], Batch]
-"""Gives so many rows of an endless order, from the first one on."""
+"""Takes the number of the first row in an endless order and how many rows; returns the batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,8 +237,8 @@ def _today() -> str:
 
 
 def _person(registry: Registry, name: str | None) -> Player:
-    """The player that a person of this name is, in whatever game; without one, of the login's name, or nobody in
-    particular. Raises ConfigError."""
+    """The player for a person of this name, the same one in every game; without a name, for the login's name or, where
+    there is none, for nobody in particular. Raises ConfigError."""
     if name is None:
         with suppress(OSError, KeyError, ConfigError):
             return _person(registry, getpass.getuser())

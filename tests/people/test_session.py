@@ -22,7 +22,7 @@ from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
 from arena.people.counting import count
-from arena.people.saved_game import EVENT, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
+from arena.people.saved_game import EVENT, Help, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
 from arena.people.session import GameSession, Opponent, Refused
 from arena.players.player import Player
 
@@ -336,6 +336,21 @@ def test_an_estimate_of_a_settled_board_is_its_count() -> None:
 
 FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
 """White's stone at B5 is dead: by area Black owns 28 points, White 21."""
+
+
+def test_dead_stones_that_a_person_changes_leave_the_game_unrated() -> None:
+    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as session:
+        play(session, "pass")
+        session.toggle(0 * 7 + 4)
+        assert len(session.snapshot().dead) == 19
+        session.toggle(0 * 7 + 4)
+        assert session.snapshot().dead == (15,) and Help.DEAD not in session.snapshot().helps
+        session.toggle(15)
+        with pytest.raises(Refused, match="No stone lies there"):
+            session.toggle(14)
+        session.accept()
+        now = session.snapshot()
+        assert now.outcome == Outcome.scored(25 - 22 - 7.0) and now.helps == (Help.DEAD,)
 
 
 @pytest.mark.parametrize("name", ["chinese", "japanese", "cgos"])
