@@ -3,10 +3,8 @@
 playouts   the compiled engine: uniform playouts a second
 uct        simulations a second of UCT and of mcts
 nets       evaluations a second beside ONNX Runtime
-puct       what a leaf costs outside the net
 tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
 openings   make a book of balanced openings ("python -m benchmarks openings --help")
-ranks      how well ranks of people are read from moves ("python -m benchmarks ranks --help")
 tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
@@ -19,7 +17,7 @@ import sys
 from arena import UserError
 from benchmarks.speed import PARTS, machine, row
 
-COMMANDS = {name: f"benchmarks.{name}" for name in ("tune", "openings", "ranks", "tactics")}
+COMMANDS = {name: f"benchmarks.{name}" for name in ("tune", "openings", "tactics")}
 """Parts with options of their own, and the module with their ``main``."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -24,50 +23,36 @@ from arena.results.analysis import patient
 
 AT_ONCE = 32  # openings that are drawn and searched together
 
+LEAST = 0.4
+"""The win rate that the last search gives each side at least."""
+
 STAGES = ((32, 0.05), (8, 0.03), (1, 0.0))
 """The searches of an opening: the divisor of its visits, and by how much the bounds of the win rate are widened."""
 
 PATIENCE = 50  # draws of ``AT_ONCE`` openings without a new one that is balanced before the making gives up
 
 
-@dataclass(frozen=True, slots=True)
-class Making:
-    """Which openings: ``plies`` moves drawn from the policy of ``player`` at a ``temperature``, and kept if a search of
-    ``visits`` gives each side at least ``least`` (in [0, 0.5]). The first openings of more are those of fewer."""
-
-    player: Player
-    rules: Rules
-    plies: int = 6
-    temperature: float = 1.0
-    visits: int = 3000
-    least: float = 0.4
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        kind = self.player.bot_kind
-        if not (kind.analyses and "policy" in kind.heads and "value" in kind.heads):
-            raise ConfigError(f"{self.player.name} has no policy to draw from or no search; use alphago")
-
-
-def make_book(making: Making, count: int) -> Iterator[GameRecord]:
-    """``count`` openings, no two alike. Raises ConfigError when no more are found."""
+def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int, seed: int) -> Iterator[GameRecord]:
+    """``count`` openings of ``plies`` moves, no two alike, drawn from the policy of ``player`` and kept if its search
+    of ``visits`` finds them balanced. The first of more are those of fewer. Raises ConfigError when no more are
+    found."""
     seen: set[bytes] = set()
     found = failures = drawn = 0
-    with closing(patient(making.player).build()) as bot:
+    with closing(patient(player).build()) as bot:
         while found < count:
             games: dict[bytes, Game] = {}
             for number in range(drawn + 1, drawn + AT_ONCE + 1):
-                game = _draw(making, bot, number)
+                game = _draw(bot, rules, plies, seed, number)
                 if not game.is_over:
                     games.setdefault(position_of(game), game)
             drawn += AT_ONCE
-            balanced = _balanced(making, bot, [game for position, game in games.items() if position not in seen])
+            balanced = _balanced(bot, [game for position, game in games.items() if position not in seen], visits)
             seen |= games.keys()
             failures = 0 if balanced else failures + 1
             if failures == PATIENCE:
                 raise ConfigError(
-                    f"{found} openings of {making.plies} plies found; of the last {PATIENCE * AT_ONCE} drawn, "
-                    "none was new and balanced. Use more --plies, a higher --temperature or a lower --least."
+                    f"{found} openings of {plies} plies found; of the last {PATIENCE * AT_ONCE} drawn, none was new "
+                    "and balanced. Use more --plies."
                 )
             for game, decision in balanced[: count - found]:
                 rate = decision.win_rate
@@ -79,28 +64,36 @@ def make_book(making: Making, count: int) -> Iterator[GameRecord]:
             found += len(balanced)
 
 
-def _draw(making: Making, bot: Bot, number: int) -> Game:
+def _draw(bot: Bot, rules: Rules, plies: int, seed: int, number: int) -> Game:
     """An opening of its own for each number, which is the game's seed."""
-    random = Random(f"opening {number} by {making.seed}")
-    game = Game(making.rules, number)
-    while len(game.moves) < making.plies and not game.is_over:
+    random = Random(f"opening {number} by {seed}")
+    game = Game(rules, number)
+    while len(game.moves) < plies and not game.is_over:
         [shown] = bot.raw_nn([game], random.randrange(SYMMETRIES))
-        weights = shown.policy[:-1].astype(np.float64) ** (1 / making.temperature)  # no pass
+        weights = shown.policy[:-1].astype(np.float64)  # no pass
         game.play(random.choices(range(len(weights)), weights.tolist())[0])
     return game
 
 
-def _balanced(making: Making, bot: Bot, games: Sequence[Game]) -> list[tuple[Game, Decision]]:
+def _balanced(bot: Bot, games: Sequence[Game], visits: int) -> list[tuple[Game, Decision]]:
     """The openings that all searches, each longer than the one before, find even, and what the last says."""
     found = [(game, Decision(None)) for game in games]
     for part, wider in STAGES:
         games = [game for game, _ in found]
-        limits = Limits(simulations=max(2, making.visits // part))
-        decisions = bot.choose_all(games, limits) if games else []
-        low = making.least - wider
+        decisions = bot.choose_all(games, Limits(simulations=max(2, visits // part))) if games else []
+        low = LEAST - wider
         pairs = zip(games, decisions, strict=True)
         found = [(game, it) for game, it in pairs if it.win_rate is not None and low <= it.win_rate <= 1 - low]
     return found
+
+
+OPTIONS = {
+    "count": (100, "number of openings"),
+    "plies": (6, "moves of an opening"),
+    "visits": (3000, "visits of the search that judges"),
+    "size": (9, "board size"),
+    "seed": (1, "random seed"),
+}
 
 
 def main(words: list[str]) -> int:
@@ -108,19 +101,16 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks openings", description=__doc__)
     parser.add_argument("bot", help="bot whose policy and search are used, such as alphago")
     parser.add_argument("--out", type=Path, required=True, help="file to write, such as book.sgfs: one opening a line")
-    parser.add_argument("-n", "--count", type=int, default=100, help="number of openings (default 100)")
-    parser.add_argument("--plies", type=int, default=6, help="moves of an opening (default 6)")
-    parser.add_argument("--temperature", type=float, default=1.0, help="softmax temperature of the policy (default 1)")
-    parser.add_argument("--visits", type=int, default=3000, help="visits of the search that judges (default 3000)")
-    parser.add_argument("--least", type=float, default=0.4, help="minimum win rate of each side (default 0.4)")
-    parser.add_argument("--size", type=int, default=9, help="board size (default 9)")
-    parser.add_argument("--seed", type=int, default=1, help="random seed (default 1)")
+    for name, (default, text) in OPTIONS.items():
+        flags = ["-n"] if name == "count" else []
+        parser.add_argument(*flags, f"--{name}", type=int, default=default, help=f"{text} (default {default})")
     given = parser.parse_args(words)
-    player = Registry().resolve(given.bot).checked(given.size)
-    rules = Rules.preset("cgos", given.size)
-    making = Making(player, rules, given.plies, given.temperature, given.visits, given.least, given.seed)
+    player, rules = Registry().resolve(given.bot).checked(given.size), Rules.preset("cgos", given.size)
+    kind = player.bot_kind
+    if not (kind.analyses and "policy" in kind.heads and "value" in kind.heads):
+        raise ConfigError(f"{player.name} has no policy to draw from or no search; use alphago")
     with given.out.open("w", encoding="utf-8") as file:
-        for record in make_book(making, given.count):
+        for record in make_book(player, rules, given.count, given.plies, given.visits, given.seed):
             file.write(f"{write_sgf(record, move_notes(record))}\n")
             file.flush()
     print(f"{given.out}: {given.count:,} openings of {given.plies} moves.")

@@ -1,4 +1,4 @@
-"""Speed, each measurement taken in turn with what it is compared to: playouts, UCT, nets, and PUCT outside its net."""
+"""Speed, each measurement taken in turn with what it is compared to: playouts, UCT, nets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from arena.contract.bot import Limits
 from arena.go import kernels
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
-from bots import alphago, policy, uct
+from bots import uct
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator, OnnxModel, Precision, sample_planes
 
@@ -60,9 +60,9 @@ def machine() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    found = [f"{date.today()}, {name}, {os.cpu_count()} cores{load}", f"Python {platform.python_version()}"]
-    return ", ".join([*found, *(f"{package} {version(package)}" for package in ("numpy", "numba", "onnxruntime"))])
+    packages = ", ".join(f"{package} {version(package)}" for package in ("numpy", "numba", "onnxruntime"))
+    cores = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    return f"{date.today()}, {name}, {cores}, Python {platform.python_version()}, {packages}"
 
 
 def playouts(share: float) -> None:
@@ -92,9 +92,8 @@ def uct_simulations(share: float) -> None:
 
         return measure
 
-    report(
-        "UCT without RAVE and priors, empty 9x9", *interleaved(simulations(c_uct=0.7, rave=0.0, priors=0.0, policy=0.0))
-    )
+    plain = simulations(c_uct=0.7, rave=0.0, priors=0.0, policy=0.0)
+    report("UCT without RAVE and priors, empty 9x9", *interleaved(plain))
     report("mcts simulations, empty 9x9", *interleaved(simulations()))
 
 
@@ -119,48 +118,4 @@ def nets(share: float, name: str = "distilled-9x9") -> None:
         report(what, *interleaved(ours, theirs, rounds=11), "ONNX Runtime")
 
 
-def puct(share: float) -> None:
-    """The time per leaf outside the net, the share of the time in the net, and how full its batches are."""
-    boards, visits = max(1, int(share * 32)), max(2, int(share * 100))
-    evaluate, inside = Evaluator.evaluate, [0.0, 0.0, 0.0]  # seconds, positions, calls
-
-    def watched(net: Evaluator, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        start = perf_counter()
-        outputs = evaluate(net, planes)
-        for i, more in enumerate((perf_counter() - start, len(planes), 1)):
-            inside[i] += more
-        return outputs
-
-    for name, bot in (
-        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(visits=visits, rollout_weight=0))),
-        ("alphago, rollouts at each leaf", alphago.AlphaGo(alphago.Config(visits=visits, rollouts_full=0))),
-        ("sl", policy.Policy(policy.Config())),
-    ):
-        found = []
-        for seed in range(8):
-            games = [_started(100 * seed + number) for number in range(boards)]
-            inside[:] = [0.0, 0.0, 0.0]
-            start = perf_counter()
-            Evaluator.evaluate = watched  # type: ignore[method-assign]
-            try:
-                bot.choose_all(games, Limits())
-            finally:
-                Evaluator.evaluate = evaluate  # type: ignore[method-assign]
-            total = perf_counter() - start
-            if seed:  # the first compiles
-                found.append((inside[0] / total, 1e6 * (total - inside[0]) / inside[1], inside[1] / inside[2] / boards))
-        spent, cost, fill = (statistics.median(values) for values in zip(*found, strict=True))
-        words = f"{100 * spent:.0f} % of the time is in the net, batches are {100 * fill:.0f} % full"
-        row((f"{name}: a leaf outside the net", f"{cost:.1f} us", words))
-
-
-def _started(seed: int) -> Game:
-    """A game after 20 random moves."""
-    game = Game(Rules.preset(), seed=seed)
-    for _ in range(20):
-        board, hashes, colour = game.board.array, game.hashes, int(game.to_play)
-        game.play(int(kernels.random_move(board, 0, colour, hashes, len(hashes), True, game.move_seed())))
-    return game
-
-
-PARTS: dict[str, Callable[[float], None]] = {"playouts": playouts, "uct": uct_simulations, "nets": nets, "puct": puct}
+PARTS: dict[str, Callable[[float], None]] = {"playouts": playouts, "uct": uct_simulations, "nets": nets}

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
@@ -28,8 +28,9 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from arena.contract.code import digest_of, find_program
+from arena.contract.limits import TimeSettings
 from arena.contract.settings import describe
-from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
+from arena.go.coords import Move, gtp_from_move, move_from_gtp
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules
@@ -70,40 +71,6 @@ class Config:
     log: str = setting("", "file to which the engine's stderr is appended; empty keeps only its end, in memory")
 
 
-def read_report(line: str, size: int, scale: float) -> tuple[list[Candidate], np.ndarray | None]:
-    """What an engine thinks of a position: its candidates, the best first, and ownership (size²,) in [-1, 1] where it
-    reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or
-    ``lz-analyze``, with win rates and priors as fractions of ``scale``. What can't be read is left out."""
-    ownership = None
-    if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
-        ownership = np.clip(np.array(words, np.float32), -1, 1)
-    ranked = []
-    for place, text in enumerate(line.split("info move ")[1:]):
-        about, _, play = f"move {text}".partition(" pv ")
-        words = about.split()
-        values = dict(zip(words[::2], words[1::2], strict=False))
-        with suppress(KeyError, ValueError):
-            candidate = _candidate(values, play, size, scale)
-            ranked.append((int(values.get("order", place)), candidate))
-    return [candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])], ownership
-
-
-def _candidate(values: Mapping[str, str], play: str, size: int, scale: float) -> Candidate:
-    """Raises KeyError or ValueError where something is missing or isn't a number in its range."""
-    move, win_rate = move_from_gtp(values["move"], size), float(values["winrate"]) / scale
-    prior, score = float(values["prior"]) / scale if "prior" in values else None, values.get("scoreLead")
-    if not 0 <= win_rate <= 1:
-        raise ValueError(win_rate)
-    line = [move]
-    for word in play.split()[1:]:
-        try:
-            line.append(move_from_gtp(word, size))
-        except ValueError:  # what follows the line of play
-            break
-    lead = None if score is None or not isfinite(float(score)) else float(score)
-    return Candidate(move, int(values["visits"]), win_rate, tuple(line), prior, lead)
-
-
 class Refusal(BotFault):
     """The engine answered a command with an error."""
 
@@ -114,9 +81,12 @@ def quoted(text: str, most: int = 80) -> str:
     return f"'{text[:most]}…'" if len(text) > most else f"'{text}'"
 
 
+# --- The process ---
+
+
 def read_command(config: Config, setting: str = "command") -> list[str]:
     """The program, by its full path, and the arguments of one of the command lines: ``command`` or ``analysis``. Raises
-    ConfigError for a command line, folder or log that can't be used."""
+    ConfigError."""
     command = getattr(config, setting)
     try:
         arguments = shlex.split(command)
@@ -124,19 +94,21 @@ def read_command(config: Config, setting: str = "command") -> list[str]:
         raise ConfigError(f"{setting} {quoted(command)} can't be read: {error}") from None
     if not arguments:
         raise ConfigError(f"{setting} is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
-    if config.cwd and not Path(expanduser(config.cwd)).is_dir():
-        raise ConfigError(f"cwd '{config.cwd}' is not a folder; the engine can't run there")
-    try:
-        if config.log:
-            Path(expanduser(config.log)).open("ab").close()
-    except OSError as error:
-        raise ConfigError(f"log '{config.log}' can't be written: {error.strerror}") from None
     program = _find(arguments[0], config)
     if program is None:
         raise ConfigError(
             f"there is no program '{arguments[0]}' to run as an engine; install it, or give its full path"
         )
     return [program, *arguments[1:]]
+
+
+def _find(program: str, config: Config) -> str | None:
+    """The full path of a program, if there is one, from the engine's folder and by its PATH."""
+    place = expanduser(program)
+    if os.sep in place:
+        place = os.path.join(expanduser(config.cwd) or os.curdir, place)
+    found = find_program(place, {**os.environ, **config.env}.get("PATH"))
+    return None if found is None else os.path.abspath(found)
 
 
 class Engine:
@@ -150,11 +122,12 @@ class Engine:
         arguments = read_command(config, setting)
         self.title = describe("command", shlex.join(arguments))[:80]
         self._log = Path(expanduser(config.log)) if config.log else None
-        self._unread = bytearray()
-        self._stderr = bytearray()
+        self._unread, self._stderr = bytearray(), bytearray()
         ours, watched = (end.detach() for end in socket.socketpair())
         mark = f"{os.getpid()}-{time.monotonic_ns()}-"
         try:
+            if self._log is not None:
+                self._log.open("ab").close()
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guard.__file__, str(watched), *arguments],
                 stdin=subprocess.PIPE,
@@ -166,12 +139,12 @@ class Engine:
                 pass_fds=(watched,),
                 start_new_session=True,
             )
-        except (OSError, ValueError) as error:  # such as an argument with a null byte
+        except (OSError, ValueError) as error:  # such as a missing cwd, or an argument with a null byte
             os.close(ours)
             raise BotFault(f"{setting} {quoted(shlex.join(arguments))} can't be started: {error}") from None
         finally:
             os.close(watched)
-        self._end = weakref.finalize(self, end_engine, self._process, ours, mark)
+        self._end = weakref.finalize(self, _end_engine, self._process, ours, mark)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
         self._lifeline = ours  # it ends where the watcher does
@@ -291,7 +264,7 @@ class Engine:
         self._end()
 
 
-def end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:
+def _end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:
     """End an engine with all that descends from it: by its watcher, and here where that was killed."""
     os.close(lifeline)
     guard.end(process.pid, mark)
@@ -299,24 +272,26 @@ def end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> No
         process.wait(GRACE)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
-            with suppress(OSError):
-                stream.close()
+            stream.close()
+
+
+# --- The bot ---
 
 
 class GtpBot(Bot):
     """Plays what an engine plays. The engine runs from the start; after a fault ``prepare`` starts a new one. ``name``
-    and ``version`` are what it says of itself, empty where it doesn't."""
+    is what it says of itself, with its version."""
 
     def __init__(self, config: Config):
         """Raises ConfigError when the command can't be started or doesn't answer as GTP asks."""
         self._config = config
         self.startup = config.startup
-        self.name = self.version = ""
+        self.name = ""
         self._commands: frozenset[str] = frozenset()
         self._engine: Engine | None = None
-        self._game: weakref.ref[Game] | None = None  # the one that the engine follows
+        self._game: Game | None = None  # the one that the engine follows
         self._moves: list[Move] = []  # that it has seen of it
-        self._limits: dict[str, str] = {}  # what it was told last, by command
+        self._told: dict[str, str] = {}  # its limits, by command
         self._search = ""  # the one of SEARCHES that the engine has
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
@@ -334,7 +309,7 @@ class GtpBot(Bot):
     def _start_once(self) -> Engine:
         deadline = time.monotonic() + self.startup
         engine = self._engine = Engine(self._config)
-        answers = dict.fromkeys(("protocol_version", "name", "version", "list_commands"), "")
+        answers = dict.fromkeys(("name", "version", "list_commands"), "")
         try:
             for command in answers:
                 with suppress(Refusal):
@@ -342,71 +317,79 @@ class GtpBot(Bot):
         except BotFault as fault:
             self._stop()
             raise type(fault)(f"{fault}; {STARTING}") from None
-        if answers["protocol_version"] == "1":
-            self._stop()
-            raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
-        self.name, self.version = answers["name"], answers["version"]
+        self.name = " ".join(f"{answers['name']} {answers['version']}".split())
         self._commands = frozenset(answers["list_commands"].split())
         self._search = next((command for command in SEARCHES if command in self._commands), "")
-        engine.title = " ".join(f"{self.name} {self.version}".split())[:80] or engine.title
+        engine.title = self.name[:80] or engine.title
         return engine
 
-    def require_size(self, size: int) -> None:
-        """Have the engine clear a board of this size and set a komi. Raises ConfigError when it refuses or fails."""
-        for command, words in ((f"boardsize {size}", f"on {size}x{size}"), ("komi 7", "with komi 7")):
-            try:
-                self.ask(command, self.startup)
-            except Refusal as refusal:
-                raise ConfigError(f"{refusal}; it can't play {words}") from None
-            except BotFault as fault:
-                raise ConfigError(f"{fault}; {STARTING}") from None
+    @contextmanager
+    def _running(self) -> Iterator[Engine]:
+        """The engine, started if need be. When anything is raised meanwhile it is stopped: it may be answering yet."""
+        try:
+            yield self._engine or self._start()
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self, how: Callable[[Engine], None] = Engine.stop) -> None:
+        if self._engine is not None:
+            how(self._engine)
+        self._engine = self._game = None
+
+    def close(self) -> None:
+        """End the engine: by ``quit``, or by force when it doesn't."""
+        self._stop(Engine.quit)
 
     def prepare(self, game: Game, limits: Limits) -> None:
         """Start an engine where none runs; play it a game that it doesn't follow yet. Raises BotTimeout, BotFault."""
-        self._prepared(game, limits)
+        deadline = time.monotonic() + self.startup
+        with self._running() as engine:
+            if self._game is not game or self._moves != game.moves[: len(self._moves)]:
+                self._set_up(engine, game, deadline)
+                self._set_limits(engine, limits, deadline)
+                self._catch_up(engine, game, deadline)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         """The engine's move, legal or not. Raises BotTimeout or BotFault; ``prepare`` then starts a new engine."""
-        engine = self._prepared(game, limits)
-        with self._stopped_by_a_fault():
-            return self._decide(engine, game, limits, time.monotonic() + limits.allowed)
+        self.prepare(game, limits)
+        deadline, letter = time.monotonic() + limits.allowed, game.to_play.letter.lower()
+        with self._running() as engine:
+            self._set_limits(engine, limits, deadline)
+            self._catch_up(engine, game, deadline)
+            if limits.left is not None and limits.time is not None:
+                scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
+                left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
+                self._tell(engine, f"time_left {letter} {left}", deadline)
+            answer = self._generate(engine, letter, game.rules.size, deadline)
+            move = None
+            if answer.lower() == "resign":
+                self._game = None  # it has resigned in a game that may go on elsewhere
+            else:
+                try:
+                    move = move_from_gtp(answer, game.rules.size)
+                except ValueError:
+                    told = f"its answer to 'genmove', {quoted(answer)}, is not a move"
+                    raise BotFault(f"{engine.title}: {told}") from None
+                self._moves.append(move)
+        candidates, ownership = self._report
+        about = next((one for one in candidates if one.move == move), candidates[0] if candidates else None)
+        if about is None:
+            return Decision(move, ownership=ownership)
+        return Decision(move, about.win_rate, sum(one.visits for one in candidates), ownership, about.score)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         """What the engine reported of its candidates with its last decision, which was in this game."""
         return list(self._report[0])
 
-    def ask(self, command: str, seconds: float) -> str:
-        """The engine's answer to a command of the caller's own, between decisions: the next one begins from a clear
-        board. Raises Refusal, BotTimeout or BotFault."""
-        engine = self._engine or self._start()
-        self._game = None
-        try:
-            return engine.ask(command, time.monotonic() + seconds)
-        except Refusal:
-            raise
-        except BotFault:
-            self._stop()
-            raise
+    def ask(self, command: str) -> str:
+        """The engine's answer to a command between games. Raises Refusal, BotTimeout or BotFault; it is stopped
+        then."""
+        with self._running() as engine:
+            self._game = None
+            return engine.ask(command, time.monotonic() + self.startup)
 
-    def _prepared(self, game: Game, limits: Limits) -> Engine:
-        """An engine that follows the game, if not up to its last moves."""
-        deadline = time.monotonic() + self.startup
-        engine = self._engine or self._start()
-        if self._game is None or self._game() is not game or self._moves != game.moves[: len(self._moves)]:
-            with self._stopped_by_a_fault():
-                self._set_up(engine, game, deadline)
-                self._set_limits(engine, limits, deadline)
-                self._catch_up(engine, game, deadline)
-        return engine
-
-    @contextmanager
-    def _stopped_by_a_fault(self) -> Iterator[None]:
-        """Whatever is raised meanwhile, the engine may still be answering: it is stopped."""
-        try:
-            yield
-        except BaseException:
-            self._stop()
-            raise
+    # --- What the engine is told ---
 
     def _tell(self, engine: Engine, command: str, deadline: float) -> None:
         """Give a command that the engine may lack or refuse: the referee has the last word anyway."""
@@ -416,7 +399,7 @@ class GtpBot(Bot):
 
     def _set_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Set the engine up for a game before its first move."""
-        rules, (black, white) = game.rules, game.setup
+        rules = game.rules
         try:
             engine.ask(f"boardsize {rules.size}", deadline)
         except Refusal as refusal:
@@ -425,14 +408,13 @@ class GtpBot(Bot):
         self._tell(engine, f"kata-set-rules {katago_rules(rules)}", deadline)
         engine.ask(f"komi {rules.komi}", deadline)
         self._tell(engine, f"set_random_seed {game.seed & 0x7FFFFFFF}", deadline)
+        black, white = ([gtp_from_move(move, rules.size) for move in points] for points in game.setup)
         if len(black) > 1 and not white and "set_free_handicap" in self._commands:
-            points = " ".join(gtp_from_move(move, rules.size) for move in black)
-            engine.ask(f"set_free_handicap {points}", deadline)
+            engine.ask(f"set_free_handicap {' '.join(black)}", deadline)
         else:
-            for colour, moves in ((BLACK, black), (WHITE, white)):
-                for move in moves:
-                    engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, rules.size)}", deadline)
-        self._game, self._moves, self._limits = weakref.ref(game), [], {}
+            for play in [*(f"b {point}" for point in black), *(f"w {point}" for point in white)]:
+                engine.ask(f"play {play}", deadline)
+        self._game, self._moves, self._told = game, [], {}
 
     def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
         """Tell the engine once what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian byo-yomi
@@ -440,16 +422,14 @@ class GtpBot(Bot):
         wanted = {}
         if limits.simulations is not None:
             wanted["kata-set-param"] = f"maxVisits {limits.simulations}"
-        if limits.time is not None:
-            period, stones = _whole_period(limits.time.period), limits.time.stones
-            wanted["time_settings"] = f"{int(limits.time.main)} {period.numerator} {stones * period.denominator}"
-        elif limits.seconds is not None:
-            period = _whole_period(limits.seconds)
-            wanted["time_settings"] = f"0 {period.numerator} {period.denominator}"
+        clock = limits.time or (limits.seconds and TimeSettings(0, limits.seconds, 1))
+        if clock:
+            period = _whole_period(clock.period)
+            wanted["time_settings"] = f"{int(clock.main)} {period.numerator} {clock.stones * period.denominator}"
         for command, value in wanted.items():
-            if self._limits.get(command) != value:
+            if self._told.get(command) != value:
                 self._tell(engine, f"{command} {value}", deadline)
-                self._limits[command] = value
+                self._told[command] = value
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Play to the engine what it hasn't seen of the game."""
@@ -459,36 +439,9 @@ class GtpBot(Bot):
             self._moves.append(move)
             colour = colour.opponent
 
-    def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
-        self._set_limits(engine, limits, deadline)
-        self._catch_up(engine, game, deadline)
-        if limits.left is not None and limits.time is not None:
-            scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
-            left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
-            self._tell(engine, f"time_left {game.to_play.letter.lower()} {left}", deadline)
-        answer = self._generate(engine, game.to_play, game.rules.size, deadline)
-        if answer.lower() == "resign":
-            self._game = None  # it has resigned in a game that may go on elsewhere
-            return self._decision(None)
-        try:
-            chosen = move_from_gtp(answer, game.rules.size)
-        except ValueError:
-            raise BotFault(f"{engine.title}: its answer to 'genmove', {quoted(answer)}, is not a move") from None
-        self._moves.append(chosen)
-        return self._decision(chosen)
-
-    def _decision(self, move: Move | None) -> Decision:
-        """The decision for this move, with what the engine reported of it; of its best move where it resigns."""
-        candidates, ownership = self._report
-        about = next((one for one in candidates if one.move == move), candidates[0] if candidates else None)
-        if about is None:
-            return Decision(move, ownership=ownership)
-        return Decision(move, about.win_rate, sum(one.visits for one in candidates), ownership, about.score)
-
-    def _generate(self, engine: Engine, colour: Colour, size: int, deadline: float) -> str:
+    def _generate(self, engine: Engine, letter: str, size: int, deadline: float) -> str:
         """The engine's answer to ``genmove``, and its report where it makes one."""
         self._report = [], None
-        letter = colour.letter.lower()
         if self._search:
             kata = self._search.startswith("kata")
             try:
@@ -502,30 +455,44 @@ class GtpBot(Bot):
                 return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
         return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
 
-    def _stop(self) -> None:
-        if self._engine is not None:
-            self._engine.stop()
-        self._engine = self._game = None
-
-    def close(self) -> None:
-        """End the engine: by ``quit``, or by force when it doesn't."""
-        if self._engine is not None:
-            self._engine.quit()
-        self._engine = self._game = None
-
 
 def _whole_period(seconds: float) -> Fraction:
     """Seconds of a period over how many times its stones, both whole."""
     return max(Fraction(seconds).limit_denominator(100), Fraction(1, 100)) if seconds else Fraction(0)
 
 
-def _find(program: str, config: Config) -> str | None:
-    """The full path of a program, if there is one, from the engine's folder and by its PATH."""
-    place = expanduser(program)
-    if os.sep in place:
-        place = os.path.join(expanduser(config.cwd) or os.curdir, place)
-    found = find_program(place, {**os.environ, **config.env}.get("PATH"))
-    return None if found is None else os.path.abspath(found)
+def katago_rules(rules: Rules) -> str:
+    """The rules as ``kata-set-rules`` takes them. KataGo is not to pass before it has taken dead stones off."""
+    return json.dumps({**rules.katago(), "friendlyPassOk": False}, separators=(",", ":"))
+
+
+def read_report(line: str, size: int, scale: float) -> tuple[list[Candidate], np.ndarray | None]:
+    """What an engine thinks of a position: its candidates, the best first, and ownership (size²,) in [-1, 1] where it
+    reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or
+    ``lz-analyze``, with win rates and priors as fractions of ``scale``. What can't be read is left out."""
+    ownership = None
+    if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
+        ownership = np.clip(np.array(words, np.float32), -1, 1)
+    ranked: list[tuple[int, Candidate]] = []
+    for place, text in enumerate(line.split("info move ")[1:]):
+        about, _, play = f"move {text}".partition(" pv ")
+        words = about.split()
+        values = dict(zip(words[::2], words[1::2], strict=False))
+        with suppress(KeyError, ValueError):
+            moves = [move_from_gtp(values["move"], size)]
+            win_rate, lead = float(values["winrate"]) / scale, float(values.get("scoreLead", "nan"))
+            prior = float(values["prior"]) / scale if "prior" in values else None
+            visits, order = int(values["visits"]), int(values.get("order", place))
+            with suppress(ValueError):  # what follows the line of play
+                for word in play.split()[1:]:
+                    moves.append(move_from_gtp(word, size))
+            if 0 <= win_rate <= 1:
+                score = lead if isfinite(lead) else None
+                ranked.append((order, Candidate(moves[0], visits, win_rate, tuple(moves), prior, score)))
+    return [candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])], ownership
+
+
+# --- The kind ---
 
 
 def code(config: Config) -> str:
@@ -541,18 +508,15 @@ def code(config: Config) -> str:
 
 def check(config: Config, size: int) -> str:
     """What the engine says of itself, its name and version; it is gone afterwards. Raises ConfigError when it can't be
-    started or doesn't play on this size."""
-    bot = GtpBot(config)
-    try:
-        bot.require_size(size)
-        return " ".join(f"{bot.name} {bot.version}".split())
-    finally:
-        bot.close()
-
-
-def katago_rules(rules: Rules) -> str:
-    """The rules as ``kata-set-rules`` takes them. KataGo is not to pass before it has taken dead stones off."""
-    return json.dumps({**rules.katago(), "friendlyPassOk": False}, separators=(",", ":"))
+    started, or refuses a board of this size or a komi."""
+    with closing(GtpBot(config)) as bot:
+        for command, words in ((f"boardsize {size}", f"on {size}x{size}"), ("komi 7", "with komi 7")):
+            try:
+                bot.ask(command)
+            except BotFault as fault:
+                advice = f"it can't play {words}" if isinstance(fault, Refusal) else STARTING
+                raise ConfigError(f"{fault}; {advice}") from None
+        return bot.name
 
 
 BOT = BotKind(

@@ -96,8 +96,8 @@ OPENING, OPENING_TEMPERATURE = 6, 0.7
 
 RESIGNING = (-6.411, -0.576, 0.041, 2.968)
 """The chance that a person resigns instead of a move, as a logistic function: constant, and weights of the logit of the
-win rate by the net, of the rank, and of the moves played a point of the board. Fitted to people's games by
-``python -m benchmarks ranks``."""
+win rate by the net, of the rank, and of the moves played a point of the board. Fitted to people's games
+(docs/measurements.md)."""
 
 
 RESIGNABLE = 0.15

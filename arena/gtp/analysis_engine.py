@@ -18,22 +18,10 @@ from arena import __version__
 from arena.contract.bot import Bot, Candidate, Limits, fault_words
 from arena.go.coords import Move
 from arena.gtp.analysis_commands import PositionAnalysis
-from arena.gtp.analysis_protocol import (
-    Answer,
-    Query,
-    QueryError,
-    allowed_moves,
-    games_of,
-    read_query,
-    result_of,
-    rules_for,
-)
+from arena.gtp.analysis_protocol import Query, QueryError, allowed_moves, games_of, read_query, result_of, rules_for
 
 SLICE = 0.2
 """Seconds of a search before the next query is read."""
-
-FAIR_SLICES = 25
-"""Slices after which a position yields to all that have had fewer, whatever the priorities."""
 
 BATCH = 8
 """Positions that a bot with a net searches together."""
@@ -45,17 +33,15 @@ ACTIONS = ("query_version", "clear_cache", "terminate", "terminate_all")
 
 @dataclass(eq=False)
 class Task:
-    """One turn of a query: a position that waits for its analysis or is being searched. ``number`` is the order of
-    arrival, ``moves`` are those that the search may begin with, None for all."""
+    """One turn of a query: a position that waits for its analysis or is being searched. ``moves`` are those that the
+    search may begin with, None for all; ``started`` is 0 before the search."""
 
     query: Query
     turn: int
-    number: int
     moves: frozenset[Move] | None
     analysis: PositionAnalysis
     candidates: Sequence[Candidate] = ()
     visits: int = 0
-    slices: int = 0
     started: float = 0.0
     reported: float = 0.0
 
@@ -65,12 +51,7 @@ class Task:
         settings = self.query.override_settings
         return settings.max_visits or self.query.max_visits, settings.max_time
 
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """The smallest is searched first."""
-        return self.slices // FAIR_SLICES, -self.query.priority, self.number
-
-    def result(self) -> Answer:
+    def result(self) -> dict[str, Any]:
         return result_of(self.query, self.turn, self.visits, self.analysis, self.candidates)
 
     def can_join(self, other: Task) -> bool:
@@ -95,12 +76,9 @@ class AnalysisEngine:
         has_net: bool = False,
     ):
         self._bot, self._check, self._has_net = bot, check, has_net
-        self._send: Callable[[Any], object] = lambda answer: send(
-            json.dumps(msgspec.to_builtins(answer), separators=(",", ":"))
-        )
+        self._send: Callable[[Any], object] = lambda answer: send(json.dumps(answer, separators=(",", ":")))
         self._limits = limits or Limits()
-        self._tasks: list[Task] = []
-        self._arrived = 0
+        self._tasks: list[Task] = []  # the most urgent first
         self._visits_per_slice = 32  # adapted to the time that they take
 
     @property
@@ -114,18 +92,19 @@ class AnalysisEngine:
         try:
             fields = msgspec.json.decode(line)
         except (ValueError, RecursionError) as error:
-            self._send(Answer(error=f"not JSON: {' '.join(str(error).split())[:200]}"))
+            self._send({"error": f"not JSON: {' '.join(str(error).split())[:200]}"})
             return
         if not isinstance(fields, dict) or not isinstance(fields.get("id"), str):
-            self._send(Answer(error="a query is an object with an id, which is a string", field="id"))
+            self._send({"error": "a query is an object with an id, which is a string", "field": "id"})
             return
         try:
             if "action" in fields:
                 self._act(fields)
             else:
                 self._tasks += self._tasks_of(fields)
+                self._tasks.sort(key=lambda task: -task.query.priority)
         except QueryError as error:
-            self._send(Answer(error=str(error), field=error.field, id=fields["id"]))
+            self._send({"id": fields["id"], "error": str(error), "field": error.field})
 
     def _act(self, fields: dict[str, Any]) -> None:
         action, turns = fields["action"], fields.get("turnNumbers")
@@ -135,39 +114,35 @@ class AnalysisEngine:
             raise QueryError("expected a string", "terminateId")
         version = {"version": __version__, "git_hash": "<omitted>"} if action == "query_version" else {}
         self._send({**fields, **version})
-        if action.startswith("terminate"):
-            for task in [*self._tasks]:
-                is_meant = action == "terminate_all" or task.query.id == fields["terminateId"]
-                if is_meant and (not isinstance(turns, list) or task.turn in turns):
-                    self._finish(task)
+        for task in [*self._tasks] if action.startswith("terminate") else ():
+            is_meant = action == "terminate_all" or task.query.id == fields["terminateId"]
+            if is_meant and (not isinstance(turns, list) or task.turn in turns):
+                self._finish(task)
 
     def _tasks_of(self, fields: dict[str, Any]) -> list[Task]:
         """The positions of a query. Raises QueryError."""
         query = read_query(fields)
         rules = rules_for(query, self._check)
         if isinstance(query.rules, dict) and not rules.agree_with(query.rules):
-            self._send(Answer(warning=f"the nearest rules are used: {rules.name}", field="rules", id=query.id))
+            self._send({"id": query.id, "warning": f"the nearest rules are used: {rules.name}", "field": "rules"})
         turns = [len(query.moves)] if query.analyze_turns is None else query.analyze_turns
         if not all(0 <= turn <= len(query.moves) for turn in turns):
             raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")
         games = games_of(query, rules, turns)
-        tasks = []
-        for turn in turns:
-            self._arrived += 1
-            game = games[turn].copy()
-            analysis = PositionAnalysis(self._bot, game, self._has_net)
-            tasks.append(Task(query, turn, self._arrived, allowed_moves(query, game), analysis))
-        return tasks
+        analyses = [PositionAnalysis(self._bot, games[turn].copy(), self._has_net) for turn in turns]
+        return [
+            Task(query, turn, allowed_moves(query, analysis.game), analysis)
+            for turn, analysis in zip(turns, analyses, strict=True)
+        ]
 
     def search_slice(self) -> None:
         """Search the most urgent position, and those that can join it, for a slice; send the results that are ready."""
         started = time.monotonic()
-        first = min(self._tasks, key=lambda task: task.order)
-        tasks = sorted((task for task in self._tasks if task.can_join(first)), key=lambda task: task.order)
-        tasks = tasks[: BATCH if self._has_net else 1]
+        first = self._tasks[0]
+        tasks = [task for task in self._tasks if task.can_join(first)][: BATCH if self._has_net else 1]
         for task in tasks:
-            if not task.slices:
-                task.started = task.reported = started
+            task.started = task.started or started
+            task.reported = task.reported or started
         try:
             self._search(tasks)
         except Exception as error:  # a bot may raise anything; the other queries are still answered
@@ -175,7 +150,7 @@ class AnalysisEngine:
             for task in tasks:
                 self._tasks.remove(task)
                 words = f"the bot failed: {fault_words(error)}"
-                self._send(Answer(error=words, id=task.query.id, turn_number=task.turn))
+                self._send({"id": task.query.id, "turnNumber": task.turn, "error": words})
             return
         seconds = time.monotonic() - started
         if seconds < SLICE / 2 and first.bounds[0] is not None:
@@ -195,7 +170,6 @@ class AnalysisEngine:
             before, task.candidates = task.visits, candidates
             whole = self._bot.overview(task.analysis.game)
             task.visits = max(before, (whole.visits if whole else None) or 0)
-            task.slices += 1
             wanted = max_visits or (0 if max_time is None else task.visits + 1)
             is_late = max_time is not None and now >= task.started + max_time
             every = task.query.report_during_search_every
@@ -203,11 +177,11 @@ class AnalysisEngine:
                 self._finish(task)
             elif every is not None and candidates and now >= task.reported + every:
                 task.reported = now
-                self._send(msgspec.structs.replace(task.result(), is_during_search=True))
+                self._send({**task.result(), "isDuringSearch": True})
 
     def _finish(self, task: Task) -> None:
         self._tasks.remove(task)
-        nothing = Answer(id=task.query.id, is_during_search=False, turn_number=task.turn, no_results=True)
+        nothing = {"id": task.query.id, "isDuringSearch": False, "turnNumber": task.turn, "noResults": True}
         self._send(task.result() if task.candidates else nothing)
 
 

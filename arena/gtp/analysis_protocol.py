@@ -30,7 +30,6 @@ class QueryError(Exception):
 Visits = Annotated[int, msgspec.Meta(ge=1)] | None
 Seconds = Annotated[float, msgspec.Meta(gt=0)] | None
 Player = Literal["B", "W", "b", "w", "black", "white", "Black", "White", "BLACK", "WHITE"]
-Shares = list[float] | None
 
 
 class MoveLimit(msgspec.Struct, rename="camel", frozen=True):
@@ -72,105 +71,6 @@ class Query(msgspec.Struct, rename="camel", frozen=True):
     include_policy: bool = False
 
 
-class Values(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What a move or a position is worth, for the colour that the query asks for."""
-
-    winrate: float
-    utility: float
-    score_lead: float | None = None
-    score_mean: float | None = None
-    score_selfplay: float | None = None
-
-
-class MoveInfo(Values, kw_only=True):
-    move: str
-    visits: int
-    edge_visits: int
-    order: int
-    pv: list[str]
-    lcb: float
-    utility_lcb: float
-    prior: float | None = None
-    ownership: Shares = None
-
-
-class RootInfo(Values, kw_only=True):
-    current_player: str
-    visits: int
-    this_hash: str
-    raw_winrate: float | None = None
-
-
-class Answer(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The analysis of one turn, or an error or a warning about a query or one of its fields."""
-
-    id: str | None = None
-    error: str | None = None
-    warning: str | None = None
-    field: str | None = None
-    turn_number: int | None = None
-    is_during_search: bool | None = None
-    no_results: bool = False
-    move_infos: list[MoveInfo] | None = None
-    root_info: RootInfo | None = None
-    ownership: Shares = None
-    policy: Shares = None
-
-
-def result_of(query: Query, turn: int, visits: int, analysis: PositionAnalysis, found: Sequence[Candidate]) -> Answer:
-    """The final result for a turn of a query; ``visits`` stand where the bot doesn't tell them."""
-    game, size = analysis.game, analysis.game.rules.size
-    view = {"BLACK": BLACK, "WHITE": WHITE}.get(query.override_settings.report_analysis_winrates_as)
-    flip = view not in (None, game.to_play)  # values are those of the other side than the one to move
-    candidates = analysis.with_scores(found)
-    whole = analysis.overview(candidates)
-
-    def values(win_rate: float | None, score: float | None) -> dict[str, Any]:
-        rate = 0.5 if win_rate is None else 1 - win_rate if flip else win_rate
-        lead = None if score is None else round(-score if flip else score, 3)
-        scores = dict.fromkeys(("score_lead", "score_mean", "score_selfplay"), lead)
-        return {"winrate": round(rate, 6), "utility": round(2 * rate - 1, 6), **scores}
-
-    def shares(ownership: np.ndarray | None, is_wanted: bool) -> Shares:
-        if ownership is None or not is_wanted:
-            return None
-        return [round(value, 4) for value in (-ownership if flip else ownership).tolist()]
-
-    infos = []
-    for order, each in enumerate(candidates):
-        low = 1 - lower_bound(each) if flip else lower_bound(each)
-        info = MoveInfo(
-            move=gtp_from_move(each.move, size),
-            visits=each.visits,
-            edge_visits=each.visits,
-            order=order,
-            pv=[gtp_from_move(move, size) for move in each.line[: query.analysis_pv_len + 1]],
-            lcb=round(low, 6),
-            utility_lcb=round(2 * low - 1, 6),
-            prior=None if each.prior is None else round(each.prior, 6),
-            ownership=shares(each.ownership, query.include_moves_ownership),
-            **values(each.win_rate, whole.score if each.score is None else each.score),
-        )
-        infos.append(info)
-    root = RootInfo(
-        current_player=game.to_play.letter,
-        visits=whole.visits or visits,
-        this_hash=f"{game.board.hash:016X}{int(game.to_play)}",
-        **values(whole.win_rate, whole.score),
-    )
-    answer = Answer(id=query.id, turn_number=turn, is_during_search=False, move_infos=infos, root_info=root)
-    answer.ownership = shares(whole.ownership, query.include_ownership)
-    if query.include_policy and analysis.has_net:
-        [raw_nn] = analysis.bot.raw_nn([game])
-        policy = zip(raw_nn.policy.tolist(), game.legal_moves(), strict=True)
-        answer.policy = [round(share, 6) if is_legal else -1 for share, is_legal in policy]
-        root.raw_winrate = 1 - raw_nn.win_rate if flip else raw_nn.win_rate
-    return answer
-
-
-# --- The fields of a query ---
-
-
 def read_query(fields: Mapping[str, Any]) -> Query:
     """Raises QueryError with the name of the first field that is wrong."""
     try:
@@ -180,6 +80,68 @@ def read_query(fields: Mapping[str, Any]) -> Query:
         found = re.match(r"\.(\w+)", path) or re.search(r"field `(\w+)`", message)
         allowed = "; players are B and W, views BLACK, WHITE and SIDETOMOVE" if "enum" in message else ""
         raise QueryError(f"{message[:1].lower()}{message[1:]}{allowed}", found[1] if found else "id") from None
+
+
+def result_of(
+    query: Query, turn: int, visits: int, analysis: PositionAnalysis, found: Sequence[Candidate]
+) -> dict[str, Any]:
+    """The final result for a turn of a query; ``visits`` stand where the bot doesn't tell them."""
+    game, size = analysis.game, analysis.game.rules.size
+    view = {"BLACK": BLACK, "WHITE": WHITE}.get(query.override_settings.report_analysis_winrates_as)
+    flip = view not in (None, game.to_play)  # values are those of the other side than the one to move
+    candidates, whole = analysis.complete(found)
+
+    def share(win_rate: float) -> float:
+        return round(1 - win_rate if flip else win_rate, 6)
+
+    def values(win_rate: float | None, score: float | None) -> dict[str, Any]:
+        rate = share(0.5 if win_rate is None else win_rate)
+        lead = None if score is None else round(-score if flip else score, 3)
+        scores = dict.fromkeys(("scoreLead", "scoreMean", "scoreSelfplay"), lead)
+        return {"winrate": rate, "utility": round(2 * rate - 1, 6), **scores}
+
+    def owners(ownership: np.ndarray | None, is_wanted: bool) -> list[float] | None:
+        if ownership is None or not is_wanted:
+            return None
+        return [round(value, 4) for value in (-ownership if flip else ownership).tolist()]
+
+    infos = []
+    for order, each in enumerate(candidates):
+        low = share(lower_bound(each))
+        info = {
+            "move": gtp_from_move(each.move, size),
+            "visits": each.visits,
+            "edgeVisits": each.visits,
+            "order": order,
+            **values(each.win_rate, whole.score if each.score is None else each.score),
+            "lcb": low,
+            "utilityLcb": round(2 * low - 1, 6),
+            "prior": None if each.prior is None else round(each.prior, 6),
+            "pv": [gtp_from_move(move, size) for move in each.line[: query.analysis_pv_len + 1]],
+            "ownership": owners(each.ownership, query.include_moves_ownership),
+        }
+        infos.append(_known(info))
+    root = {
+        "currentPlayer": game.to_play.letter,
+        "visits": whole.visits or visits,
+        "thisHash": f"{game.board.hash:016X}{int(game.to_play)}",
+        **values(whole.win_rate, whole.score),
+    }
+    policy = None
+    if query.include_policy and analysis.has_net:
+        [raw_nn] = analysis.bot.raw_nn([game])
+        shares = zip(raw_nn.policy.tolist(), game.legal_moves(), strict=True)
+        policy = [round(each, 6) if is_legal else -1 for each, is_legal in shares]
+        root["rawWinrate"] = share(raw_nn.win_rate)
+    result = {"id": query.id, "turnNumber": turn, "isDuringSearch": False, "moveInfos": infos, "rootInfo": _known(root)}
+    return _known({**result, "ownership": owners(whole.ownership, query.include_ownership), "policy": policy})
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# --- The position of a query ---
 
 
 def rules_for(query: Query, check: Callable[[int], object]) -> Rules:
@@ -201,13 +163,6 @@ def rules_for(query: Query, check: Callable[[int], object]) -> Rules:
         raise QueryError(str(refusal), "rules") from None
     except (ConfigError, ValueError, OverflowError) as error:
         raise QueryError(str(error), "komi") from None
-
-
-def _move_of(field: str, text: str, size: int) -> Move:
-    try:
-        return move_from_gtp(text, size)
-    except ValueError as error:
-        raise QueryError(str(error), field) from None
 
 
 def games_of(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
@@ -252,3 +207,10 @@ def allowed_moves(query: Query, game: Game) -> frozenset[Move] | None:
         if not found:
             raise QueryError("no legal move is allowed", name)
     return None if found == legal else found
+
+
+def _move_of(field: str, text: str, size: int) -> Move:
+    try:
+        return move_from_gtp(text, size)
+    except ValueError as error:
+        raise QueryError(str(error), field) from None

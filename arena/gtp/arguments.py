@@ -68,16 +68,16 @@ def whole_of(words: Sequence[str], index: int) -> int:
 
 def rules_of(text: str, rules: Rules) -> Rules:
     """The preset that ``text`` names, or that has the settings of its JSON; with the size and komi of ``rules``."""
-    name = _RULES.get(text.lower())
-    if name is not None:
+    if name := _RULES.get(text.lower()):
         return _preset(name, rules)
     try:
         settings = json.loads(text)
     except (ValueError, RecursionError):
         raise Refused("unknown rules") from None
-    if not isinstance(settings, dict) or not nearest_rules(settings, rules).agree_with(settings):
+    found = nearest_rules(settings, rules) if isinstance(settings, dict) else rules
+    if not isinstance(settings, dict) or not found.agree_with(settings):
         raise Refused("rules not supported")
-    return nearest_rules(settings, rules)
+    return found
 
 
 def nearest_rules(settings: Mapping[str, object], rules: Rules) -> Rules:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,16 +25,10 @@ from arena.contract.bot import Bot, Limits
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.players.registry import Player
+from benchmarks.speed import row
 
 FOLDER = Path(__file__).parent
-BOTS = (
-    "mcts:playouts=500",
-    "mcts:playouts=2000",
-    "mcts:playouts=8000",
-    "sl",
-    "alphago:visits=100",
-    "alphago:visits=400",
-)
+BOTS = ("mcts:playouts=500", "mcts:playouts=8000", "sl", "alphago:visits=100", "alphago:visits=400")
 EXPLANATION = """Ask bots for the move in positions with known answers, and count the right ones.
 
 The positions are in benchmarks/tactics/*.txt, a category a file, each with a diagram, the right moves, a sentence, and
@@ -88,11 +83,6 @@ class Position:
             raise PositionError(f"{self.category}, '{self.name}': {error}") from error
         return game
 
-    @property
-    def answer(self) -> str:
-        """The right moves as GTP names them."""
-        return " ".join(gtp_from_move(move, self.rules.size) for move in sorted(self.right))
-
 
 def read_positions(path: Path) -> list[Position]:
     """The positions of one file. Raises PositionError, which names the file, the line and what is wrong there."""
@@ -115,10 +105,7 @@ def read_positions(path: Path) -> list[Position]:
 
 def all_positions(folder: Path = FOLDER) -> list[Position]:
     """Every position of a folder's text files, category by category. Raises PositionError."""
-    paths = sorted(folder.glob("*.txt"))
-    if not paths:
-        raise PositionError(f"{folder}: there are no positions (*.txt) in it")
-    return [position for path in paths for position in read_positions(path)]
+    return [position for path in sorted(folder.glob("*.txt")) for position in read_positions(path)]
 
 
 def _position(category: str, lines: Sequence[str]) -> Position:
@@ -179,35 +166,33 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("bot", nargs="*", default=BOTS, help=f"bots to test (default: {', '.join(BOTS)})")
     parser.add_argument("--only", metavar="CATEGORY", action="append", help="positions of these categories only")
     parser.add_argument("--missed", action="store_true", help="show each position that a bot gets wrong")
-    parser.add_argument("--config", type=Path, help="file of bots (default: arena.toml in the current folder)")
-    arguments = parser.parse_args(words)
+    given = parser.parse_args(words)
     positions = all_positions()
-    known = sorted({position.category for position in positions})
-    for category in arguments.only or ():
-        if category not in known:
-            raise UserError(f"there is no category '{category}'; there are {', '.join(known)}")
-    positions = [position for position in positions if position.category in (arguments.only or known)]
-    categories = list(dict.fromkeys(position.category for position in positions))
-    registry = registry_of(arguments.config, Path("results"))
-    players = [registry.resolve(spec) for spec in arguments.bot]  # a wrong name fails before any bot thinks
-    print(f"| {' | '.join(['bot', *categories, 'all'])} |\n|{'---|' * (len(categories) + 2)}")
+    known = list(dict.fromkeys(position.category for position in positions))
+    categories = given.only or known
+    if unknown := [category for category in categories if category not in known]:
+        raise UserError(f"there is no category '{unknown[0]}'; there are {', '.join(known)}")
+    positions = [position for position in positions if position.category in categories]
+    registry = registry_of(None, Path("results"))
+    players = [registry.resolve(spec) for spec in given.bot]  # a wrong name fails before any bot thinks
+    row(("bot", *categories, "all"))
+    row(["---"] * (len(categories) + 2))
     for player in players:
         try:
-            bot = player.build()
-            moves = solved(bot, playable(player, positions), player.limits)
-            bot.close()
+            with closing(player.build()) as bot:
+                moves = solved(bot, playable(player, positions), player.limits)
         except BotFault as error:
             print(f"{player.name}: left out: {error}", flush=True)
             continue
-        cells = [player.name]
-        for category in categories:
-            asked = [position for position in moves if position.category == category]
-            cells.append(f"{sum(moves[position] in position.right for position in asked)}/{len(asked)}")
-        right = sum(move in position.right for position, move in moves.items())
-        print(f"| {' | '.join(cells)} | {right}/{len(moves)}, {100 * right / max(1, len(moves)):.0f} % |", flush=True)
-        for position, move in moves.items():
-            if arguments.missed and move not in position.right:
-                played = "resigns" if move is None else f"plays {gtp_from_move(move, position.rules.size)}"
-                words = f"{position.to_play.name.capitalize()} {played}, right is {position.answer}. {position.why}"
-                print(f"\n{position.category}, {position.name}: {words}\n{position.game().board}\n", flush=True)
+        missed = [position for position, move in moves.items() if move not in position.right]
+        asked, wrong = (Counter(position.category for position in some) for some in (moves, missed))
+        right = len(moves) - len(missed)
+        cells = [f"{asked[category] - wrong[category]}/{asked[category]}" for category in categories]
+        row((player.name, *cells, f"{right}/{len(moves)}, {100 * right / max(1, len(moves)):.0f} %"))
+        for position in missed if given.missed else ():
+            size, move = position.rules.size, moves[position]
+            played = "resigns" if move is None else f"plays {gtp_from_move(move, size)}"
+            answer = " ".join(gtp_from_move(move, size) for move in sorted(position.right))
+            told = f"{position.to_play.name.capitalize()} {played}, right is {answer}. {position.why}"
+            print(f"\n{position.category}, {position.name}: {told}\n{position.game().board}\n", flush=True)
     return 0

@@ -11,7 +11,7 @@ import sys
 import time
 
 WELL_BEHAVED = (
-    *("good", "bare", "old", "small", "strict", "timeless", "komi"),
+    *("good", "bare", "small", "strict", "timeless", "komi"),
     *("loud", "daemons"),
     *("kata", "lz", "garbled", "unwilling"),
 )
@@ -157,7 +157,7 @@ def main(mode: str, delay: str = "0") -> None:
                 report = REPORTS[mode].format(point, " ".join(["0.5"] * (size * size - 1) + ["-1e-05"]))
                 answer = f"\n{report}\nplay {point}"
             case ["protocol_version"]:
-                answer = "1" if mode == "old" else "2"
+                answer = "2"
             case ["list_commands"] if mode != "bare":
                 search = "lz" if mode == "lz" else "kata"
                 more = f"{search}-genmove_analyze kata-set-param" if mode in REPORTS else ""

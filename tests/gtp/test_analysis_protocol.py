@@ -157,11 +157,6 @@ def test_a_long_search_reports_gives_way_and_is_terminated() -> None:
     assert not engine.is_busy
 
 
-def test_a_search_of_any_length_lets_others_through() -> None:
-    told = answers(Counting(), query("long", maxVisits=10**10), query("low", maxVisits=3, priority=-9))
-    assert [each["id"] for each in told] == ["low", "long"]
-
-
 @pytest.mark.parametrize("name", ["alphago", "mcts"])
 def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves(name: str) -> None:
     with closing(Registry().resolve(f"{name}:stop_early=false").build()) as bot:

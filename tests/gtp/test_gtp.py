@@ -6,7 +6,6 @@ import signal
 import subprocess
 from contextlib import closing
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from bots.gtp import katago_rules
 REQUIRED = "protocol_version name version known_command list_commands quit boardsize clear_board komi play genmove"
 OPTIONAL = (
     "undo time_settings time_left fixed_handicap place_free_handicap set_free_handicap final_score final_status_list "
-    "loadsgf showboard set_random_seed kata-set-rules kata-get-rules all_legal cputime stop"
+    "showboard set_random_seed kata-set-rules kata-get-rules all_legal cputime stop"
 )
 
 KO = "b B3|w C3|b A2|w D2|b B1|w C1|b C2|w B2".split("|")
@@ -109,13 +108,12 @@ REFUSED = {
     "syntax error": (
         "boardsize|boardsize nine|boardsize 9.5|boardsize 99999999999999999999|boardsize \u0669"
         "|komi|komi nan|komi inf|play|play d4|play green d4|play b|play b i4|play b k4|play b d0|play b resign|genmove"
-        "|genmove x|all_legal|fixed_handicap|loadsgf|time_settings 1 2|time_left b 1|set_random_seed"
+        "|genmove x|all_legal|fixed_handicap|place_free_handicap|time_settings 1 2|time_left b 1|set_random_seed"
         "|final_status_list|final_status_list zombie"
     ),
     "unacceptable size": "boardsize 9999999999|boardsize 4|boardsize 20|boardsize -9|boardsize 13",
     "illegal move": "play b e5",
     "board not empty": "fixed_handicap 2|place_free_handicap 2|set_free_handicap a1 b1",
-    "cannot load file": "loadsgf /no/such/file.sgf|loadsgf . 3|loadsgf ~nobody-of-that-name/x",
     "unknown rules": "kata-set-rules|kata-set-rules chess|kata-set-rules {|kata-set-rules " + "[" * 100_000,
     "rules not supported": 'kata-set-rules []|kata-set-rules {"ko":"SITUATIONAL"}',
 }
@@ -241,40 +239,6 @@ def test_free_handicap_is_set_or_refused() -> None:
         assert refused(server, f"set_free_handicap {points}") == "bad vertex list"
     ask(server, "set_free_handicap A1 C3 E5")
     assert stones(server) == "....X\n.....\n..X..\n.....\nX...."
-
-
-# Files.
-
-
-def test_a_game_is_loaded_up_to_a_move(tmp_path: Path) -> None:
-    def nine_only(size: int) -> None:
-        if size != 9:
-            raise CheckpointError("the net plays 9x9 only")
-
-    (tmp_path / "a game.sgf").write_text("(;SZ[5]KM[2.5]AB[aa][ee];W[cc];B[bb];W[dd])")
-    server = server_of(Scripted("E4"))
-    assert "komi 2.5" in ask(server, f"loadsgf {tmp_path}/a game.sgf", "showboard")
-    assert stones(server) == "X....\n.X...\n..O..\n...O.\n....X"
-    assert ask(server, "genmove b") == "E4"
-    ask(server, f"loadsgf {tmp_path}/a game.sgf 2")
-    assert stones(server) == "X....\n.....\n..O..\n.....\n....X"
-    assert refused(server_of(check=nine_only), f"loadsgf {tmp_path}/a game.sgf") == "unacceptable size"
-
-
-def test_a_game_that_breaks_our_rules_is_loaded_by_its_own(tmp_path: Path) -> None:
-    """Suicide of two stones, as New Zealand allows; a new game is by the rules in force again."""
-    path = tmp_path / "suicide.sgf"
-    path.write_text("(;SZ[5]RU[NZ]KM[7];B[ba];W[aa];B[bb];W[ee];B[ac];W[ab])")
-    server = server_of()
-    assert "tromp-taylor rules" in ask(server, f"loadsgf {path}", "showboard")
-    assert stones(server).splitlines()[:3] == [".X...", ".X...", "X...."]
-    assert "cgos rules" in ask(server, "clear_board", "showboard")
-
-
-def test_a_file_that_is_no_game_is_refused(tmp_path: Path) -> None:
-    for text in ("", "(;", "(;SZ[5]" * 5000, "(;SZ[9];B[aa];W[aa])", "(;SZ[9];B[zz])", "\0\0", "(;SZ[1])"):
-        (tmp_path / "x.sgf").write_text(text)
-        assert refused(server_of(), f"loadsgf {tmp_path}/x.sgf") == "cannot load file"
 
 
 # Rules, time and chance.
@@ -418,23 +382,6 @@ def test_analysis_tells_score_ownership_and_the_root() -> None:
     assert len(owners) == 25 and all(-1 <= value <= 1 for value in owners) and sum(owners) < 0
 
 
-@pytest.mark.parametrize("name", ["alphago", "mcts"])
-def test_analysis_keeps_to_the_moves_that_are_allowed(name: str) -> None:
-    with closing(Registry().resolve(name).build()) as bot:
-        server = server_of(bot, analyses=True, has_net=name != "mcts", size=5)
-
-        def moves(words: str) -> set[str]:
-            return set(re.findall(r"info move (\w+)", talk(server, f"lz-analyze {words}")[0]))
-
-        everything = moves("b 1")
-        assert len(everything) > 3
-        assert moves("b 1 allow b C3,B2 1") == {"C3", "B2"}
-        assert moves("b 1 avoid b C3,B2 1 avoid b D4 30 avoid w A1 1").isdisjoint({"C3", "B2", "D4"})
-        assert moves("b 1") >= everything - {"pass"}
-        assert ask(server, "lz-genmove_analyze b 9999 allow b A1 1").splitlines()[-1] == "play A1"
-        assert refused(server, "lz-analyze b allow b A1 1") == "no legal move is allowed"
-
-
 def test_a_move_is_chosen_played_and_explained_by_what_it_was_decided_by() -> None:
     with closing(Registry().resolve("mcts:playouts=200").build()) as bot:
         server = server_of(bot, analyses=True, size=5)
@@ -444,14 +391,6 @@ def test_a_move_is_chosen_played_and_explained_by_what_it_was_decided_by() -> No
             assert head.strip() == "=4" and play.startswith("play ")
             assert int(facts(report.split("info ")[1])["visits"][0]) > 20
             assert int(report.split("rootInfo visits ")[1].split()[0]) >= 100
-
-
-def test_a_move_by_the_clock_is_reported_on_meanwhile() -> None:
-    with closing(Registry().resolve("mcts").build()) as bot:
-        server = server_of(bot, analyses=True, size=5, limits=Limits(seconds=0.5))
-        *reports, play = talk(server, "lz-genmove_analyze b 5")[0].splitlines()[1:]
-    assert len(reports) > 2 and all(report.startswith("info move ") for report in reports)
-    assert play.startswith("play ")
 
 
 def test_analysis_that_fails_is_refused_and_ends_where_it_has_begun() -> None:

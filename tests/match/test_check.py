@@ -36,7 +36,7 @@ def test_a_bot_that_plays_is_told_with_its_time_and_what_it_reports() -> None:
 @pytest.mark.parametrize(
     ("mode", "more", "step", "reason"),
     [
-        ("mute", ",startup=0.5", "start", "no answer to 'protocol_version'"),
+        ("mute", ",startup=0.5", "start", "no answer to 'name'"),
         ("hang", "@deadline=0.3", "game", "the limit is 0.3 s"),
         ("illegal", "", "game", "illegal move 2: A1 is taken"),
         ("family", "@deadline=0.3", "game", "the limit is 0.3 s"),
