@@ -47,7 +47,7 @@ def bots(
         return
     rated = None
     if database(results).exists():
-        from arena.results.standings import player_ratings  # which loads numpy
+        from arena.results.league import player_ratings  # which loads numpy
 
         with Store.of(results) as store:
             rated = player_ratings(store)

@@ -260,7 +260,7 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
     """A line of JSON for each game as it ends, then one for what all games say."""
     from arena.go.record import GameRecord
     from arena.results.export import game_line, report_line
-    from arena.results.standings import read_report
+    from arena.results.league import read_report
 
     for update in updates:
         for record in () if update.resumed else update.records:

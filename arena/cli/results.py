@@ -59,7 +59,7 @@ def elo(
     from arena.report.style import Console
     from arena.report.tables import elo_table
     from arena.results.export import json_line, rating_rows, write_elo_csv
-    from arena.results.standings import league
+    from arena.results.league import league
     from arena.results.store import Store
 
     console = Console()
@@ -105,7 +105,7 @@ def report(
     from arena.report.style import Console
     from arena.report.text import overviews_sheet, print_report
     from arena.results.export import event_line, report_line, write_event_csv
-    from arena.results.standings import last_games, overviews, read_report
+    from arena.results.league import last_games, overviews, read_report
     from arena.results.store import Store
 
     console = Console()
@@ -281,7 +281,6 @@ def analyze(
     seconds: Annotated[float | None, typer.Option(help="Seconds per position.", min=0.001)] = None,
     csv: Annotated[Path | None, typer.Option(help="Write one row for each move to this CSV file.")] = None,
     sgf: Annotated[Path | None, typer.Option(help="Write the game with comments and best moves.")] = None,
-    ranks: Annotated[bool, typer.Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -294,7 +293,6 @@ def analyze(
     Examples:
       arena analyze game.sgf
       arena analyze 12 --bot mcts --seconds 2
-      arena analyze game.sgf --ranks
       arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv
     """
     from arena import files
@@ -306,11 +304,6 @@ def analyze(
 
     registry = registry_of(config, results)
     record = read_game(game, results)
-    if ranks:
-        if csv or sgf or bot or visits or seconds:
-            raise ConfigError("--ranks estimates ranks only; leave out --bot, --visits, --seconds, --csv and --sgf")
-        _show_ranks(record, registry)
-        return
     for path in (csv, sgf):
         _require_place(path, game)
     entry = registry.resolve(bot or ("alphago" if record.rules.size <= LARGE else "mcts"))
@@ -348,27 +341,6 @@ def analyze(
         raise SystemExit(130)
 
 
-def _show_ranks(record: GameRecord, registry: Registry) -> None:
-    """A line for each player: the rank at which the moves are likeliest."""
-    from arena.go.coords import BLACK
-    from arena.go.ranks import HUMAN_LIKE, WEAKEST_SEEN, rank_name
-    from arena.report.style import Console
-    from arena.report.tables import Sheet
-    from arena.results.ranks import ranks_by_moves
-    from bots.nets.checkpoint import Checkpoint, find
-    from bots.nets.inference import Evaluator
-
-    player = registry.resolve(HUMAN_LIKE).checked(record.rules.size)
-    net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
-    rows = []
-    for colour, found in ranks_by_moves(record, net).items():
-        name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
-        rows.append((f"{colour.name.title()} {name}".strip(), told or "", str(found), str(found.count)))
-    note = "The likeliest rank by the moves alone, with its 95 % interval, on the scale of the Online Go Server. "
-    note += f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too."
-    Console().print(Sheet(("player", "in the record", "by the moves", "moves"), rows, note, (0,), (3,)))
-
-
 def read_game(text: str | None, results: Path) -> GameRecord:
     """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
     StoreError."""
@@ -392,7 +364,7 @@ def read_game(text: str | None, results: Path) -> GameRecord:
     if path.suffix.lower() == ".sgf":
         raise RecordError(f"there is no file {path}")
     with Store.of(results) as store:
-        return store.find_game(text)
+        return store.game(text)
 
 
 def _limits(registry: Registry, entry: Player, visits: int | None, seconds: float | None) -> Limits:

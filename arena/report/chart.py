@@ -15,7 +15,7 @@ from rich.text import Text
 
 from arena.ratings import Estimate
 from arena.report import style
-from arena.results.standings import Moment
+from arena.results.league import Moment
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""

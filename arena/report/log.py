@@ -20,7 +20,7 @@ from arena.match.worker import Snapshot
 from arena.report import style
 from arena.report.style import Console
 from arena.report.text import warnings
-from arena.results.standings import Moment
+from arena.results.league import Moment
 
 ENOUGH = 4
 """Games after which the time left is estimated."""

@@ -23,7 +23,7 @@ from arena.report import style
 from arena.report.plot import draw_plots
 from arena.report.tables import Section, Sheet
 from arena.report.text import sections, terms, title
-from arena.results.standings import Report
+from arena.results.league import Report
 
 WEB = Path(__file__).with_name("web")
 """The template, scripts and styles of a page. ``LICENSE`` there names what was bundled."""

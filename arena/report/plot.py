@@ -15,7 +15,7 @@ from arena.ratings import Estimate
 from arena.report import style
 from arena.report.chart import Scale, points_of, range_of
 from arena.report.style import shorten
-from arena.results.standings import Report
+from arena.results.league import Report
 
 COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
 GREY = "#808080"

@@ -24,8 +24,8 @@ from arena.ratings import Sprt, Verdict
 from arena.report import style
 from arena.report.tables import Facts, Section, Sheet, square_sheet, standings_sheet
 from arena.results.gate import Evidence, Ruling
+from arena.results.league import Kind, Overview, Report
 from arena.results.planning import usual_games
-from arena.results.standings import Kind, Overview, Report
 
 BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
@@ -330,7 +330,7 @@ def overviews_sheet(events: Sequence[Overview]) -> Sheet:
     """The list of events, the newest last."""
     rows = []
     for event in events:
-        games = f"{event.stored}/{event.planned}"
+        games = f"{event.games}/{event.planned}"
         rows.append((event.id, str(event.kind), ", ".join(event.players), games, event.created[:10]))
     if not rows:
         return Sheet((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")

@@ -60,9 +60,6 @@ class Evaluation:
     margin: float | None = None
     ownership: np.ndarray | None = None
 
-    def win_rate_of(self, colour: Colour) -> float:
-        return self.win_rate if colour is BLACK else 1 - self.win_rate
-
 
 @dataclass(frozen=True, slots=True)
 class PlayedMove:
@@ -77,7 +74,7 @@ class PlayedMove:
     @property
     def loss(self) -> float:
         """Win rate that it cost whoever played it; below 0 where the bot likes the move better once it is played."""
-        return self.before.win_rate_of(self.colour) - self.after.win_rate_of(self.colour)
+        return (self.before.win_rate - self.after.win_rate) * (1 if self.colour is BLACK else -1)
 
     @property
     def points_lost(self) -> float | None:
@@ -105,7 +102,8 @@ def patient(entry: Player) -> Player:
 def evaluation_count(record: GameRecord) -> int:
     """How many evaluations ``analyse`` gives: of the position before each move and after the last. Passes that ended
     the game aren't judged: the count that follows them takes dead stones off, of which the bot isn't told."""
-    return _last_judged(record) + 1
+    passing = pass_move(record.rules.size)
+    return len(record.moves) + 1 - 2 * (record.moves[-2:] == (passing, passing))
 
 
 def analyse(
@@ -120,12 +118,10 @@ def analyse(
     limits = limits or Limits()
     if at_once is None:
         at_once = 1 if limits.seconds is not None or type(bot).choose_all is Bot.choose_all else AT_ONCE
-    games: list[Game] = []
-    for game in islice(positions(record), evaluation_count(record)):
-        games.append(game.copy())  # a bot may keep what it knows by it
-        if len(games) == at_once or len(game.moves) == _last_judged(record):
-            yield from _evaluate(games, bot, limits)
-            games = []
+    # copies, as a bot may keep what it knows of a game by the object
+    games = (game.copy() for game in islice(positions(record), evaluation_count(record)))
+    while some := list(islice(games, at_once)):
+        yield from _evaluate(some, bot, limits)
 
 
 def judge(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[PlayedMove]:
@@ -141,12 +137,6 @@ def mistakes(moves: Sequence[PlayedMove], most: int | None = 3, colour: Colour |
     itself is none, nor one that cost less than ``MISTAKE``."""
     found = [move for move in moves if move.is_mistake and colour in (None, move.colour)]
     return sorted(found, key=lambda move: -move.loss)[:most]
-
-
-def _last_judged(record: GameRecord) -> int:
-    """How many moves there are without the passes that ended the game."""
-    passing = pass_move(record.rules.size)
-    return len(record.moves) - 2 * (record.moves[-2:] == (passing, passing))
 
 
 def positions(record: GameRecord) -> Iterator[Game]:
@@ -171,21 +161,16 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
         raise AnalysisError(f"the bot failed: {' '.join(str(fault).split())}") from fault
     following = [_after_best(game, decision) for game, decision in zip(games, decisions, strict=True)]
     has_ownership = all(decision.ownership is not None for decision in decisions)
-    raw_nns: Sequence[RawNN | None] = bot.raw_nn(following) if has_ownership else []
-    raw_nns = raw_nns or [None] * len(games)
+    raw_nns: Sequence[RawNN | None] = (bot.raw_nn(following) if has_ownership else []) or [None] * len(games)
     for game, decision, weighed, after, raw_nn in zip(games, decisions, candidates, following, raw_nns, strict=True):
-        ownership = _blacks(game, decision.ownership)
-        if decision.score is not None:
-            margin = _blacks(game, decision.score)
-        elif ownership is None:
-            margin = None
-        else:
+        if decision.win_rate is None:
+            raise AnalysisError("it reports no win rates")
+        ownership, margin = _blacks(game, decision.ownership), _blacks(game, decision.score)
+        if margin is None and ownership is not None:
             margin = game.expected_margin(ownership)
             if raw_nn is not None and raw_nn.ownership is not None:
                 # a net predicts a little less for the side to move, which would swing with every move
                 margin = (margin + after.expected_margin(_blacks(after, raw_nn.ownership))) / 2
-        if decision.win_rate is None:
-            raise AnalysisError("it reports no win rates")
         best = decision.move
         if best is None:  # it resigns, but something is the best there is
             best = weighed[0].move if weighed else pass_move(game.rules.size)

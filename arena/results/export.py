@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from arena import StoreError, files
 from arena.contract.settings import COMMANDS, describe
 from arena.go.coords import gtp_from_move
 from arena.ratings import Estimate
-from arena.results.standings import league
+from arena.results.league import league
 
 if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
@@ -27,7 +28,7 @@ if TYPE_CHECKING:  # these pull in the compiler
     from arena.go.record import GameRecord, Played
     from arena.match.standings import League, Standing, Standings
     from arena.players.player import Player
-    from arena.results.standings import Overview, Report
+    from arena.results.league import Overview, Report
     from arena.results.store import Pool, Store
 
 FORMAT = 1
@@ -174,8 +175,7 @@ def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
 
 def event_line(event: Overview) -> str:
     """One of the list of events as JSON."""
-    shown = {"id": event.id, "kind": str(event.kind), "players": event.players, "games": event.stored}
-    return json_line("event", {**shown, "planned": event.planned, "created": event.created})
+    return json_line("event", asdict(event))
 
 
 def _standing_rows(found: Report) -> Iterator[Row]:

@@ -31,9 +31,6 @@ class Ruling(StrEnum):
     UNDECIDED = "undecided"
 
 
-RULINGS = {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED, Verdict.RUNNING: Ruling.UNDECIDED}
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What a gate's games say, as the candidate saw them, up to the pair that decided."""
@@ -56,8 +53,8 @@ class Evidence:
 
     @property
     def ruling(self) -> Ruling:
-        state = self.test.state
-        return Ruling.UNDECIDED if state is None else RULINGS[state.verdict]
+        verdict = Verdict.RUNNING if self.test.state is None else self.test.state.verdict
+        return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)
 
     @property
     def against(self) -> str:
@@ -67,12 +64,14 @@ class Evidence:
     def as_json(self) -> dict[str, Any]:
         """What a manifest tells of it."""
         present, state, games = self.match.second, self.test.state, self.tally.results()
-        elo, (lower, upper) = self.tally.comparison().elo, self.test.test.bounds
-        figures = {"elo": elo.value, "low": elo.interval.low, "high": elo.interval.high}
+        elo = self.tally.comparison().elo
+        llr = None if state is None else state.llr
+        figures = {"elo": elo.value, "low": elo.interval.low, "high": elo.interval.high, "llr": llr}
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),
             "date": self.standings.date,
+            "entry": self.gate.entry,
             "player": self.match.first.identity,
             "opponent": present.identity,
             "opponent_checkpoint": self.against,
@@ -81,12 +80,7 @@ class Evidence:
             "won": games.wins,
             "drawn": games.draws,
             "lost": games.losses,
-            "pairs": list(self.tally.counts.counts),
-            **{key: None if value is None else round(value, 1) for key, value in figures.items()},
-            "llr": None if state is None else round(state.llr, 3),
-            "lower": round(lower, 3),
-            "upper": round(upper, 3),
-            "entry": self.gate.entry,
+            **{key: None if value is None else round(value, 2) for key, value in figures.items()},
             **asdict(self.test.test),
         }
 

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -249,28 +249,13 @@ class Store:
         """The ids of an event's games."""
         return {row["id"] for row in self._all("SELECT id FROM games WHERE event = ?", event)}
 
-    def game(self, id: str) -> GameRecord:
-        """The game of this id. Raises StoreError when there is none."""
-        for row in self._all("SELECT * FROM games WHERE id = ?", id):
+    def game(self, text: str) -> GameRecord:
+        """The game of this id, or of the row with this number, as ``numbered_games`` gives it. Raises StoreError when
+        there is none."""
+        number = min(int(text), 2**63 - 1) if text.isdecimal() else None
+        for row in self._all("SELECT * FROM games WHERE id = ? OR seq = ?", text, number):
             return self._record(row)
-        raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
-
-    def find_game(self, text: str) -> GameRecord:
-        """The game whose row has the number ``text``, as ``numbered_games`` gives it, or whose id is ``text``; in
-        ``EVENT/NUMBER`` the beginning of the event's name and a number without zeros are enough. Raises StoreError when
-        there is none, or more than one."""
-        if text.isdecimal():
-            for _, record in self._numbered("seq = :seq", {"seq": min(int(text), 2**63 - 1)}):
-                return record
-        event, slash, number = text.rpartition("/")
-        if not slash:
-            return self.game(text)
-        end = f"/{number:0>5}"
-        query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 AND substr(id, -length(?2)) = ?2"
-        found = [row["id"] for row in self._all(query, event, end)]
-        if len(found) > 1 and event + end not in found:
-            raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {_some(found)}; give more of the id")
-        return self.game(found[0] if len(found) == 1 else event + end)
+        raise StoreError(f"there is no game '{text}' in {self.path}; 'arena games' lists them")
 
     def number(self, id: str) -> int:
         """The number of the row of this game."""
@@ -310,7 +295,7 @@ class Store:
         try:
             return GameSummary._make(row[:14] + _decode_result(*row[14:]))
         except FOREIGN as error:
-            raise StoreError(_damaged(row[1], self.path, error)) from error
+            raise self._damaged(f"game '{row[1]}'", error) from error
 
     def participants(self, event: str) -> dict[str, str]:
         """Who has played in an event: names by identity, the latest name of each."""
@@ -349,16 +334,13 @@ class Store:
     def add_event(self, event: Event) -> None:
         """Store an event. One that is there with the same settings takes the new plan, so that it can be resumed;
         raises StoreError when its settings are others."""
+        settings = msgspec.json.encode(event.settings, order="sorted").decode()
+        insert = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET plan = excluded.plan"
         with self._transaction():
-            known = next((one for one in self.events() if one.id == event.id), None)
-            settings = msgspec.json.encode(event.settings, order="sorted").decode()
-            if known is None:
-                values = event.id, event.created, settings, event.plan
-                self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", values)
-            elif known.settings == msgspec.json.decode(settings):
-                self._connection.execute("UPDATE events SET plan = ? WHERE id = ?", (event.plan, event.id))
-            else:
-                raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name for it")
+            for known in self.events():
+                if known.id == event.id and known.settings != msgspec.json.decode(settings):
+                    raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name")
+            self._connection.execute(insert, (event.id, event.created, settings, event.plan))
 
     def event(self, id: str) -> Event:
         """The event of this id, or the only one whose id begins so. Raises StoreError when there is none, or more, with
@@ -373,9 +355,13 @@ class Store:
             raise StoreError(f"there is no event '{id}' in {self.path}{listed}")
         return known[fits[0]]
 
-    def latest_event(self) -> str:
-        """The event of the game that arrived last; empty without games."""
-        return next((row["event"] for row in self._all("SELECT event FROM games ORDER BY seq DESC LIMIT 1")), "")
+    def latest_event(self) -> Event:
+        """The event whose game arrived last, or else the one that was added last. Raises StoreError when there is
+        none."""
+        last = "(SELECT max(seq) FROM games WHERE event = events.id)"
+        for row in self._all(f"SELECT id FROM events ORDER BY ifnull({last}, 0) DESC, rowid DESC LIMIT 1"):
+            return self.event(row["id"])
+        raise StoreError(f"no event is stored in {self.path}; play one with 'arena match' or 'arena tournament'")
 
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
@@ -400,12 +386,13 @@ class Store:
         return {identity: player.stored for identity, player in players.items()}  # the text names no code
 
     def _decode(self, what: str, text: str, type: type[T]) -> T:
-        """Raises StoreError for a text that no arena wrote."""
         try:
             return msgspec.json.decode(text, type=type)
         except (*FOREIGN, msgspec.MsgspecError) as error:
-            damage = f"{what} in {self.path} is damaged ({error}); restore it from a copy"
-            raise StoreError(_one_line(damage)) from error
+            raise self._damaged(what, error) from error
+
+    def _damaged(self, what: str, error: Exception) -> StoreError:
+        return StoreError(_one_line(f"{what} in {self.path} is damaged ({error}); restore the file from a copy"))
 
     # --- Inside ---
 
@@ -431,8 +418,8 @@ class Store:
     def _record(self, row: sqlite3.Row) -> GameRecord:
         try:
             return _record_from_row(row)
-        except (*FOREIGN, ConfigError, struct.error) as error:
-            raise StoreError(_damaged(row["id"], self.path, error)) from error
+        except (*FOREIGN, ConfigError, struct.error, ZlibError, msgspec.MsgspecError) as error:
+            raise self._damaged(f"game '{row['id']}'", error) from error
 
     @contextmanager
     def _transaction(self, patience: float = _PATIENCE) -> Iterator[None]:
@@ -481,15 +468,21 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             connection.row_factory = sqlite3.Row
-            empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
-            if empty and not write:
+            (found,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            ids = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+            if not found and not write:
                 raise StoreError(f"there are no results in {path} yet; play some games with 'arena match'")
-            if not empty:
-                _check_origin(connection, path)
+            if found and ids[0] != _APPLICATION:
+                raise StoreError(f"{path} is another program's database; use another path")
+            if found and ids[1] != SCHEMA:
+                raise StoreError(
+                    f"{path} was written by another version of arena (schema {ids[1]}, this one has {SCHEMA}); "
+                    "use that version, or move the file away"
+                )
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
-            if empty:
+            if not found:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in _CREATE:
                     connection.execute(statement)
@@ -498,30 +491,6 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
-
-
-def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
-    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise StoreError(f"{path} is another program's database; use another path")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != SCHEMA:
-        raise StoreError(
-            f"{path} was written by another version of arena (schema {version}, this one has {SCHEMA}); "
-            "use that version, or move the file away"
-        )
-    with closing(sqlite3.connect(":memory:")) as new:
-        for statement in _CREATE:
-            new.execute(statement)
-        if changed := ", ".join(sorted(_columns(new) ^ _columns(connection))):
-            raise StoreError(
-                f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
-                "use that version, or move the file away"
-            )
-
-
-def _columns(connection: sqlite3.Connection) -> set[str]:
-    query = "SELECT t.name || '.' || c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c"
-    return {name for (name,) in connection.execute(query)}
 
 
 _FAULTS = {
@@ -585,7 +554,11 @@ def _row_from_record(record: GameRecord) -> dict[str, Any]:
     setup = [[int(point) for point in points] for points in record.setup]
     if any(not 0 <= move <= size * size for move in (*setup[0], *setup[1], *record.moves)):
         raise StoreError(f"game '{record.id}' can't be stored: it has moves outside its board")
-    row: dict[str, Any] = {
+    # lone surrogates, as from an engine's undecodable output, don't cost the game
+    texts = {name: getattr(record, name).encode("utf-8", "backslashreplace").decode() for name in _TEXTS}
+    return {
+        **texts,
+        **{name: getattr(record, name) for name in _NUMBERS},
         "size": size,
         "komi": float(record.rules.komi),
         "rules": record.rules.to_json(),
@@ -599,14 +572,9 @@ def _row_from_record(record: GameRecord) -> dict[str, Any]:
         "margin": None if outcome is None else outcome.margin,
         "black_score": None if outcome is None else outcome.black_score,
         "adjudged": None if record.adjudged is None else int(record.adjudged),
+        "arena": __version__,
+        "stats": _pack(record.facts),
     }
-    for name in _TEXTS:  # lone surrogates, as from an engine's undecodable output, don't cost the game
-        row[name] = getattr(record, name).encode("utf-8", "backslashreplace").decode()
-    for name in _NUMBERS:
-        row[name] = getattr(record, name)
-    row["arena"] = __version__
-    row["stats"] = _pack(record.facts)
-    return row
 
 
 _PARTS = (10_000, 10, 1, 1_000)
@@ -623,15 +591,11 @@ def _pack(stats: Sequence[MoveStats]) -> bytes | None:
 
 
 def _unpack(packed: bytes | None) -> tuple[MoveStats, ...]:
-    """Raises ValueError for what isn't packed so."""
     from arena.go.record import MoveStats
 
     if packed is None:
         return ()
-    try:
-        whole = msgspec.msgpack.decode(decompress(packed), type=list[list[int | None]])
-    except (ZlibError, msgspec.MsgspecError) as error:
-        raise ValueError(str(error)) from None
+    whole = msgspec.msgpack.decode(decompress(packed), type=list[list[int | None]])
     columns = [
         [value if value is None or parts == 1 else value / parts for value in column]
         for parts, column in zip(_PARTS, whole, strict=True)
@@ -649,7 +613,6 @@ def _decode_result(
 
 
 def _record_from_row(row: sqlite3.Row) -> GameRecord:
-    """Raises what is in FOREIGN, ConfigError or struct.error when the row doesn't hold a record."""
     from arena.go.record import GameRecord
 
     black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
@@ -666,10 +629,6 @@ def _record_from_row(row: sqlite3.Row) -> GameRecord:
         facts=_unpack(row["stats"]),
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
     )
-
-
-def _damaged(id: object, path: Path, error: Exception) -> str:
-    return _one_line(f"game '{id}' in {path} is damaged ({error}); restore the file from a copy")
 
 
 @lru_cache(maxsize=64)

@@ -31,7 +31,7 @@ from arena.gtp.server import Server
 from arena.match.schedule import Gate, Match, Terms, Tournament
 from arena.players.registry import Registry
 from arena.ratings import Sprt
-from arena.results.standings import overviews, player_ratings, read_report
+from arena.results.league import overviews, player_ratings, read_report
 from arena.results.store import Store
 from bots.nets.catalogue import load_network
 from bots.nets.checkpoint import MANIFEST, SHIPPED, WEIGHTS, Checkpoint

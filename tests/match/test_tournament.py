@@ -20,7 +20,7 @@ from arena.go.game import Rules
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Style, Terms, Tournament
 from arena.match.standings import Standings
-from arena.results.standings import league
+from arena.results.league import league
 from arena.results.store import Store
 
 SEVEN = Rules.preset("cgos", 7)

@@ -19,7 +19,7 @@ from arena.ratings import Estimate, Interval
 from arena.report.chart import draw_course
 from arena.report.page import render_page, write_page
 from arena.report.plot import draw_plots
-from arena.results.standings import EMBEDDED, Moment, Report, last_games, read_report
+from arena.results.league import EMBEDDED, Moment, Report, last_games, read_report
 from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)

@@ -24,7 +24,7 @@ from arena.report.progress import show_training, training_words
 from arena.report.style import Console
 from arena.report.tables import Facts, Sheet, bots_table, elo_table, games_table, statistics_table
 from arena.report.text import first_sections, title
-from arena.results.standings import league
+from arena.results.league import league
 from arena.results.store import Store
 from trainers.progress import Progress
 

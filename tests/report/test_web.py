@@ -25,7 +25,7 @@ from stored_events import store_event
 from arena.go.game import Ending
 from arena.go.record import UNKNOWN, MoveStats
 from arena.report.page import render_page, write_page
-from arena.results.standings import last_games, read_report
+from arena.results.league import last_games, read_report
 from arena.results.store import Store
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'arena[test]'")

@@ -31,7 +31,7 @@ from arena.report.style import Console
 from arena.report.tables import Sheet
 from arena.report.text import overviews_sheet, print_report, sections
 from arena.results.export import ratings_frame, write_event_csv
-from arena.results.standings import Kind, Report, overviews, read_report
+from arena.results.league import Kind, Report, overviews, read_report
 from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)

@@ -16,7 +16,7 @@ from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.ratings import ZERO, PairCounts
 from arena.results.export import games_frame, write_elo_csv
-from arena.results.standings import league, player_ratings
+from arena.results.league import league, player_ratings
 from arena.results.store import Store
 
 RULES = Rules()

@@ -1,4 +1,4 @@
-"""Standings read from the store: those of an event, with all that is stored about it, and those of a pool of games."""
+"""Standings read from the store: of a pool of games, the league, and of an event, with all that is stored about it."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class Report(Standings):
 
         self.settings = event.settings
         self.created = event.created
-        self.kind = Kind.of(self.settings)
-        self.rules = Rules.from_json(self.settings["rules"])
+        self.kind = Kind.of(event.settings)
+        self.rules = Rules.from_json(event.settings["rules"])
         self.participants, planned = _participants(store, event)
         tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
         names = {key: one.name for key, one in self.participants.items()}
@@ -148,7 +148,7 @@ class Report(Standings):
 def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Report:
     """The event of this id, or the one that was played last; ``keep`` its games, too. Raises StoreError when there is
     none, or no arena can have stored it."""
-    event = store.event(id if id is not None else _latest(store))
+    event = store.latest_event() if id is None else store.event(id)
     with readable(store, event), store.unchanged():  # while it is played, games and players may grow
         return Report(store, store.event(event.id), keep=keep)
 
@@ -166,16 +166,6 @@ def readable(store: Store, event: Event) -> Iterator[None]:
     except (ConfigError, *FOREIGN) as error:
         detail = f"{type(error).__name__}: {error}"
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
-
-
-def _latest(store: Store) -> str:
-    known = [event.id for event in store.events()]
-    newest = store.latest_event()
-    if newest in known:
-        return newest
-    if not known:
-        raise StoreError(f"no event is stored in {store.path}; play one with 'arena match' or 'arena tournament'")
-    return known[-1]
 
 
 def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
@@ -200,7 +190,7 @@ class Overview:
     id: str
     kind: Kind
     players: tuple[str, ...]
-    stored: int
+    games: int
     planned: int
     created: str
 
