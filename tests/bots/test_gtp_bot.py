@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -20,13 +20,13 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
 from arena.contract.code import find_program
 from arena.contract.limits import Clock
-from arena.go.coords import BLACK, WHITE, move_from_gtp
+from arena.go.coords import BLACK, WHITE, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Rules
 from arena.go.record import GameRecord
 from arena.match.game_loop import DEATHS, GameLoop, Turn
 from arena.match.schedule import Pairing
 from arena.players.registry import Registry
-from bots.gtp import BOT, LONGEST_LOG, Config, GtpBot
+from bots.gtp import LONGEST_LOG, Config, GtpBot
 
 ROOT = Path(__file__).parents[2]
 SCRIPTED = Path(__file__).parents[1] / "engines" / "scripted.py"
@@ -65,22 +65,19 @@ def heard(log: Path) -> list[str]:
     return lines[lines.index("list_commands") + 1 :]
 
 
-def runs(process: int) -> bool:
-    """Whether the process runs; one that only waits to be collected doesn't."""
-    try:
-        os.kill(process, 0)
-        return not Path("/proc").exists() or ") Z " not in Path(f"/proc/{process}/stat").read_text()
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
 def end(processes: list[int]) -> bool:
-    """Whether all the processes are gone; a killed one gets a moment."""
+    """Whether all the processes are gone, or only wait to be collected; a killed one gets a moment."""
     until = time.monotonic() + 10
     while any(map(runs, processes)):
         if time.monotonic() > until:
             return False
     return True
+
+
+def runs(process: int) -> bool:
+    with suppress(OSError):
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    return False
 
 
 def game_of(moves: str = "", size: int = 9, seed: int = 0, black: str = "", white: str = "") -> Game:
@@ -101,6 +98,7 @@ def play_on(bot: GtpBot, game: Game, limits: Limits = LIMITS) -> None:
     ("mode", "moves", "expected"),
     [
         ("good", "A1 B1", "C1"),
+        ("timeless", "A1 B1", "C1"),  # it refuses to be told of time, which changes nothing
         ("bare", "A1 B1", "C1"),  # it lists no commands
         ("noise", "", "D4"),  # banners, numbers and stray bytes around an answer
         ("comment", "", "D4"),
@@ -114,41 +112,25 @@ def test_an_answer_is_a_decision_whatever_is_around_it(
 ) -> None:
     bot, game = scripted(mode), game_of(moves)
     assert bot.name == ("" if mode == "bare" else "Scripted 1.0")
-    for limits in (LIMITS, Limits(deadline=inf)) if mode in ("good", "noise") else (LIMITS,):
+    for limits in (replace(LIMITS, seconds=2), Limits(deadline=inf)) if mode in ("timeless", "noise") else (LIMITS,):
         assert bot.choose(game, limits).move == (expected and move_from_gtp(expected, 9))
 
 
-@pytest.mark.parametrize(
-    ("mode", "win_rate", "visits", "score", "candidates"),
-    [
-        ("kata", 0.625, 42, 2.25, ["A1 pass J9", "J9"]),
-        ("lz", 0.625, 42, None, ["A1 pass J9", "J9"]),
-        ("garbled", None, None, None, []),
-        ("unwilling", None, None, None, []),
-    ],
-)
-def test_an_engine_that_reports_what_it_thinks_is_understood(
-    scripted: Opener,
-    engine_log: Path,
-    mode: str,
-    win_rate: float | None,
-    visits: int | None,
-    score: float | None,
-    candidates: list[str],
-) -> None:
+@pytest.mark.parametrize("mode", ["kata", "lz", "garbled", "unwilling"])
+def test_an_engine_that_reports_what_it_thinks_is_understood(scripted: Opener, engine_log: Path, mode: str) -> None:
     bot, game = scripted(mode), game_of("E5")
     decision = bot.choose(game, Limits(simulations=42, deadline=20.0))
-    assert (decision.move, decision.win_rate) == (move_from_gtp("A1", 9), win_rate)
-    assert (decision.visits, decision.score) == (visits, score)
-    lines = [[move_from_gtp(text, 9) for text in line.split()] for line in candidates]
-    assert [list(candidate.line) for candidate in bot.analyse(game, LIMITS)] == lines
+    assert decision.move == move_from_gtp("A1", 9) and "kata-set-param maxVisits 42" in heard(engine_log)
+    lines = [[gtp_from_move(move, 9) for move in candidate.line] for candidate in bot.analyse(game, LIMITS)]
+    if mode in ("garbled", "unwilling"):
+        assert (decision.win_rate, decision.visits, lines) == (None, None, [])
+        return
+    assert (decision.win_rate, decision.visits, lines) == (0.625, 42, [["A1", "pass", "J9"], ["J9"]])
+    scores = [2.25, -1.0] if mode == "kata" else [None, None]
+    assert decision.score == scores[0] and [one.score for one in bot.analyse(game, LIMITS)] == scores
     if mode == "kata":
         assert decision.ownership is not None and decision.ownership.shape == (81,)
         assert (decision.ownership[0], round(float(decision.ownership[80]), 9)) == (0.5, -1e-05)
-        assert [candidate.score for candidate in bot.analyse(game, LIMITS)] == [2.25, -1.0]
-    else:
-        assert decision.ownership is None
-    assert "kata-set-param maxVisits 42" in heard(engine_log)
 
 
 def test_a_game_is_set_up_once_and_then_only_followed_and_another_starts_from_a_clear_board(
@@ -185,46 +167,32 @@ def test_a_move_that_was_not_played_after_all_is_taken_back(scripted: Opener, en
     assert heard(engine_log)[-5:] == ["play b E5", "play w J9", "play b J8", "genmove w", "quit"]
 
 
-def test_seconds_a_move_become_time_settings_once_a_game(scripted: Opener, engine_log: Path) -> None:
-    bot = scripted("timeless")  # it refuses them, which changes nothing
-    for seconds in (2.0, 0.4):
-        game = game_of()
-        for _ in range(3):
-            play_on(bot, game, Limits(seconds=seconds))
-    bot.close()
-    times = [command for command in heard(engine_log) if command.startswith("time_settings")]
-    assert times == ["time_settings 0 2 1", "time_settings 0 2 5"]
-
-
-def on_a_clock(bot: GtpBot, limits: Limits, spent: list[float]) -> None:
-    """One game in which the bot's moves take so many seconds of its clock."""
-    clock, game = Clock(limits.time), game_of()
-    for seconds in spent:
-        play_on(bot, game, replace(limits.at(clock, 9, len(game.moves)), deadline=20.0))
-        clock.spend(seconds)
-        game.play(move_from_gtp("pass", 9))
-
-
 @pytest.mark.parametrize(
     ("text", "settings", "left"),
     [
         ("main=60,byoyomi=10,stones=3", "60 10 3", ["60 0", "30 0", "9 2", "5 1", "10 3"]),
         ("main=90", "90 0 0", ["90 0", "60 0", "29 0", "25 0", "22 0"]),
-        ("byoyomi=5", "0 5 1", ["5 1"] * 5),
-        ("byoyomi=0.5", "0 1 2", ["1 2"] * 5),
         ("main=60.5,byoyomi=2.5,stones=3", "60 5 6", ["60 0", "30 0", "4 4", "0 2", "5 6"]),
+        ("seconds=2", "0 2 1", []),
+        ("seconds=0.4", "0 2 5", []),
     ],
 )
 def test_an_engine_is_told_its_clock_once_and_what_is_left_before_each_move(
     scripted: Opener, engine_log: Path, text: str, settings: str, left: list[str]
 ) -> None:
-    bot = scripted("good")
+    bot, limits = scripted("good"), Limits.read(text, "here")
     for _ in range(2):
-        on_a_clock(bot, Limits.read(text, "here"), [30, 30.9, 3.4, 3.5, 1])
+        game, clock = game_of(), limits.time and Clock(limits.time)
+        for seconds in (30, 30.9, 3.4, 3.5, 1):
+            play_on(bot, game, replace(limits.at(clock, 9, len(game.moves)) if clock else limits, deadline=20.0))
+            if clock:
+                clock.spend(seconds)
+            game.play(move_from_gtp("pass", 9))
     bot.close()
     times = [command for command in heard(engine_log) if command.startswith("time_")]
     assert times == [f"time_settings {settings}", *[f"time_left b {each}" for each in left]] * 2
-    assert heard(engine_log)[5:8] == [f"time_settings {settings}", f"time_left b {left[0]}", "genmove b"]
+    told = [f"time_left b {each}" for each in left[:1]]
+    assert heard(engine_log)[5:][: 2 + len(told)] == [f"time_settings {settings}", *told, "genmove b"]
 
 
 def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engine_log: Path) -> None:
@@ -261,69 +229,45 @@ def test_a_fault_has_a_reason_and_leaves_no_process(scripted: Opener, engine_log
     assert end(pids(engine_log))
 
 
-def test_after_a_fault_a_new_engine_plays_the_next_game(scripted: Opener, engine_log: Path) -> None:
-    bot = scripted("strict")
-    with pytest.raises(BotFault, match="refuses 'play b J9': 'illegal move'"):
-        bot.choose(game_of("J9"), LIMITS)
-    assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
-    assert len(pids(engine_log)) == 2
-
-
-def started_loop(bot: GtpBot, limits: Limits, turns: list[Turn | None]) -> GameLoop:
-    """A room in which the engine meets a move of its opponent that it refuses, and loses by that."""
-    opponent = Registry().resolve("fast-random").build()
-    rules = Rules.preset("cgos")
-    loop = GameLoop(
-        {"engine": bot, "random": opponent}, rules, {"engine": limits, "random": LIMITS}, on_turn=turns.append
-    )
+@pytest.mark.parametrize("text", ["deadline=0.8", "main=0.6"])
+def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, text: str) -> None:
+    """In a second game, after one in which the engine refused its opponent's move and lost by that."""
+    turns: list[Turn | None] = []
+    players = {"engine": scripted("strict 0.5", startup=9.0), "random": Registry().resolve("fast-random").build()}
+    limits = {"engine": Limits.read(text, "here"), "random": LIMITS}
+    loop = GameLoop(players, Rules.preset("cgos"), limits, on_turn=turns.append)
     loop.start_game(Pairing("event/1", 1, "engine", "random", (move_from_gtp("J9", 9), 81), seed=1))
     (record,) = loop.play_round()
     assert record.reason.startswith("engine: Scripted 1.0: refuses 'play b J9'")
-    return loop
-
-
-@pytest.mark.parametrize("text", ["deadline=0.8", "main=0.6"])
-def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, text: str) -> None:
-    turns: list[Turn | None] = []
-    limits = Limits.read(text, "here")
-    loop = started_loop(scripted("strict 0.5", startup=9.0), limits, turns)
     loop.start_game(Pairing("event/2", 2, "engine", "random", (40, 81), seed=1))
     (live,) = loop.live_games
     turns.clear()
     assert list(loop.play_round()) == [], live.reason
     assert live.seconds[BLACK] < 0.8
-    assert [turn and (turn.player, turn.allowed) for turn in turns[:3]] == [
-        ("engine", 9.0),
-        ("engine", pytest.approx(0.8)),
-        None,
-    ]
+    told = [turn and (turn.player, turn.allowed) for turn in turns[:3]]
+    assert told == [("engine", 9.0), ("engine", pytest.approx(0.8)), None]
 
 
 def played(bot: Bot, kills: list[Callable[[], None]]) -> GameRecord:
-    """A small game of the engine, Black, against a bot; what ``kills`` are is done one after the other, every third
-    round."""
+    """A small game of the engine, Black, against a bot; every third round one of ``kills`` is done."""
     players = {"engine": bot, "random": Registry().resolve("fast-random").build()}
     loop = GameLoop(players, Rules.preset("cgos", 5, move_limit=20), dict.fromkeys(players, LIMITS))
     loop.start_game(Pairing("event/1", 1, "engine", "random", (), seed=1))
-    records: list[GameRecord] = []
-    for number in range(200):
-        if number % 3 == 2 and kills:
-            kills.pop()()
-        records += loop.play_round()
-        if records:
-            break
-    bot.close()
-    return records[0]
+    with closing(bot):
+        for number in range(200):
+            if number % 3 == 2 and kills:
+                kills.pop()()
+            for record in loop.play_round():
+                return record
+    raise AssertionError("the game goes on")
 
 
 def test_a_game_whose_engine_is_killed_goes_on_where_it_was(scripted: Opener, engine_log: Path) -> None:
     expected = played(scripted("good"), [])
     engine_log.unlink()
 
-    def kill(number: signal.Signals) -> Callable[[], None]:
-        return lambda: os.kill(pids(engine_log)[-1], number)
-
-    kills = [kill(signal.SIGKILL), kill(signal.SIGTERM), kill(signal.SIGKILL)]
+    numbers = (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)
+    kills = [lambda number=number: os.kill(pids(engine_log)[-1], number) for number in numbers]
     record = played(scripted("good"), kills)
     assert not kills and len(pids(engine_log)) == 4
     assert (record.moves, record.outcome, record.reason) == (expected.moves, expected.outcome, "")
@@ -458,8 +402,7 @@ def test_an_engine_is_found_from_its_folder_and_its_files_by_its_environment(tmp
         assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
 
 
-def test_the_kind_plays_one_board_and_is_listed_without_the_compiler() -> None:
-    assert BOT.boards == 1
+def test_the_kind_is_listed_without_the_compiler() -> None:
     program = "import sys, bots.gtp; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 

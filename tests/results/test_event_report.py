@@ -155,8 +155,8 @@ def test_events_are_listed_with_games_stored_and_planned(store: Store) -> None:
     store_event(store, match, games_of(match, earlier_wins(match)))
     first, second = overviews(store)
     assert (first.id, first.kind, first.players) == ("league", Kind.TOURNAMENT, ("a", "b", "c"))
-    assert (first.stored, first.planned) == (5, 12)
-    assert (second.kind, second.stored, second.planned) == (Kind.MATCH, 6, 6)
+    assert (first.games, first.planned) == (5, 12)
+    assert (second.kind, second.games, second.planned) == (Kind.MATCH, 6, 6)
     sheet = overviews_sheet([first, second])
     assert [row[3] for row in sheet.rows] == ["5/12", "6/6"]
     assert "No event is stored" in overviews_sheet([]).note
