@@ -273,7 +273,10 @@ class Store:
         condition, values = _condition(**wanted)
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
-        return self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values)
+        with _in_one_line(self.path):
+            query = f"SELECT * FROM games WHERE {condition} ORDER BY seq {order} LIMIT :limit"
+            for row in self._connection.execute(query, values):
+                yield row["seq"], self._record(row)
 
     def game_summaries(
         self, *, event: str | None = None, pool: Pool | None = None, at_once: int = AT_ONCE
@@ -311,8 +314,7 @@ class Store:
         """How many games there are of this ``event`` (by its id), with this ``player`` and this ``opponent``, won by
         this ``winner`` (names or identities), of this ``size``, that ended like this (``endings``)."""
         condition, values = _condition(**wanted)
-        with _in_one_line(self.path):
-            return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
+        return int(self._all(f"SELECT count(*) FROM games WHERE {condition}", **values)[0][0])
 
     def pools(self) -> list[Pool]:
         """What rated games there are, by what may be rated together, the most games first."""
@@ -350,9 +352,8 @@ class Store:
         if len(fits) > 1:
             raise StoreError(f"'{id}' fits {len(fits)} events in {self.path}: {_some(fits)}; give more of the id")
         if not fits:
-            close = get_close_matches(id, known, n=3, cutoff=0.4) or list(known)[-3:]
-            listed = f"; there are {', '.join(close)}" if close else ""
-            raise StoreError(f"there is no event '{id}' in {self.path}{listed}")
+            close = ", ".join(get_close_matches(id, known, n=3, cutoff=0.4) or [*known][-3:]) or "none"
+            raise StoreError(f"there is no event '{id}' in {self.path}; there are {close}")
         return known[fits[0]]
 
     def latest_event(self) -> Event:
@@ -365,12 +366,9 @@ class Store:
 
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
-        return [
-            Event(id, created, self._decode(f"event '{id}'", settings, dict[str, Any]), plan)
-            for id, created, settings, plan in self._all(
-                "SELECT id, created, settings, plan FROM events ORDER BY rowid"
-            )
-        ]
+        rows = self._all("SELECT * FROM events ORDER BY rowid")
+        settings = [self._decode(f"event '{row['id']}'", row["settings"], dict[str, Any]) for row in rows]
+        return [Event(**{**dict(row), "settings": each}) for row, each in zip(rows, settings, strict=True)]
 
     def add_players(self, players: Mapping[str, Player]) -> None:
         """Store players by identity in one transaction; one whose identity is known takes the new name."""
@@ -396,9 +394,9 @@ class Store:
 
     # --- Inside ---
 
-    def _all(self, query: str, *values: Any) -> list[sqlite3.Row]:
+    def _all(self, query: str, *values: Any, **named: Any) -> list[sqlite3.Row]:
         with _in_one_line(self.path):
-            return self._connection.execute(query, values).fetchall()
+            return self._connection.execute(query, named or values).fetchall()
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -409,11 +407,6 @@ class Store:
                 yield
             finally:
                 self._connection.execute("ROLLBACK")
-
-    def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, GameRecord]]:
-        with _in_one_line(self.path):
-            for row in self._connection.execute(f"SELECT * FROM games WHERE {condition}", values):
-                yield row["seq"], self._record(row)
 
     def _record(self, row: sqlite3.Row) -> GameRecord:
         try:
