@@ -127,20 +127,16 @@ def test_lines_that_are_no_queries_are_refused_and_the_rest_is_answered() -> Non
 
 
 def test_the_most_urgent_is_answered_first_and_the_rest_in_order() -> None:
-    told = answers(
-        Counting(),
-        query("a", maxVisits=5),
-        query("b", maxVisits=5, priority=-1),
-        query("c", moves=[["B", "A1"]], analyzeTurns=[0, 1], priority=3, maxVisits=5),
-    )
+    urgent = query("c", moves=[["B", "A1"]], analyzeTurns=[0, 1], priority=3, maxVisits=5)
+    told = answers(Counting(), query("a", maxVisits=5), query("b", maxVisits=5, priority=-1), urgent)
     assert [(each["id"], each["turnNumber"]) for each in told] == [("c", 0), ("c", 1), ("a", 0), ("b", 0)]
 
 
 def test_a_long_search_reports_gives_way_and_is_terminated() -> None:
     said: list[dict[str, Any]] = []
     engine = AnalysisEngine(Counting(), lambda line: said.append(json.loads(line)))
-    engine.read_line(json.dumps(query("long", maxVisits=10**9, reportDuringSearchEvery=0.001)))
-    engine.read_line(json.dumps(query("never", maxVisits=10**9)))
+    for asked in (query("long", maxVisits=10**9, reportDuringSearchEvery=0.001), query("never", maxVisits=10**9)):
+        engine.read_line(json.dumps(asked))
     for _ in range(3):
         engine.search_slice()
         time.sleep(0.002)
@@ -148,47 +144,34 @@ def test_a_long_search_reports_gives_way_and_is_terminated() -> None:
     engine.read_line(json.dumps(query("short", maxVisits=3, priority=1)))
     engine.search_slice()
     assert (said[-1]["id"], said[-1]["moveInfos"][0]["visits"]) == ("short", 3)
-    said.clear()
     stop = {"id": "t", "action": "terminate", "terminateId": "long", "turnNumbers": [0]}
     engine.read_line(json.dumps(stop))
-    assert said[0] == stop and (said[1]["id"], said[1]["isDuringSearch"]) == ("long", False)
+    assert said[-2] == stop and (said[-1]["id"], said[-1]["isDuringSearch"]) == ("long", False)
     engine.read_line('{"id":"all","action":"terminate_all"}')
     assert said[-1] == {"id": "never", "isDuringSearch": False, "noResults": True, "turnNumber": 0}
     assert not engine.is_busy
 
 
-@pytest.mark.parametrize("name", ["alphago", "mcts"])
-def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves(name: str) -> None:
-    with closing(Registry().resolve(f"{name}:stop_early=false").build()) as bot:
-        flags = {"includeOwnership": True, "includeMovesOwnership": True, "includePolicy": name != "mcts"}
-        allow = [{"player": "B", "moves": ["C3", "B2"], "untilDepth": 1}]
-        moves = [["B", "D4"], ["W", "D2"], ["B", "pass"], ["W", "C4"]]
-        whole, part = answers(
-            bot,
-            query("whole", moves=moves, analyzeTurns=[4], maxVisits=40, **flags),
-            query("part", moves=moves, maxVisits=20, allowMoves=allow),
-            has_net=name != "mcts",
-        )
-    assert whole["rootInfo"]["visits"] >= 40
-    assert len(whole["ownership"]) == 25 and abs(whole["rootInfo"]["scoreLead"]) < 33
-    assert {info["move"] for info in part["moveInfos"]} <= {"C3", "B2"} and part["moveInfos"]
-    if name != "mcts":
-        policy = whole["policy"]
-        assert (
-            len(policy) == 26
-            and policy[8] == -1
-            and sum(share for share in policy if share > 0) == pytest.approx(1, abs=1e-4)
-        )
-        assert all(len(info["ownership"]) == 25 and "prior" in info for info in whole["moveInfos"])
-
-
-def test_positions_of_a_net_are_searched_together_and_as_if_alone() -> None:
-    moves = [["B", "D4"], ["W", "D2"], ["B", "B2"]]
+def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves_together_as_if_alone() -> None:
+    moves = [["B", "D4"], ["W", "D2"], ["B", "pass"], ["W", "C4"]]
+    flags = {"includeOwnership": True, "includeMovesOwnership": True, "includePolicy": True}
+    allow = [{"player": "B", "moves": ["C3", "B2"], "untilDepth": 1}]
+    whole = query("whole", moves=moves, maxVisits=40, **flags)
+    part = query("part", moves=moves, maxVisits=20, allowMoves=allow)
+    with closing(Registry().resolve("mcts:stop_early=false").build()) as bot:
+        _, told = answers(bot, whole, part)
+    assert {info["move"] for info in told["moveInfos"]} <= {"C3", "B2"} and told["moveInfos"]
     with closing(Registry().resolve("alphago:stop_early=false").build()) as bot:
-        together = answers(bot, query(moves=moves, analyzeTurns=[0, 1, 2, 3], maxVisits=20), has_net=True)
+        *_, together, told = answers(bot, {**whole, "analyzeTurns": [0, 1, 2, 4]}, part, has_net=True)
+    assert {info["move"] for info in told["moveInfos"]} <= {"C3", "B2"} and told["moveInfos"]
     with closing(Registry().resolve("alphago:stop_early=false").build()) as bot:
-        [alone] = answers(bot, query(moves=moves, maxVisits=20), has_net=True)
-    assert together[3]["moveInfos"] == alone["moveInfos"]
+        [alone] = answers(bot, whole, has_net=True)
+    assert together["moveInfos"] == alone["moveInfos"]
+    assert alone["rootInfo"]["visits"] >= 40 and abs(alone["rootInfo"]["scoreLead"]) < 33
+    policy = alone["policy"]
+    assert len(alone["ownership"]) == 25 and len(policy) == 26 and policy[8] == -1
+    assert sum(share for share in policy if share > 0) == pytest.approx(1, abs=1e-4)
+    assert all(len(info["ownership"]) == 25 and "prior" in info for info in alone["moveInfos"])
 
 
 def test_the_conversation_ends_once_all_is_answered() -> None:

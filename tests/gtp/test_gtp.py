@@ -25,9 +25,6 @@ OPTIONAL = (
     "showboard set_random_seed kata-set-rules kata-get-rules all_legal cputime stop"
 )
 
-KO = "b B3|w C3|b A2|w D2|b B1|w C1|b C2|w B2".split("|")
-"""On 5x5: White has just taken a ko, and C2 would take it back."""
-
 
 class Scripted(Bot):
     """Does what its script says, then passes; keeps what it was asked."""
@@ -58,8 +55,8 @@ def talk(server: Server, *commands: str) -> list[str]:
     """The answers to these lines, each without the empty line that ends it."""
     output = StringIO()
     serve(server, StringIO("".join(f"{command}\n" for command in commands)), output)
-    answers = output.getvalue().split("\n\n")
-    assert answers.pop() == ""
+    *answers, end = output.getvalue().split("\n\n")
+    assert end == ""
     return answers
 
 
@@ -77,23 +74,18 @@ def refused(server: Server, command: str) -> str:
 
 
 def stones(server: Server) -> str:
-    """The rows of the board."""
+    """The rows of the board, between bars."""
     rows = [line for line in ask(server, "showboard").splitlines() if re.match(r"[ 1]\d [.+XO]", line)]
-    return "\n".join(re.sub(r"[ \d]", "", row).replace("+", ".") for row in rows)
+    return "|".join(re.sub(r"[ \d]", "", row).replace("+", ".") for row in rows)
 
 
-# The protocol.
+# --- The protocol ---
 
 
 def test_every_command_that_the_protocol_requires_is_there() -> None:
-    listed = ask(server_of(), "list_commands").splitlines()
-    assert set(listed) == {*REQUIRED.split(), *OPTIONAL.split()}
-    for command in listed:
-        assert ask(server_of(), f"known_command {command}") == "true"
+    assert {*ask(server_of(), "list_commands").splitlines()} == {*REQUIRED.split(), *OPTIONAL.split()}
+    assert ask(server_of(), "known_command genmove") == "true"
     assert ask(server_of(), "known_command lz-analyze") == ask(server_of(), "known_command") == "false"
-    assert ask(server_of(), "protocol_version") == "2"
-    assert ask(server_of(name="arena x"), "name") == "arena x"
-    assert re.fullmatch(r"[\d.]+", ask(server_of(), "version"))
 
 
 def test_numbers_comments_control_signs_and_empty_lines() -> None:
@@ -126,75 +118,61 @@ def test_what_can_not_be_done_is_refused_in_the_protocols_words(message: str) ->
             raise CheckpointError("the net plays 9x9 only")
 
     server = server_of(check=check)
-    ask(server, "play b e5")
-    before = ask(server, "showboard")
+    before = ask(server, "play b e5", "showboard")
     for line in REFUSED[message].split("|"):
         assert (line, refused(server, line)) == (line, message)
         assert ask(server, "showboard") == before
 
 
-# The game.
+# --- The game ---
 
 
 def test_a_game_is_played_scored_and_cleared() -> None:
     server = server_of(Scripted("E5", "resign"))
     assert ask(server, "boardsize 5", "clear_board", "komi 3.5", "play w A1") == ""
     assert [ask(server, f"genmove {colour}") for colour in "bw"] == ["E5", "resign"]
-    assert stones(server) == "....X\n.....\n.....\n.....\nO...."
+    assert stones(server) == "....X|.....|.....|.....|O...."
     assert ask(server, "undo", "undo", "play black C3", "final_score") == "B+21.5"
-    for komi, score in (("25", "0"), ("-.5", "B+25.5"), ("40", "W+15")):
+    for komi, score in (("25", "0"), ("-.5", "B+25.5"), ("+40", "W+15")):
         assert ask(server, f"komi {komi}", "final_score") == score
-    assert "komi 7.5" in ask(server, "komi +7.5", "showboard")
     assert ask(server, "final_status_list alive") == "C3"
     assert ask(server, "final_status_list dead") == ask(server, "final_status_list seki") == ""
-    assert ask(server, "clear_board", "final_score") == "W+7.5"
+    assert ask(server, "clear_board", "final_score") == "W+40"
 
 
 def test_undo_goes_back_through_captures_and_a_ko() -> None:
-    server = server_of(size=5)
-    boards = []
-    moves = [*KO, *"b E5|w E4|b C2|w D5|b pass|w pass|w B2".split("|")]
+    """White takes a ko with the eighth move, and C2 would take it back."""
+    server, boards = server_of(size=5), []
+    moves = "b B3|w C3|b A2|w D2|b B1|w C1|b C2|w B2|b E5|w E4|b C2|w D5|b pass|w pass|w B2".split("|")
     for move in moves:
         boards.append(ask(server, "showboard"))
-        if move == "b E5":  # White has just taken the ko
+        if move == "b E5":
             assert refused(server, "play b C2") == "illegal move"
-            legal = ask(server, "all_legal b").split()
-            assert "C2" not in legal and "C4" in legal
+            assert "C2" not in (legal := ask(server, "all_legal b").split()) and "C4" in legal
         ask(server, f"play {move}")
     for board in reversed(boards):
         ask(server, "undo")
         assert ask(server, "showboard") == board
     assert refused(server, "undo") == "cannot undo"
-    ask(server, *(f"play {move}" for move in KO))
-    assert refused(server, "play b C2") == "illegal move"
 
 
-def test_a_colour_may_play_twice_and_the_other_has_not_passed() -> None:
-    server = server_of(bot := Scripted())
+def test_a_colour_may_play_twice_and_play_goes_on_after_two_passes_and_beyond_any_length() -> None:
+    server = server_of(bot := Scripted(), size=5)
     ask(server, "play b D4", "play b E5", "play w pass", "play b pass", "genmove b")
-    assert bot.turns == [(BLACK, 0)]
     assert "C3" in ask(server, "all_legal b").split()
     ask(server, "play w D5", "genmove b", "genmove b")
-    assert bot.turns[1:] == [(BLACK, 2), (BLACK, 0)]
+    assert bot.turns == [(BLACK, 0), (BLACK, 2), (BLACK, 0)]
+    ask(server, *(f"play {'bw'[index % 2]} pass" for index in range(100)))
+    assert ask(server, "play b A1", "final_score") == "W+5"
 
 
 def test_the_score_counts_what_was_taken_before_a_colour_played_twice_and_handicap() -> None:
     server = server_of(rules="japanese", size=5)
     ask(server, "komi 0", "play w A1", "play b A2", "play b B1", "play b E5", "play b D4")
-    assert ask(server, "final_score") == "B+22"
-    assert ask(server, "play w pass", "play w pass", "final_score") == "B+22"
+    assert ask(server, "final_score") == ask(server, "play w pass", "play w pass", "final_score") == "B+22"
     server = server_of(rules="chinese")  # White keeps the points
-    ask(server, "komi 0.5", "fixed_handicap 2")
-    assert ask(server, "final_score") == "B+78.5"
+    assert ask(server, "komi 0.5", "fixed_handicap 2", "final_score") == "B+78.5"
     assert ask(server, "play b E5", "play b E4", "final_score") == "B+78.5"
-
-
-def test_play_goes_on_after_two_passes_and_beyond_any_length() -> None:
-    server = server_of(Scripted("C3"), size=5)
-    ask(server, "play b A1", "play w pass", "play b pass")
-    assert ask(server, "genmove w") == "C3"
-    ask(server, *(f"play {'bw'[index % 2]} pass" for index in range(100)))
-    assert ask(server, "play b E5", "final_score") == "W+6"
 
 
 def test_a_bots_game_is_its_own_copy_and_stays_the_same_until_the_game_is_another() -> None:
@@ -211,37 +189,29 @@ def test_a_bots_game_is_its_own_copy_and_stays_the_same_until_the_game_is_anothe
     ask(server, "genmove b", "genmove w", "genmove b", "undo", "genmove b")
     first, second, third, fourth = bot.games
     assert first is second is third and fourth is not first
-    assert sorted(stones(server)) == sorted("." * 22 + "XXO" + "\n" * 4)
-
-
-# Handicap.
+    assert stones(server) == ".....|..O..|..XX.|.....|....."
 
 
 def test_handicap_is_fixed_or_free_with_fewer_stones_than_asked_for_and_white_begins() -> None:
-    bot = Scripted()
-    server = server_of(bot, size=19)
+    server = server_of(bot := Scripted(), size=19)
     assert ask(server, "fixed_handicap 5") == "D4 Q16 D16 Q4 K10"
-    ask(server, "genmove w")
-    assert bot.games[-1].handicap == 5
-    assert ask(server, "undo") == "" and refused(server, "undo") == "cannot undo"
-    for size, command in ((9, "fixed_handicap 10"), (9, "fixed_handicap 1"), (5, "fixed_handicap 2")):
-        assert refused(server_of(size=size), command) == "invalid number of stones"
+    ask(server, "genmove w", "undo")
+    assert bot.games[-1].handicap == 5 and refused(server, "undo") == "cannot undo"
     for size, wanted, placed in ((9, 4, 4), (19, 30, 9), (8, 7, 4)):
         assert len(ask(server_of(size=size), f"place_free_handicap {wanted}").split()) == placed
-    for number in ("1", "81"):
-        assert refused(server_of(), f"place_free_handicap {number}") == "invalid number of stones"
-
-
-def test_free_handicap_is_set_or_refused() -> None:
-    server = server_of(size=5)
-    everything = " ".join(gtp_from_move(move, 5) for move in range(25))
+    for size, command in (
+        *((9, "fixed_handicap 10"), (9, "fixed_handicap 1"), (5, "fixed_handicap 2")),
+        *((9, "place_free_handicap 1"), (9, "place_free_handicap 81")),
+    ):
+        assert refused(server_of(size=size), command) == "invalid number of stones"
+    server, everything = server_of(size=5), " ".join(gtp_from_move(move, 5) for move in range(25))
     for points in ("", "A1", "A1 A1", "A1 pass", "A1 Z9", everything):
         assert refused(server, f"set_free_handicap {points}") == "bad vertex list"
     ask(server, "set_free_handicap A1 C3 E5")
-    assert stones(server) == "....X\n.....\n..X..\n.....\nX...."
+    assert stones(server) == "....X|.....|..X..|.....|X...."
 
 
-# Rules, time and chance.
+# --- Rules, time and chance ---
 
 
 def test_rules_are_set_by_name_or_as_katago_has_them_unless_a_played_move_breaks_them() -> None:
@@ -253,9 +223,7 @@ def test_rules_are_set_by_name_or_as_katago_has_them_unless_a_played_move_breaks
     ]:
         assert f", {ours} rules, komi 6.5" in ask(server, f"kata-set-rules {name}", "showboard")
     told = json.loads(katago_rules(Rules.preset("chinese")))
-    assert tuple(told[key] for key in ("ko", "scoring", "suicide", "whiteHandicapBonus", "friendlyPassOk")) == (
-        *("POSITIONAL", "AREA", False, "N", False),
-    )
+    assert {"ko": "POSITIONAL", "scoring": "AREA", "suicide": False, "friendlyPassOk": False}.items() <= told.items()
     server = server_of(rules="tromp-taylor", size=5)
     ask(server, *(f"play {move}" for move in "b B5|w A5|b B4|w E1|b A3|w A4".split("|")))
     assert refused(server, "kata-set-rules chinese") == "a move of this game breaks these rules"
@@ -300,12 +268,8 @@ def test_a_bots_own_limits_hold_until_the_controller_sets_a_clock() -> None:
 def test_chance_starts_at_the_seed_and_goes_on_with_each_game() -> None:
     server = server_of(bot := Scripted(), seed=5)
     ask(server, "genmove b", "clear_board", "genmove b", "set_random_seed 70", "genmove w", "clear_board", "genmove b")
-    ask(server, f"set_random_seed {2**63 - 1}", "genmove b")
+    ask(server, "clear_board", f"set_random_seed {2**63 - 1}", "genmove b")
     assert [game.seed for game in bot.games] == [5, 6, 70, 71, 2**63 - 1]
-    assert float(ask(server, "cputime")) > 0
-
-
-# Bots that fail.
 
 
 @pytest.mark.parametrize(
@@ -321,12 +285,11 @@ def test_chance_starts_at_the_seed_and_goes_on_with_each_game() -> None:
 def test_a_bots_fault_is_one_line_and_the_conversation_goes_on(step: object, message: str, caplog: Any) -> None:
     server = server_of(Scripted(step, "D4"))
     ask(server, "play b E5")
-    assert refused(server, "genmove w") == message
-    assert caplog.records[0].exc_info is not None
+    assert refused(server, "genmove w") == message and caplog.records[0].exc_info is not None
     assert ask(server, "genmove w") == "D4"
 
 
-# Analysis.
+# --- Analysis ---
 
 INFO = r"info move \w+ visits \d+ winrate (\d+)( prior \d+)? lcb \d+ order \d+ pv( \w+)+"
 
@@ -338,29 +301,13 @@ def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
         assert refused(server, "lz-analyze b interval x") == refused(server, "kata-analyze maxmoves") == "syntax error"
         assert refused(server, "kata-analyze b 1 avoid b C3 1") == "avoid and allow are not supported"
     head, report = answers[0].splitlines()
-    assert head == "=3"
-    assert re.fullmatch(f"({INFO} ?)+", report) and "prior" not in report
-    moves = re.findall(r"info move (\w+)", report)
-    assert len(moves) == len(set(moves)) > 1
-    visits = [int(number) for number in re.findall(r"visits (\d+)", report)]
-    assert visits == sorted(visits, reverse=True)
-    assert [int(number) for number in re.findall(r"order (\d+)", report)] == list(range(len(moves)))
+    assert head == "=3" and re.fullmatch(f"({INFO} ?)+", report) and "prior" not in report
+    moves, visits, orders = (re.findall(rf"{key} (\w+)", report) for key in ("move", "visits", "order"))
+    assert len(moves) == len({*moves}) > 1 and orders == [str(order) for order in range(len(moves))]
+    assert visits == sorted(visits, key=int, reverse=True)
     assert answers[1] == "= arena"
     rates = [float(rate) for rate in re.findall(r"winrate (\S+)", answers[2])]
     assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
-
-
-def facts(info: str) -> dict[str, list[str]]:
-    """What a candidate's report says, by key."""
-    keys = "move visits winrate scoreMean scoreLead prior lcb order pv movesOwnership rootInfo ownership".split()
-    found: dict[str, list[str]] = {}
-    for word in info.split():
-        if word in keys:
-            key = word
-            found[key] = []
-        else:
-            found[key].append(word)
-    return found
 
 
 def test_analysis_tells_score_ownership_and_the_root() -> None:
@@ -370,13 +317,13 @@ def test_analysis_tells_score_ownership_and_the_root() -> None:
         line = talk(server, "kata-analyze b 99 rootInfo true ownership true movesOwnership true")[0].splitlines()[1]
     head, _, tail = line.partition(" rootInfo ")
     for info in head.split("info ")[1:]:
-        told = facts(info)
-        assert float(told["scoreLead"][0]) < 0 and float(told["winrate"][0]) < 0.5
-        assert len(told["movesOwnership"]) == 25 and sum(map(float, told["movesOwnership"])) < 0
+        rate, lead = re.search(r"winrate (\S+) scoreMean \S+ scoreLead (\S+)", info).groups()  # type: ignore[union-attr]
+        owned = [float(value) for value in info.partition("movesOwnership ")[2].split()]
+        assert float(lead) < 0 and float(rate) < 0.5 and len(owned) == 25 and sum(owned) < 0
     root, _, ownership = tail.partition(" ownership ")
     words = root.split()
-    told_root = dict(zip(words[::2], map(float, words[1::2]), strict=True))
-    assert told_root["visits"] > 1 and told_root["winrate"] < 0.5 and told_root["scoreLead"] < 0
+    told = dict(zip(words[::2], map(float, words[1::2]), strict=True))
+    assert told["visits"] > 1 and told["winrate"] < 0.5 and told["scoreLead"] < 0
     owners = [float(value) for value in ownership.split()]
     assert len(owners) == 25 and all(-1 <= value <= 1 for value in owners) and sum(owners) < 0
 
@@ -387,8 +334,7 @@ def test_a_move_is_chosen_played_and_explained_by_what_it_was_decided_by() -> No
         for colour in "bw":
             [answer] = talk(server, f"4 kata-genmove_analyze {colour} 9999 rootInfo true")
             head, report, play = answer.splitlines()
-            assert head.strip() == "=4" and play.startswith("play ")
-            assert int(facts(report.split("info ")[1])["visits"][0]) > 20
+            assert head.strip() == "=4" and play == f"play {report.split()[2]}"
             assert int(report.split("rootInfo visits ")[1].split()[0]) >= 100
 
 
@@ -407,14 +353,10 @@ def test_analysis_that_fails_is_refused_and_ends_where_it_has_begun() -> None:
 
 def test_a_search_by_time_ends_where_every_line_ends_the_game() -> None:
     """It once spent 2^30 visits on two passes before it looked at the clock."""
-    everywhere = [move for move in range(25) if move not in (0, 24)]
     with closing(Registry().resolve("alphago").build()) as bot:
-        game = Game(Rules.preset(size=5), black=everywhere)
-        decision = bot.choose(game, Limits(seconds=0.05))
-        assert decision.move == 25 and [each.move for each in bot.analyse(game, Limits(seconds=0.05))][:1] == [25]
-
-
-# A real process.
+        game = Game(Rules.preset(size=5), black=range(1, 24))
+        assert bot.choose(game, Limits(seconds=0.05)).move == 25
+        assert [each.move for each in bot.analyse(game, Limits(seconds=0.05))][:1] == [25]
 
 
 def test_the_command_serves_until_ctrl_c_and_analyses_meanwhile() -> None:

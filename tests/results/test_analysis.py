@@ -1,6 +1,6 @@
 """What a bot thinks of a game's positions, what moves cost by that, and the files and tables it is told in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,20 +212,23 @@ def test_a_stored_game_and_a_file_are_analysed(tmp_path: Path) -> None:
     assert again.returncode == 0 and again.stdout.splitlines()[1:] == done.stdout.splitlines()[1:-2]
 
 
-def test_what_cannot_be_analysed_is_refused_in_one_line(tmp_path: Path) -> None:
-    def refuse(*words: str) -> Callable[..., None]:
-        return lambda *expected: refused(arena("analyze", *words, folder=tmp_path), *expected)
+REFUSALS = {
+    "g.sgf --bot sl": ("g.sgf", "illegal move: move 2"),
+    "none.sgf": ("no file none.sgf",),
+    ".": ("is a folder",),
+    "good.sgf --bot random": ("random reports no win rates", "these can: alphago"),
+    "good.sgf --bot mcts@main=60": ("clock", "seconds=S"),
+    "good.sgf --bot mcts@seconds=1 --visits 3": ("limits of its own",),
+    "good.sgf --bot sl --sgf good.sgf": ("is the input file",),
+    "7 --bot sl": ("no results", "arena match"),
+}
 
+
+def test_what_cannot_be_analysed_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "g.sgf").write_text("(;SZ[5];B[cc];W[cc])")
     (tmp_path / "good.sgf").write_text("(;SZ[5];B[cc])")
-    refuse("g.sgf", "--bot", "sl")("g.sgf", "illegal move: move 2")
-    refuse("none.sgf")("no file none.sgf")
-    refuse(".")("is a folder")
-    refuse("good.sgf", "--bot", "random")("random reports no win rates", "these can: alphago", "mcts, sl")
-    refuse("good.sgf", "--bot", "mcts@main=60")("clock", "seconds=S")
-    refuse("good.sgf", "--bot", "mcts@seconds=1", "--visits", "3")("limits of its own")
-    refuse("good.sgf", "--bot", "sl", "--sgf", "good.sgf")("is the input file")
-    refuse("7", "--bot", "sl")("no results", "arena match")
+    for given, words in REFUSALS.items():
+        refused(arena("analyze", *given.split(), folder=tmp_path), *words)
 
 
 def test_ctrl_c_leaves_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,23 +94,17 @@ def test_engines_on_the_path_are_named_and_not_started(tmp_path: Path, monkeypat
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_gpu_that_torch_cannot_use_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    program(tmp_path, "python", "print()")
-    monkeypatch.setattr(doctor, "sys", type("Nothing", (), {"executable": str(tmp_path / "python")}))
-    assert "none found" in findings(tmp_path, "GPU")[0].text
-    program(tmp_path, "nvidia-smi", "print()")
-    (found,) = findings(tmp_path, "GPU")
-    assert found.verdict is NOTE and "can't use the GPU" in found.text
-
-
-def test_a_package_that_cannot_be_imported_is_a_finding_and_the_next_step_is_taken(
+def test_a_step_that_fails_or_finds_something_odd_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program(tmp_path, "python", "print()")  # as if torch saw no GPU
+    program(tmp_path, "nvidia-smi", "print()")
+    monkeypatch.setattr(doctor, "sys", type("Nothing", (), {"executable": str(tmp_path / "python")}))
     monkeypatch.setitem(sys.modules, "bots.nets.inference", None)  # as if ONNX Runtime were broken
-    found = findings(tmp_path, "versions", "nets", "results")
-    assert [one.verdict for one in found] == [OK, FAILED, OK]
-    assert found[1].text.startswith("ModuleNotFoundError: ")
+    gpu, nets, results = findings(tmp_path, "GPU", "nets", "results")
+    assert gpu.verdict is NOTE and "can't use the GPU" in gpu.text
+    assert nets.verdict is FAILED and nets.text.startswith("ModuleNotFoundError: ") and results.verdict is OK
 
 
 # --- arena doctor --init ---

@@ -133,26 +133,24 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
 # --- Wrong input ---
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("nosuch",), ["no checkpoint 'nosuch'", "there are", "mine"]),
-        (("mine", "--against", "learnr"), ["unknown bot 'learnr'; did you mean 'learner'?"]),
-        (("mine", "--against", "random"), ["random plays without a checkpoint", "learner", "sl"]),
-        (("mine", "--against", "learner:patience=2"), ["is not an entry's name", "--as"]),
-        (("mine", "--against", "learner", "--as", "random"), ["random plays without a checkpoint"]),
-        (("mine", "--against", "learner", "--size", "19"), ["can't play 19x19"]),
-        (("mine", "--against", "learner", "-n", "0"), ["0 games can't be played"]),
-        (("start", "--against", "learner"), ["learner already plays start"]),
-        (("mine", "--against", "mcts"), ["mine: is not a rollout policy"]),
-        (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml: isn't valid TOML"]),
-    ],
-)
-def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(
-    folder: Path, arguments: tuple[str, ...], words: list[str]
-) -> None:
+REFUSALS = {
+    "nosuch": "no checkpoint 'nosuch'",
+    "mine --against learnr": "unknown bot 'learnr'; did you mean 'learner'?",
+    "mine --against random": "random plays without a checkpoint",
+    "mine --against learner:patience=2": "is not an entry's name",
+    "mine --against learner --as random": "random plays without a checkpoint",
+    "mine --against learner --size 19": "can't play 19x19",
+    "mine --against learner -n 0": "0 games can't be played",
+    "start --against learner": "learner already plays start",
+    "mine --against mcts": "mine: is not a rollout policy",
+    "mine --against learner --config broken.toml": "broken.toml: isn't valid TOML",
+}
+
+
+def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(folder: Path) -> None:
     (folder / "broken.toml").write_text("[bots.sl\n")
-    refused(arena("gate", *arguments, folder=folder), *words)
+    for arguments, words in REFUSALS.items():
+        refused(arena("gate", *arguments.split(), folder=folder), words)
     assert checkpoints(folder) == ["mine", "start"]
     assert not (folder / "results" / "arena.db").exists()
     assert gates_of(folder / "results" / "checkpoints" / "mine") == []
@@ -285,13 +283,10 @@ def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
 
 def test_a_manifest_takes_what_gates_said_and_opens_without(tmp_path: Path) -> None:
     net = learn(tmp_path / "net", STRONG)
-    add_gate(net.folder, {"event": "one", "verdict": "undecided"})
-    add_gate(net.folder, {"event": "two", "verdict": "rejected"})
-    add_gate(net.folder, {"event": "one", "verdict": "accepted"})
+    for event, verdict in (("one", "undecided"), ("two", "rejected"), ("one", "accepted")):
+        add_gate(net.folder, {"event": event, "verdict": verdict})
     opened = Checkpoint.open(net.folder)
-    assert list(opened.manifest.gates) == [
-        {"event": "two", "verdict": "rejected"},
-        {"event": "one", "verdict": "accepted"},
-    ]
+    assert [gate["event"] for gate in opened.manifest.gates] == ["two", "one"]
+    assert opened.manifest.gates[1]["verdict"] == "accepted"
     assert opened.identity == net.identity and replace(opened.manifest, gates=()) == net.manifest
     assert learn(net.folder, WEAK).manifest.gates == ()

@@ -37,34 +37,26 @@ def results_of(players: dict, name: str, wins: int, losses: int, **more: str) ->
     return games
 
 
-def test_the_scale_rises_with_the_rank() -> None:
-    ranks, elo = list(ELO), list(ELO.values())
-    assert ranks == sorted(ranks) and elo == sorted(set(elo))
+def test_results_against_a_bot_say_the_rank(players: dict) -> None:
+    assert [*ELO] == sorted(ELO) and [*ELO.values()] == sorted({*ELO.values()})
 
+    def found(name: str, wins: int, losses: int) -> RankEstimate:
+        estimate = rank_by_results(results_of(players, name, wins, losses), players, "ada")
+        assert estimate is not None and estimate.count == wins + losses
+        return estimate
 
-def test_a_person_who_wins_half_of_the_games_has_the_rank_of_the_bot(players: dict) -> None:
-    even = rank_by_results(results_of(players, "kyu-10", 10, 10), players, "ada")
-    assert even is not None and even.rank == -9 and even.count == 20
-    assert even.low < -9 < even.high
-    more = rank_by_results(results_of(players, "kyu-10", 100, 100), players, "ada")
-    assert more is not None and more.high - more.low < even.high - even.low
-    better = rank_by_results(results_of(players, "kyu-10", 15, 5), players, "ada")
-    assert better is not None and better.rank > -9
-
-
-def test_who_has_won_or_lost_everything_is_at_an_end_of_the_scale(players: dict) -> None:
-    won = rank_by_results(results_of(players, "dan-1", 5, 0), players, "ada")
-    lost = rank_by_results(results_of(players, "kyu-25", 0, 5), players, "ada")
-    assert won is not None and won.rank == RANKS[-1] and won.low > -24
-    assert lost is not None and lost.rank == RANKS[0] and lost.high < 1
+    even, many = found("kyu-10", 10, 10), found("kyu-10", 100, 100)
+    assert even.rank == -9 and even.low < -9 < even.high and many.high - many.low < even.high - even.low
+    assert found("kyu-10", 15, 5).rank > -9
+    won, lost = found("dan-1", 5, 0), found("kyu-25", 0, 5)
+    assert won.rank == RANKS[-1] and won.low > -24 and lost.rank == RANKS[0] and lost.high < 1
 
 
 def test_games_that_tell_nothing_are_left_out(players: dict) -> None:
     games = results_of(players, "kyu-10", 3, 3)
     other = [replace(game, white_player="sl", black_player="a") for game in games]
     assert rank_by_results([replace(game, unrated="undo") for game in games], players, "ada") is None
-    assert rank_by_results(other, players, "ada") is None
-    assert rank_by_results(games, players, "bob") is None
+    assert rank_by_results(other, players, "ada") is rank_by_results(games, players, "bob") is None
 
 
 def test_an_estimate_is_the_likeliest_rank_with_the_central_95_per_cent() -> None:
