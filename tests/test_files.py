@@ -4,8 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +12,7 @@ import pytest
 from commandline import environment
 
 from arena import ConfigError, StoreError, files
+from arena.contract.settings import read_object
 from arena.system import cores
 
 ROOT = Path(__file__).parents[1]
@@ -98,68 +98,36 @@ def test_what_a_killed_process_wrote_aside_goes_when_the_next_one_writes(tmp_pat
     assert sorted(os.listdir(tmp_path)) == [".arena-state", "state"] and place.read_text() == "half"
 
 
-def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "made" / "lock"
     code = "import sys; from pathlib import Path; from arena import files; "
     code += "held = files.lock(Path(sys.argv[1])); print('held', flush=True); input()"
     with begun(code, str(path)) as other:
         assert str(printed_by(other)) == "held"
-        with pytest.raises(files.Held) as caught:
+        with pytest.raises(BlockingIOError):
             files.lock(path)
-        assert caught.value.process == other.pid
         other.communicate("\n")
     files.lock(path).close()
-
-
-@dataclass
-class Sheet:
-    name: str
-    rows: int
-    share: float
-    parts: Mapping[str, int]
-    steps: Sequence[int] = ()
-
-
-SHEET = {"name": "x", "rows": 1, "share": 2, "parts": {}}
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("[" * 100_000, r"isn't valid JSON \(nested too deeply\); give another$"),
+        ("[" * 100_000, r"isn't valid JSON \(.*\); give another$"),
         ('{"rows": ' + "1" * 5000 + "}", r"isn't valid JSON \(.*\); give another$"),
-        ("{", r"isn't valid JSON \(Expecting .*\); give another$"),
         ("[]", "holds no JSON object; give another$"),
-        ("\udcff", r"isn't text in UTF-8 \(.*\); give another$"),
+        ("\udcff", r"isn't valid JSON \(.*\); give another$"),
         (None, r"can't be read \(No such file or directory\); give another$"),
     ],
-    ids=["deep", "long number", "cut", "list", "bytes", "missing"],
+    ids=["deep", "long number", "list", "bytes", "missing"],
 )
 def test_json_that_cannot_be_read_is_one_line(tmp_path: Path, text: str | None, error: str) -> None:
     path = tmp_path / "sheet.json"
     if text is not None:
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfigError, match=rf"sheet\.json: {error}") as caught:
-        files.read_object(path, error=ConfigError, hint="give another")
+        read_object(path, error=ConfigError, hint="give another")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"rows": True}, "rows: expected int, got bool"),
-        ({"name": 1}, "name: expected str, got int"),
-        ({"parts": []}, "parts: expected object, got array"),
-        ({"shares": 1}, "unknown entry 'shares'; did you mean 'share'"),
-        ({"x": 1}, "unknown entry 'x'; there are name, rows, share, parts, steps"),
-    ],
-)
-def test_an_object_becomes_a_dataclass_or_the_error_names_the_key(change: dict[str, object], error: str) -> None:
-    assert files.convert(SHEET, Sheet, "sheet", error=ConfigError, hint="") == Sheet("x", 1, 2.0, {})
-    with pytest.raises(ConfigError, match=f"^sheet: {error}; write it again$"):
-        files.convert(SHEET | change, Sheet, "sheet", error=ConfigError, hint="write it again")
-    with pytest.raises(ConfigError, match=r"^sheet: object missing required field rows; write it again$"):
-        files.convert({"name": "x"}, Sheet, "sheet", error=ConfigError, hint="write it again")
 
 
 SCRATCH = "import sys; from arena.files import scratch; print(scratch(), flush=True); sys.stdin.readline()"
@@ -197,8 +165,6 @@ def test_a_folder_of_the_users_is_never_removed(place: Path) -> None:
         for folder in theirs:
             shutil.copytree(own, folder)
             (folder / "data").write_text("mine")
-        (private / ".arena-pipe").mkdir()
-        os.mkfifo(private / ".arena-pipe" / "owner")
         process.kill()
     with begun(SCRATCH, **there) as process:
         printed_by(process)

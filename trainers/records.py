@@ -26,7 +26,8 @@ from zlib import crc32
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.files import convert, read_object, reason, replacing
+from arena.contract.settings import convert, read_object
+from arena.files import reason, replacing
 from arena.go import collection
 from arena.go.board import Board
 from arena.go.collection import Text

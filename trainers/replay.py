@@ -25,7 +25,8 @@ import numpy as np
 
 from arena import ConfigError, RecordError
 from arena.contract.code import SENT
-from arena.files import read_object, reason, replacing, write
+from arena.contract.settings import read_object
+from arena.files import reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import Encoder, final_owners

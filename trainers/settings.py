@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from arena import ConfigError
-from arena.contract.settings import plain, read_value
-from arena.files import read_object, suggest, write
+from arena.contract.settings import plain, read_object, read_value, suggest
+from arena.files import write
 
 GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
     "What it learns from",

@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map
 
 from arena import CheckpointError, ConfigError
-from arena.files import Held, lock, make_private, reason, replacing, write
+from arena.files import lock, make_private, reason, replacing, write
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
 from arena.go.ranks import PLAYER_PLANES
@@ -122,9 +122,8 @@ def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
         return
     try:
         locked = lock(folder / LOCK)
-    except Held as held:
-        who = f"process {held.process}" if held.process else "another process"
-        raise ConfigError(f"{folder} is in use by {who}; wait until it ends{hint}") from None
+    except BlockingIOError:
+        raise ConfigError(f"{folder} is in use by another process; wait until it ends{hint}") from None
     except OSError as error:
         raise ConfigError(f"{folder} can't be locked ({reason(error)}); use another folder") from error
     with locked:

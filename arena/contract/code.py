@@ -1,8 +1,4 @@
-"""A bot's code as part of who it is: kinds by where they are found, digests of their sources, and where
-programs are.
-
-What players there are is not here.
-"""
+"""A bot's code as part of who it is: where kinds are found, digests of their sources, and where programs are."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -95,35 +92,35 @@ def _sources(factory: str) -> list[Path]:
     if top is not module and top.__name__ != OURS and getattr(top, "__path__", None):
         folders = [Path(folder) for folder in top.__path__]
         return sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return with_imported(Path(module.__file__), OURS if top.__name__ == OURS else "") if module.__file__ else []
+    return with_imported(Path(module.__file__)) if module.__file__ else []
 
 
-def with_imported(file: Path, package: str = "") -> list[Path]:
+def with_imported(file: Path) -> list[Path]:
     """A file of Python, then the files of its own folder that it imports, as its text says: those of a folder of
-    modules all together. ``package`` is what its folder is imported as, if anything."""
+    modules all together."""
     found, unread = {file: None}, [file]
     while unread:
-        path = unread.pop()
-        try:
-            statements = list(ast.walk(ast.parse(path.read_bytes())))
-        except (OSError, SyntaxError, ValueError):
-            continue
-        names = [alias.name for each in statements if isinstance(each, ast.Import) for alias in each.names]
-        for each in statements:
-            if isinstance(each, ast.ImportFrom):
-                within = f"{package or '.'}." * (each.level > 0) + (f"{each.module}." if each.module else "")
-                names += [within + alias.name for alias in each.names]
-        for name in names:
-            first, _, rest = name.lstrip(".").partition(".")
-            if package and first == package:
-                first = rest.partition(".")[0]
-            elif package or (first in sys.stdlib_module_names and not name.startswith(".")):
-                continue
-            folder = file.parent / first
-            beside = sorted(folder.rglob("*.py")) if first and folder.is_dir() else [folder.with_name(f"{first}.py")]
-            unread += [each for each in beside if each.is_file() and each not in found]
-            found |= dict.fromkeys(unread)
+        beside: set[Path] = set()
+        for name in _imported(unread.pop()):
+            parts = name.split(".")[name.startswith(f"{file.parent.name}.") :]
+            place = file.parent / parts[0]
+            beside.update(place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")])
+        unread += [path for path in beside if path.is_file() and path not in found]
+        found |= dict.fromkeys(unread)
     return [file, *sorted(found.keys() - {file})]
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """The modules that a file imports, by their dotted names as seen from its folder; none of one that can't be
+    read."""
+    with suppress(OSError, SyntaxError, ValueError):
+        for each in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(each, ast.ImportFrom) and each.level:
+                yield from (each.module or alias.name for alias in each.names)
+            elif isinstance(each, ast.Import | ast.ImportFrom):
+                stem = f"{each.module}." if isinstance(each, ast.ImportFrom) else ""
+                names = [stem + alias.name for alias in each.names]
+                yield from (name for name in names if name.partition(".")[0] not in sys.stdlib_module_names)
 
 
 def find_program(name: str, path: str | None = None) -> str | None:

@@ -1,20 +1,31 @@
-"""Settings as they are typed or stand in TOML and JSON, read as the types they have."""
+"""Settings as they are typed or stand in files of TOML and JSON, read as the types they have."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
+from difflib import get_close_matches
 from hashlib import sha256
 from math import inf, isfinite
-from typing import Any
+from pathlib import Path
+from typing import IO, Any, TypeVar
 
 import msgspec
 
-from arena import ConfigError
-from arena.files import suggest
+from arena import ConfigError, UserError
+from arena.files import reason
+
+T = TypeVar("T")
+
+FOREIGN = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What is raised by code that takes data of others for its own: the file is at fault, not the code."""
 
 TYPES: dict[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
@@ -56,6 +67,12 @@ def read_settings(
             listed = f"; there are {', '.join(known) or 'none'}"
             raise ConfigError(f"{where}: unknown {what} '{name}'{suggest(name, known) or listed}")
     return {name: read_value(value, known[name], where) for name, value in given.items()}
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of an error; empty when nothing is close."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def read_value(value: Any, field: Field[Any], where: str) -> Any:
@@ -143,3 +160,40 @@ def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _digest(text: str) -> str:
     return text if re.fullmatch("sha256:[0-9a-f]{8}", text) else f"sha256:{sha256(text.encode()).hexdigest()[:8]}"
+
+
+# --- Files ---
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """A file to read. Raises OSError, also for a pipe or a device, which might never end."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return file
+
+
+def read_object(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
+    """The object in a file of JSON (``.json``), or the tables of one of TOML, of 64 MB at most. Raises ``error``, one
+    line that names the file and ends with ``hint``."""
+    parse, form = (json.loads, "JSON") if path.suffix == ".json" else (tomllib.loads, "TOML")
+    try:
+        with open_regular(path) as file:
+            content = parse(file.read(64 << 20).decode())
+    except OSError as problem:
+        raise error(f"{path}: can't be read ({reason(problem)}); {hint}") from problem
+    except (RecursionError, ValueError) as problem:
+        raise error(f"{path}: isn't valid {form} ({reason(problem)}); {hint}") from problem
+    if not isinstance(content, dict):
+        raise error(f"{path}: holds no {form} object; {hint}")
+    return content
+
+
+def convert(content: Mapping[str, Any], kind: type[T], where: object, *, error: type[UserError], hint: str) -> T:
+    """An object of JSON or TOML as a dataclass. Raises ``error``, one line that begins with ``where``, names the key
+    and what it may be, and ends with ``hint``."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as problem:
+        raise error(f"{where}: {problem}; {hint}") from problem

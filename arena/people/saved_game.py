@@ -297,7 +297,7 @@ class SavedGameFile:
         self.path = path
         try:
             self._lock = files.lock(path.with_name(f".{path.stem}.lock"))
-        except files.Held:
+        except BlockingIOError:
             raise UserError(f"{self.id} is being played in another terminal; continue it there") from None
         except OSError as error:
             raise _unwritable(path.parent, error) from error

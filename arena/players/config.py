@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from arena import ConfigError, files
-from arena.contract.settings import read_settings, setting
+from arena.contract.settings import read_object, read_settings, setting, suggest
 
 T = TypeVar("T")
 
@@ -88,10 +88,10 @@ class Config:
 def read_config(path: Path) -> Config:
     """The bots, tournaments and the cluster of an arena.toml. Raises ConfigError, which names the file, the table and
     the key. What its bots are set to isn't checked here: that depends on their kinds."""
-    content = files.read_object(path, error=ConfigError, hint="correct it, or name another file with --config")
+    content = read_object(path, error=ConfigError, hint="correct it, or name another file with --config")
     known = ("bots", "tournaments", "cluster")
     for key in content.keys() - known:
-        raise ConfigError(f"{path}: unknown table [{key}]{files.suggest(key, known) or f'; there are {list(known)}'}")
+        raise ConfigError(f"{path}: unknown table [{key}]{suggest(key, known) or f'; there are {list(known)}'}")
     for key in content:
         _require_table(content[key], f"{path}: [{key}]")
     bots = {}

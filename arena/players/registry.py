@@ -15,8 +15,7 @@ import bots
 from arena import ConfigError, UserError
 from arena.contract.code import code_of, load_kind
 from arena.contract.limits import Limits
-from arena.contract.settings import conceal, plain, quoted, read_settings, split_pairs
-from arena.files import suggest
+from arena.contract.settings import conceal, plain, quoted, read_settings, split_pairs, suggest
 from arena.players.config import BotTable, Config, TournamentTable, read_config
 from arena.players.player import ARENA, COMMAND_LINE, PACKAGE, Player
 from bots.nets.checkpoint import AUTO, find, precision_here

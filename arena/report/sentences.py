@@ -11,7 +11,7 @@ import numpy as np
 
 from arena import plural
 from arena.contract.limits import TimeLeft
-from arena.files import suggest
+from arena.contract.settings import suggest
 from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Ending
 from arena.go.sgf import write_sgf

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError, StoreError
-from arena.files import FOREIGN
+from arena.contract.settings import FOREIGN
 from arena.match.standings import League, Standings, rate_all
 from arena.players.player import Player
 from arena.ratings import Estimate, PairCounts, Result, Sprt, compare

@@ -24,7 +24,7 @@ from zlib import error as ZlibError
 import msgspec
 
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
-from arena.files import FOREIGN
+from arena.contract.settings import FOREIGN
 from arena.go.coords import Colour
 from arena.go.record import Ending, GameSummary, Outcome
 from arena.players.player import Player
@@ -442,9 +442,8 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
     while True:
         try:
             return files.lock(Path(f"{path}.lock"))
-        except files.Held as error:
-            process = f" (process {error.process})" if error.process else ""
-            held = f"{path} is being written by another arena{process}"
+        except BlockingIOError as error:
+            held = f"{path} is being written by another arena"
             if say is None:
                 raise StoreError(f"{held}; wait until it ends or stop it") from error
             if not is_told:

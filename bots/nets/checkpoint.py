@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError
-from arena.files import convert, pieces, read_object, replacing
+from arena.contract.settings import convert, open_regular, read_object
+from arena.files import replacing
 from arena.files import write as replace_file
 
 FORMAT = 1  # the version of the manifest; a reader refuses any other
@@ -81,7 +82,6 @@ class Manifest:
 
 
 COPY = "copy the whole checkpoint folder again"  # what to do about a damaged checkpoint
-MOST_BYTES = 2 << 30  # bytes of the longest file of a checkpoint that is read; the nets that ship have one megabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +249,8 @@ def _to_json(content: dict[str, Any]) -> str:
 
 def _sha256(path: Path) -> str:
     try:
-        digest = hashlib.sha256()
-        for piece in pieces(path, MOST_BYTES):
-            digest.update(piece)
-        return digest.hexdigest()
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise CheckpointError(f"{path}: can't be read ({error.strerror}); {COPY}") from error
 

@@ -423,7 +423,7 @@ def test_a_file_that_is_missing_a_folder_or_no_text_is_refused(tmp_path: Path) -
     assert f"{tmp_path / 'no.toml'}: can't be read (No such file" in refusal(Registry, tmp_path / "no.toml")
     assert f"{tmp_path}: can't be read (Is a directory" in refusal(Registry, tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    assert "binary.toml: isn't text in UTF-8" in refusal(Registry, tmp_path / "binary.toml")
+    assert "binary.toml: isn't valid TOML" in refusal(Registry, tmp_path / "binary.toml")
 
 
 # --- Installed packages ---

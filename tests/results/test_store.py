@@ -364,7 +364,7 @@ def test_a_second_writer_waits_with_a_line_or_is_refused_at_once_and_readers_are
     ours, theirs = FORK.Pipe()
     first = FORK.Process(target=hold, args=(path, theirs))
     first.start()
-    held = f"{path} is being written by another arena (process {first.pid})"
+    held = f"{path} is being written by another arena"
     said: list[str] = []
 
     def note(line: str) -> None:
