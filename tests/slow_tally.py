@@ -7,7 +7,7 @@ from typing import Any
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending
 from arena.go.record import Played
-from arena.match.standings import MatchTally
+from arena.match.standings import MatchTally, Standings
 from arena.ratings import PairCounts, Result, Sprt, SprtState, WinDrawLoss
 
 
@@ -62,16 +62,36 @@ def state_of(pairs: Sequence[Sequence[Played]], test: Sprt, first: str) -> SprtS
 
 
 def figures(games: Sequence[Played], first: str, second: str) -> dict[str, Any]:
-    """What games add up to, as ``first`` sees them."""
-    found: dict[str, Any] = {"seconds": Counter(), "turns": Counter(), "lengths": Counter(), "played on": [0, 0]}
+    """What the games of two players add up to, as ``first`` sees them."""
     results: Counter[Any] = Counter()
     distinct: set[Any] = set()
-    forfeits = []
+    for game in games:
+        points = points_of(game, first)
+        results[BLACK if game.black == first else WHITE, points] += 1
+        distinct.add((game.black, points, game.canonical))
+    rated = []
+    for black, white in ((first, second), (second, first)):
+        won = [points if black == first else 1 - points for player, points, _ in distinct if player == black]
+        rated += [Result(black, white, sum(won), len(won))] * bool(won)
+    counts = {
+        colour: WinDrawLoss(*(results[colour, points] for points in (1.0, 0.5, 0.0))) for colour in (BLACK, WHITE)
+    }
+    return {"results": counts, "repeats": len(games) - len(distinct), "rated": rated}
+
+
+def figures_of(tally: MatchTally) -> dict[str, Any]:
+    """The same of a tally."""
+    results = {colour: tally.results(colour) for colour in (BLACK, WHITE)}
+    return {"results": results, "repeats": tally.repeats, "rated": tally.rated}
+
+
+def totals(games: Sequence[Played], players: Sequence[str]) -> dict[str, Any]:
+    """What the games of all players add up to."""
+    found: dict[str, Any] = {"lengths": Counter(), "played on": [0, 0], "forfeits": [], "endings": {}}
+    seconds, turns = dict.fromkeys(players, 0.0), Counter[str]()
     for game in games:
         outcome = game.outcome
         assert outcome is not None
-        points = points_of(game, first)
-        results[BLACK if game.black == first else WHITE, outcome.ending, points] += 1
         found["lengths"][game.length] += 1
         if game.adjudged is not None and outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit:
             found["played on"][0] += 1
@@ -79,46 +99,31 @@ def figures(games: Sequence[Played], first: str, second: str) -> dict[str, Any]:
         to_play = game.first
         for move in range(game.length):
             if move >= game.opening:
-                found["turns"][game.black if to_play is BLACK else game.white] += 1
+                turns[game.black if to_play is BLACK else game.white] += 1
             to_play = to_play.opponent
-        loser = game.white if outcome.winner is BLACK else game.black
+        winner, loser = (game.black, game.white) if outcome.winner is BLACK else (game.white, game.black)
         if outcome.winner is not None and outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT):
-            found["turns"][loser] += 1
-        found["seconds"][game.black] += game.black_seconds
-        found["seconds"][game.white] += game.white_seconds
+            turns[loser] += 1
+        seconds[game.black] += game.black_seconds
+        seconds[game.white] += game.white_seconds
+        count, won, lost = found["endings"].get(outcome.ending, (0, Counter(), Counter()))
+        decided = outcome.winner is not None
+        found["endings"][outcome.ending] = (
+            count + 1,
+            won + Counter([winner] * decided),
+            lost + Counter([loser] * decided),
+        )
         if outcome.ending.is_forfeit:
-            forfeits.append((game.id, outcome.ending, game.reason or f"{loser}: {outcome.ending}"))
-        distinct.add((game.black, points, game.canonical))
-    rated = []
-    for black, white in ((first, second), (second, first)):
-        won = [points if black == first else 1 - points for player, points, _ in distinct if player == black]
-        rated += [Result(black, white, sum(won), len(won))] * bool(won)
-    return found | {
-        "results": {
-            (colour, ending): WinDrawLoss(*(results[colour, ending, points] for points in (1.0, 0.5, 0.0)))
-            for colour in (BLACK, WHITE)
-            for ending in Ending
-        },
-        "forfeits": forfeits,
-        "repeats": len(games) - len(distinct),
-        "rated": rated,
-    }
+            found["forfeits"].append((game.id, outcome.ending, game.reason or f"{loser}: {outcome.ending}"))
+    return found | {"times": {one: seconds[one] / turns[one] if turns[one] else None for one in players}}
 
 
-def figures_of(tally: MatchTally) -> dict[str, Any]:
-    """The same of a tally."""
-    players = (tally.first, tally.second)
+def totals_of(table: Standings) -> dict[str, Any]:
+    """The same of the standings."""
     return {
-        "seconds": Counter({player: tally.spent(player)[0] for player in players}),
-        "turns": Counter({player: tally.spent(player)[1] for player in players}),
-        "lengths": tally.lengths,
-        "played on": [tally.played_on, tally.overturned],
-        "results": {
-            (colour, ending): tally.results(colour=colour, ending=ending)
-            for colour in (BLACK, WHITE)
-            for ending in Ending
-        },
-        "forfeits": [(forfeit.id, forfeit.ending, forfeit.reason) for forfeit in tally.forfeits],
-        "repeats": tally.repeats,
-        "rated": tally.rated,
+        "lengths": table.lengths,
+        "played on": [table.check.played_on, table.check.otherwise],
+        "forfeits": [tuple(forfeit) for forfeit in table.forfeits],
+        "endings": {count.ending: (count.games, count.won, count.lost) for count in table.endings},
+        "times": {name: table.seconds_a_move(name) for name in table.players.values()},
     }

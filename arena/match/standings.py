@@ -5,13 +5,13 @@ The runner, the screen, reports, ratings and gates take their figures from here.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from arena.go.coords import BLACK, WHITE, Colour
+from arena.go.coords import BLACK, Colour
 from arena.go.record import Ending
 from arena.ratings import (
     ZERO,
@@ -34,13 +34,11 @@ if TYPE_CHECKING:  # pulls in the compiler
 PEOPLE = "play"
 """The event id of games with people. No event can have this name; its games are not in pairs."""
 
-
 SCORE, MOVE_LIMIT = Ending.SCORE, Ending.MOVE_LIMIT
 FORFEITS = frozenset(ending for ending in Ending if ending.is_forfeit)
 
 
-@dataclass(frozen=True, slots=True)
-class Forfeit:
+class Forfeit(NamedTuple):
     """A game that a player lost by a fault of its own, and what went wrong in a line."""
 
     id: str
@@ -48,8 +46,7 @@ class Forfeit:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndingCount:
+class EndingCount(NamedTuple):
     """How many games ended so, who won them and who lost them; the rest were drawn."""
 
     ending: Ending
@@ -62,8 +59,7 @@ class EndingCount:
         return self.games - self.won.total()
 
 
-@dataclass(frozen=True, slots=True)
-class AdjudicationCheck:
+class AdjudicationCheck(NamedTuple):
     """``adjudicated`` games ended by the rule; ``played_on`` went on to their end after it had named a winner, and
     ``otherwise`` of these had another one, or none. Games that a fault ended tell nothing and aren't counted."""
 
@@ -78,9 +74,9 @@ class AdjudicationCheck:
 
 
 class Pairs:
-    """Pentanomial counts of pairs of games on one opening, with the colours swapped. Identical pairs count once.
+    """Pentanomial counts of pairs of games on one opening, with the colours swapped. ``finished`` counts all pairs.
 
-    ``finished`` counts all pairs. Two pairs are identical if both games are, up to symmetry.
+    Identical pairs, in which both games are the same up to symmetry, count once.
     """
 
     def __init__(self) -> None:
@@ -103,7 +99,7 @@ class Pairs:
 
 
 class MatchTally:
-    """Statistics of the games between two players, from the first one's view.
+    """How two players did against each other, from the first one's view.
 
     Identical games (same players, colours, result and moves up to symmetry) count once in the ratings and in full
     elsewhere. Unrated games do not count in the ratings.
@@ -113,51 +109,29 @@ class MatchTally:
         self.first = first
         self.second = second
         self.games = 0
-        self.forfeits: list[Forfeit] = []
-        self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
-        self.played_on = 0  # games that were played to the end after adjudication
-        self.overturned = 0  # of these, the ones with another winner
+        self.seconds = 0.0  # that both thought
         self.repeats = 0  # games that are identical to an earlier one
         self.is_paired = True  # whether all rated games belong to pairs
         self._pairs = Pairs()
-        self._results: Counter[tuple[bool, Ending, int]] = Counter()  # has the first Black, ending, points in halves
-        self._seconds = {True: 0.0, False: 0.0}  # by whether it is the first player's
-        self._turns = {True: 0, False: 0}
+        self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
         self._rated = {True: [0, 0], False: [0, 0]}  # Black's points in halves and the distinct games
         self._seen: set[int] = set()
 
     def add(self, game: Played, has_black: bool) -> None:
         """Count a finished game. ``has_black`` says whether the first player has Black."""
-        outcome = game.outcome
-        assert outcome is not None
-        winner, ending, length, opening = outcome.winner, outcome.ending, game.length, game.opening
+        assert game.outcome is not None
+        winner = game.outcome.winner
         points = 1 if winner is None else 2 if (winner is BLACK) is has_black else 0
         self.games += 1
-        self.lengths[length] += 1
-        self._results[has_black, ending, points] += 1
-        chosen = length - opening
-        by_black = (chosen + ((game.first is BLACK) is (opening % 2 == 0))) // 2
-        self._turns[has_black] += by_black
-        self._turns[not has_black] += chosen - by_black
-        if winner is not None and ending is not SCORE and ending is not MOVE_LIMIT:  # the last turn has no move
-            self._turns[points == 0] += 1
-        self._seconds[has_black] += game.black_seconds
-        self._seconds[not has_black] += game.white_seconds
-        if ending in FORFEITS:
-            loser = self.second if points else self.first
-            self.forfeits.append(Forfeit(game.id, ending, game.reason or f"{loser}: {ending}"))
-        elif game.adjudged is not None and ending is not Ending.ADJUDICATED:
-            self.played_on += 1
-            self.overturned += game.adjudged is not winner
+        self.seconds += game.black_seconds + game.white_seconds
+        self._results[has_black, points] += 1
         form = hash((has_black, points, game.canonical))
-        is_repeated = form in self._seen
-        if is_repeated:
-            self.repeats += 1
-        else:
-            self._seen.add(form)
+        is_new = form not in self._seen
+        self._seen.add(form)
+        self.repeats += not is_new
         if game.unrated:
             return
-        if not is_repeated:
+        if is_new:
             rated = self._rated[has_black]
             rated[0] += points if has_black else 2 - points
             rated[1] += 1
@@ -168,31 +142,17 @@ class MatchTally:
         else:
             self.is_paired = False
 
-    def results(self, *, colour: Colour | None = None, ending: Ending | None = None) -> WinDrawLoss:
-        """The first player's games; only those it played with ``colour``, only those that ended this way."""
+    def results(self, colour: Colour | None = None) -> WinDrawLoss:
+        """The first player's games, or only those that it played with ``colour``."""
         counts: Counter[int] = Counter()
-        for (has_black, ended, points), games in self._results.items():
-            if (colour is None or has_black is (colour == BLACK)) and ending in (None, ended):
+        for (has_black, points), games in self._results.items():
+            if colour is None or has_black is (colour == BLACK):
                 counts[points] += games
         return WinDrawLoss(counts[2], counts[1], counts[0])
 
     @property
     def points(self) -> float:
         return self.results().points
-
-    @property
-    def black_points(self) -> float:
-        """The points of Black, whoever that was."""
-        as_white = self.results(colour=WHITE)
-        return self.results(colour=BLACK).points + as_white.games - as_white.points
-
-    @property
-    def endings(self) -> Counter[Ending]:
-        """Games by how they ended."""
-        counts: Counter[Ending] = Counter()
-        for (_, ending, _), games in self._results.items():
-            counts[ending] += games
-        return counts
 
     @property
     def finished_pairs(self) -> int:
@@ -211,16 +171,9 @@ class MatchTally:
     @property
     def rated(self) -> list[Result]:
         """Black's points from all distinct rated games, one result for each colour."""
-        found = []
-        for black, white in ((self.first, self.second), (self.second, self.first)):
-            halves, games = self._rated[black == self.first]
-            if games:
-                found.append(Result(black, white, halves / 2, games))
-        return found
-
-    def spent(self, player: str) -> tuple[float, int]:
-        """A player's seconds, and the number of its own moves."""
-        return self._seconds[player == self.first], self._turns[player == self.first]
+        both = self.first, self.second
+        rated = ((*(both if has_black else both[::-1]), *counts) for has_black, counts in self._rated.items())
+        return [Result(black, white, halves / 2, games) for black, white, halves, games in rated if games]
 
 
 class SequentialTest:
@@ -252,8 +205,7 @@ class SequentialTest:
     @property
     def results(self) -> WinDrawLoss:
         """The first player's score in all finished games, whether they count or not."""
-        lost, drawn, won = self._all
-        return WinDrawLoss(won, drawn, lost)
+        return WinDrawLoss(*reversed(self._all))
 
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Take games; returns the finished ones that count from now on, in their order."""
@@ -315,6 +267,13 @@ class Standings:
         self.is_match = is_match
         self.games = 0
         self.date = ""  # of the last game that counts
+        self.black_points = 0.0
+        self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
+        self.forfeits: list[Forfeit] = []
+        self._endings: Counter[tuple[Ending, str, str]] = Counter()  # with the winner and the loser, if any
+        self._turns: Counter[str] = Counter()  # that players had
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._played_on = self._overturned = 0  # games that went on after adjudication, and with another winner
         self.tests = {event: SequentialTest(test) for event, test in (tests or {}).items()}
         self._keys = attrgetter("black", "white") if is_match else attrgetter("black_player", "white_player")
         self._tallies: dict[frozenset[str], MatchTally] = {}
@@ -324,33 +283,51 @@ class Standings:
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
         for a game of other players."""
-        if not self.tests:
-            counted = [game for game in games if game.outcome is not None]
-        else:
-            counted = []
-            tested: dict[str, list[Played]] = {}
-            for game in games:
-                event = game.id.rpartition("/")[0]
-                if event in self.tests:
-                    tested.setdefault(event, []).append(game)
-                elif game.outcome is not None:
-                    counted.append(game)
-            for event, some in tested.items():
-                counted += self.tests[event].add(some)
+        counted: list[Played] = []
+        tested: dict[str, list[Played]] = {}
+        for game in games:
+            if self.tests and (event := game.id.rpartition("/")[0]) in self.tests:
+                tested.setdefault(event, []).append(game)
+            elif game.outcome is not None:
+                counted.append(game)
+        for event, some in tested.items():
+            counted += self.tests[event].add(some)
         for game in counted:
             both = self._keys(game)
-            found = self._by_colour.get(both)
-            if found is None:
+            if both not in self._by_colour:
                 if not {*both} <= self.players.keys():
                     raise ValueError(f"game '{game.id}' is not one of {', '.join(self.players.values())}")
                 black, white = (self.players[key] for key in both)
                 tally = self.between(black, white)
-                found = self._by_colour[both] = tally, tally.first == black
-            found[0].add(game, found[1])
-        if counted:
-            self.games += len(counted)
-            self.date = counted[-1].date
+                self._by_colour[both] = tally, tally.first == black
+            tally, has_black = self._by_colour[both]
+            tally.add(game, has_black)
+            self._count(game, *(tally.first, tally.second)[:: 1 if has_black else -1])
         return counted
+
+    def _count(self, game: Played, black: str, white: str) -> None:
+        outcome, length = game.outcome, game.length
+        assert outcome is not None
+        winner, ending = outcome.winner, outcome.ending
+        won, lost = ("", "") if winner is None else (black, white) if winner is BLACK else (white, black)
+        self.games += 1
+        self.date = game.date
+        self.lengths[length] += 1
+        self.black_points += outcome.black_score
+        self._endings[ending, won, lost] += 1
+        chosen = length - game.opening
+        by_black = (chosen + ((game.first is BLACK) is (game.opening % 2 == 0))) // 2
+        self._turns[black] += by_black
+        self._turns[white] += chosen - by_black
+        if winner is not None and ending is not SCORE and ending is not MOVE_LIMIT:  # the last turn has no move
+            self._turns[lost] += 1
+        self._seconds[black] += game.black_seconds
+        self._seconds[white] += game.white_seconds
+        if ending in FORFEITS:
+            self.forfeits.append(Forfeit(game.id, ending, game.reason or f"{lost}: {ending}"))
+        elif game.adjudged is not None and ending is not Ending.ADJUDICATED:
+            self._played_on += 1
+            self._overturned += game.adjudged is not winner
 
     def between(self, one: str, other: str) -> MatchTally:
         """The tally of two players, given by name."""
@@ -375,87 +352,63 @@ class Standings:
         """Finished games that do not count as long as an earlier one of their match is missing."""
         return sum(test.waiting for test in self.tests.values())
 
-    @property
-    def lengths(self) -> Counter[int]:
-        """Games by their moves, openings counted."""
-        return sum((tally.lengths for tally in self.tallies), Counter[int]())
-
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, from the player's view."""
         wins = draws = losses = 0
         for tally in self.tallies:
             if player in (tally.first, tally.second) and other in (None, tally.first, tally.second) and player != other:
-                counts = tally.results()
-                draws += counts.draws
-                wins += counts.wins if player == tally.first else counts.losses
-                losses += counts.losses if player == tally.first else counts.wins
+                own = tally.results()
+                own = own if player == tally.first else WinDrawLoss(own.losses, own.draws, own.wins)
+                wins, draws, losses = wins + own.wins, draws + own.draws, losses + own.losses
         return WinDrawLoss(wins, draws, losses)
-
-    @property
-    def black_points(self) -> float:
-        """The points of Black, whoever that was."""
-        return sum(tally.black_points for tally in self.tallies)
-
-    @property
-    def forfeits(self) -> list[Forfeit]:
-        return [forfeit for tally in self.tallies for forfeit in tally.forfeits]
 
     @property
     def endings(self) -> list[EndingCount]:
         """How games ended, the most frequent first."""
-        found = []
-        for ending, games in sum((tally.endings for tally in self.tallies), Counter[Ending]()).most_common():
-            won, lost = Counter[str](), Counter[str]()
-            for tally in self.tallies:
-                counts = tally.results(ending=ending)
-                won += Counter({tally.first: counts.wins, tally.second: counts.losses})
-                lost += Counter({tally.first: counts.losses, tally.second: counts.wins})
-            found.append(EndingCount(ending, games, won, lost))
-        return found
+        found: dict[Ending, EndingCount] = {}
+        for (ending, winner, loser), games in self._endings.items():
+            before = found.get(ending, EndingCount(ending, 0, Counter(), Counter()))
+            before.won.update({winner: games} if winner else {})
+            before.lost.update({loser: games} if loser else {})
+            found[ending] = before._replace(games=before.games + games)
+        return sorted(found.values(), key=lambda count: -count.games)
 
     @property
     def check(self) -> AdjudicationCheck:
         """How the rule that ends games early has done."""
-        adjudicated = sum(tally.endings[Ending.ADJUDICATED] for tally in self.tallies)
-        played_on = sum(tally.played_on for tally in self.tallies)
-        return AdjudicationCheck(adjudicated, played_on, sum(tally.overturned for tally in self.tallies))
+        adjudicated = sum(games for (ending, *_), games in self._endings.items() if ending is Ending.ADJUDICATED)
+        return AdjudicationCheck(adjudicated, self._played_on, self._overturned)
 
     def seconds_a_move(self, player: str) -> float | None:
         """Seconds that a player used per move of its own; None before the first."""
-        spent = [tally.spent(player) for tally in self.tallies if player in (tally.first, tally.second)]
-        turns = sum(turns for _, turns in spent)
-        return sum(seconds for seconds, _ in spent) / turns if turns else None
+        turns = self._turns[player]
+        return self._seconds[player] / turns if turns else None
+
+    # --- Who is stronger ---
+
+    @property
+    def rated(self) -> list[Result]:
+        """Black's points from all distinct rated games, between the keys of ``players``."""
+        keys = {name: key for key, name in self.players.items()}
+        results = (result for tally in self.tallies for result in tally.rated)
+        return [replace(result, black=keys[result.black], white=keys[result.white]) for result in results]
 
     @property
     def evidence(self) -> PairCounts | list[Result]:
-        """What Elo is estimated from: two players' pairs, or else all distinct rated games of everybody, by the keys of
-        ``players``."""
+        """What Elo is estimated from: two players' pairs, or else ``rated``."""
         tallies = self.tallies
         if len(tallies) == 1 and tallies[0].is_paired and tallies[0].finished_pairs:
             return tallies[0].counts
         return self.rated
 
     @property
-    def rated(self) -> list[Result]:
-        """Black's points from all distinct rated games, between the keys of ``players``."""
-        keys = {name: key for key, name in self.players.items()}
-        return [
-            replace(result, black=keys[result.black], white=keys[result.white])
-            for tally in self.tallies
-            for result in tally.rated
-        ]
-
-    @property
     def league(self) -> League | None:
         """All players rated together, see ``rate_all``; None without rated games."""
         if self._league[0] != self.games:
-            results = self.rated
-            evidence = self.evidence
+            results, evidence = self.rated, self.evidence
             pairs = (self.tallies[0].first, evidence) if isinstance(evidence, PairCounts) else None
             self._league = self.games, rate_all(results, self.players, pairs=pairs) if results else None
         return self._league[1]
-
-    # --- Who is stronger ---
 
     @property
     def tally(self) -> MatchTally | None:
@@ -470,9 +423,7 @@ class Standings:
     @property
     def comparison(self) -> Comparison | None:
         """How much stronger the first of two players is, from their pairs; None without games, and for more players."""
-        if self.tally is not None:
-            return self.tally.comparison()
-        evidence = self.evidence
+        evidence = self.tally.counts if self.tally is not None else self.evidence
         return compare(evidence) if isinstance(evidence, PairCounts) else None
 
     @property
@@ -486,20 +437,16 @@ class Standings:
     def places(self) -> list[Standing]:
         """Everybody, the strongest first, with all games that count; those without games come last."""
         elo: dict[str, Estimate] = {}
-        tally, comparison, league = self.tally, self.comparison, None if self.is_match else self.league
-        if tally is not None and comparison is not None:
-            elo = {tally.first: comparison.elo, tally.second: ZERO}
-        elif league is not None:
-            elo = league.elo_by_name
+        if self.tally is not None and self.comparison is not None:
+            elo = {self.tally.first: self.comparison.elo, self.tally.second: ZERO}
+        elif not self.is_match and self.league is not None:
+            elo = self.league.elo_by_name
         order = [*elo, *(name for name in self.players.values() if name not in elo)]
-        if tally is not None and tally.points < tally.games / 2:
+        if self.tally is not None and self.tally.points < self.tally.games / 2:
             order.reverse()
         keys = {name: key for key, name in self.players.items()}
         met = {name: self.meetings(name) for name in order}
-        return [
-            Standing(keys[name], name, elo.get(name), games.games, games.points / games.games if games.games else None)
-            for name, games in met.items()
-        ]
+        return [Standing(keys[name], name, elo.get(name), own.games, own.share) for name, own in met.items()]
 
     def los(self, name: str, other: str) -> float | None:
         """The likelihood that one player is stronger than another; None for itself, or without games."""
@@ -507,8 +454,7 @@ class Standings:
             return None
         if (comparison := self.comparison) is not None:
             first, second = self.tallies[0].first, self.tallies[0].second
-            los = {first: comparison.los, second: 1 - comparison.los}
-            return los[name] if {name, other} == los.keys() else None
+            return {(first, second): comparison.los, (second, first): 1 - comparison.los}.get((name, other))
         keys = {name: key for key, name in self.players.items()}
         if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
             return None

@@ -283,7 +283,7 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
 
     outlook, test = Outlook.of(tally.counts), Sprt(0, precision)
     now = outlook.difference(tally.counts)
-    thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games  # seconds a game
+    thought = tally.seconds / tally.games
     asked = [
         (f"the 95 % interval is ±{precision:g} Elo", games_for_interval(outlook, precision)),
         (f"a true {precision:+g} Elo is shown, with 95 % chance", games_to_show(outlook, precision)),

@@ -135,7 +135,7 @@ def test_a_test_comes_to_the_same_figures_on_any_number_of_workers_and_boards_an
             found = standings_of(play_event(match, store, workers), match)
             assert found.is_decided and found.games <= store.count()
         tally = found.between("heads", "tails")
-        verdicts.append((found.tests[match.event].state, tally.results(), tally.counts, tally.lengths))
+        verdicts.append((found.tests[match.event].state, tally.results(), tally.counts, found.lengths))
     assert verdicts[0] == verdicts[1] == verdicts[2]
     state, results, counts, _ = verdicts[0]
     assert state is not None and round(state.llr, 2) == pytest.approx(ratio, abs=0.01)

@@ -218,6 +218,7 @@ def test_a_report_adds_up_what_a_slow_twin_does_however_the_games_came_in(data: 
         (tally,) = read_report(store, match.event).tallies or (MatchTally("a", "b"),)
         assert slow_tally.figures_of(tally) == slow_tally.figures(of_match, "a", "b")
         assert tally.counts == slow_tally.counts_of(slow_tally.paired(of_match), "a")
+        assert slow_tally.totals_of(read_report(store, match.event)) == slow_tally.totals(of_match, ("a", "b"))
         for tally in read_report(store, "league").tallies:
             both = {tally.first, tally.second}
             met = [game for game in order if game.event == "league" and {game.black, game.white} == both]

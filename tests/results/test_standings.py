@@ -100,6 +100,7 @@ def test_a_sequential_test_counts_as_its_slow_twin_whatever_the_order_in_which_g
     counted = [record for pair in pairs for record in pair if record.outcome is not None]
     assert returned == counted
     assert slow_tally.figures_of(tally) == slow_tally.figures(counted, NEW, OLD)
+    assert slow_tally.totals_of(table) == slow_tally.totals(counted, PLAYERS)
     assert tally.counts == slow_tally.counts_of(pairs, NEW)
     assert test.state == (slow_tally.state_of(pairs, QUICK, NEW) if pairs else None)
     assert table.date == (counted[-1].date if counted else "")
@@ -117,6 +118,7 @@ def test_without_a_test_all_finished_games_count_at_once(records: list[GameRecor
         table.add(some)
     tally = table.between(NEW, OLD)
     assert slow_tally.figures_of(tally) == slow_tally.figures(known, NEW, OLD)
+    assert slow_tally.totals_of(table) == slow_tally.totals(known, PLAYERS)
     assert tally.counts == slow_tally.counts_of(slow_tally.paired(known), NEW)
 
 
