@@ -140,7 +140,7 @@ def print_plan(pilot: Match, precision: float, setup: events.EventSetup, store: 
     setup.console.print(plan_sheet(stored(), precision, workers))
 
 
-@takes(TournamentTable, "bots", "block")
+@takes(TournamentTable, "bots")
 def tournament(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the tournament: new, stored, or a table in arena.toml.")
@@ -202,14 +202,12 @@ def _tournament(
     if terms.style is not None and (terms.style == "ladder") != (declared.style == "ladder"):
         declared = replace(declared, games=None)  # which counts something else
     given = replace(terms, bots=tuple(bots)).over(declared)
-    of_ladder = [key for key in ("precision", "block") if getattr(given, key) is not None]
-    if of_ladder and given.style != "ladder":
-        raise ConfigError(f"tournament '{name}': {of_ladder[0]} needs --style ladder")
+    if given.precision is not None and given.style != "ladder":
+        raise ConfigError(f"tournament '{name}': precision needs --style ladder")
     entries = tuple(events.read_player(registry, bot, given, or_person=True) for bot in given.bots)
     agreed = events.read_terms(given, setup.console.say)
     if given.style == "ladder":
         most = LADDER_GAMES * len(entries) if given.precision is None else PRECISION_GAMES
-        block = first_given(given.block, 8)
-        return Ladder(name, entries, agreed, first_given(given.games, most), given.precision or 0.0, block)
+        return Ladder(name, entries, agreed, first_given(given.games, most), given.precision or 0.0)
     style = Style((given.style or "round-robin").replace("-", " "))
     return Tournament(name, entries, agreed, first_given(given.games, 20), style)

@@ -249,6 +249,21 @@ class OpenEvent:
     def players(self) -> dict[str, Player]:
         return {player.name: player for player in self.entries}
 
+    def standings(self) -> Standings:
+        names = {player.identity: name for name, player in self.players.items()}
+        return Standings(names, self.event, self.games)  # type: ignore[attr-defined]  # each kind has its own
+
+    def check_players(self, what: str) -> None:
+        """Raise ConfigError for a name that can't be an event's, fewer than two bots, or one that is there twice."""
+        check_name(what, self.name)
+        if len(self.entries) < 2:
+            raise ConfigError(f"a {what} takes at least 2 bots; {self.name} has {len(self.entries)}")
+        for one, other in combinations(self.entries, 2):
+            if one.name == other.name:
+                raise ConfigError(f"'{one.name}' is given twice; a {what} takes each bot once")
+            if one.identity == other.identity:
+                raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
+
     def series_of(self, matchup: Matchup, prefix: str, numbers: range) -> Series:
         """Games of two players; ``prefix`` follows the event's name in their ids."""
         first, second, digest = matchup
@@ -267,7 +282,7 @@ class Tournament(OpenEvent):
     style: Style = Style.ROUND_ROBIN
 
     def __post_init__(self) -> None:
-        check_players("tournament", self.name, self.entries)
+        self.check_players("tournament")
         require_range("games", self.games_each, 1)
         require_range("games in all", self.games, 1)
 
@@ -286,9 +301,6 @@ class Tournament(OpenEvent):
     @property
     def games(self) -> int:
         return self.games_each * len(self.matchups)
-
-    def standings(self) -> Standings:
-        return Standings({player.identity: name for name, player in self.players.items()}, self.event, self.games)
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
         return pairings_of(self.series(), self.terms.openings_for(self.games_each), is_known)
@@ -329,15 +341,3 @@ def check_name(what: str, name: str) -> None:
         raise ConfigError(f"'{name}' is not a name for a {what}; use letters, digits, '-', '_' and '.'")
     if name == PEOPLE:
         raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
-
-
-def check_players(what: str, name: str, entries: Sequence[Player]) -> None:
-    """Raise ConfigError for a name that can't be an event's, fewer than two bots, or one that is there twice."""
-    check_name(what, name)
-    if len(entries) < 2:
-        raise ConfigError(f"a {what} takes at least 2 bots; {name} has {len(entries)}")
-    for one, other in combinations(entries, 2):
-        if one.name == other.name:
-            raise ConfigError(f"'{one.name}' is given twice; a {what} takes each bot once")
-        if one.identity == other.identity:
-            raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")

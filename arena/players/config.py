@@ -73,7 +73,6 @@ class TournamentTable(TermsTable):
     style: str | None = setting(None, "round-robin, gauntlet or ladder (default round-robin).", choices=STYLES)
     games: int | None = setting(None, "Games of each pair (default 20); of a ladder, in all (100 for each bot).")
     precision: float | None = setting(None, "Ladder: stop when neighbours are known to within this Elo.", 1, 1000)
-    block: int | None = setting(None, "Ladder: games of a pair in a round, an even number (default 8).")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from time import monotonic
 from arena import plural
 from arena.go.record import GameRecord, Played
 from arena.match.event import Event
-from arena.match.ladder import Ladder, widest_gap
+from arena.match.ladder import Ladder, measured_gaps
 from arena.match.runner import Update
 from arena.match.schedule import Match
 from arena.match.standings import MatchTally, Standing
@@ -235,8 +235,8 @@ class EventState:
     def gap(self) -> tuple[str, str, float] | None:
         """Of a ladder, the two neighbours whose distance is known worst, and the half width of that in Elo."""
         league, names = self.standings.league, self.standings.players
-        found = None if league is None else widest_gap(league.ratings)
-        return None if found is None else (names[found[0]], names[found[1]], found[2])
+        found = [] if league is None else measured_gaps(league.ratings)
+        return (names[found[0][0]], names[found[0][1]], found[0][2]) if found else None
 
     @property
     def meetings(self) -> list[MatchTally]:

@@ -184,7 +184,7 @@ CLIMB = """
 [tournaments.climb]
 bots = ["random", "fast-random"]
 games = 8
-block = 4
+precision = 900
 size = 5
 style = "ladder"
 """
@@ -198,7 +198,9 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
     joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", *ONE, folder=tmp_path)
     assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr
     assert "after 14 games" in joined.stdout
-    refused(arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path), "'climb': block needs --style ladder")
+    refused(
+        arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path), "'climb': precision needs --style ladder"
+    )
     (tmp_path / "arena.toml").unlink()
     refused(arena("tournament", "climb", "random", "mcts", folder=tmp_path), "a stored ladder", "--style ladder")
 
