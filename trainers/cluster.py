@@ -109,16 +109,16 @@ class Cores(Nodes):
             if (latest := sent()) is not last:
                 version, last, reference = version + 1, latest, self.ray.put(latest)
                 for node in {task.node for task in self.tasks.values()}:
-                    node.call("send", self._stage, version, reference)
+                    node.actor.send.remote(self._stage, version, reference)
             for node in self.present:
                 free = node.slots * node.is_ready - sum(task.node is node for task in self.tasks.values())
                 for _ in range(min(free, self.most - len(self.tasks), -(-len(numbers) // each))):
                     taken = [numbers.popleft() for _ in range(min(each, len(numbers)))]
                     task = Task(node, numbers, dict(zip(taken, taken, strict=True)))
-                    self.start(node, "work", task, work, taken, self._stage, version, reference)
+                    self.start("work", task, work, taken, self._stage, version, reference)
             yield from self._games()
         for node in self.present:
-            node.call("end", self._stage)
+            node.actor.end.remote(self._stage)
         until = monotonic() + PATIENCE
         while self.tasks and monotonic() < until:
             yield from self._games()

@@ -29,7 +29,7 @@ Komi = Annotated[float | None, typer.Option(help="Komi (default 7 on 9x9, 7.5 on
 RuleSet = Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese (default cgos).")]
 Workers = Annotated[int, typer.Option(help="Worker processes (default 0: one per core).", min=0)]
 Cluster = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, auto, or local (start one here).")
+    str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")
 ]
 Bot = Annotated[str, typer.Argument(metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:NAME.")]
 

@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import platform
-import re
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,33 +33,16 @@ from arena.match.schedule import Pairing
 from arena.match.worker import CARDS, Snapshot
 from arena.players.player import Player
 
-LOCAL, AUTO = "local", "auto"
-"""Addresses: of a cluster that is started here for as long as it is used, and of this machine's cluster."""
+AUTO = "auto"
+"""The address of this machine's cluster."""
 
-REPORT = 0.25
-"""Seconds between two reports of a node while no game ends there."""
-
-LOOK = 5.0
-"""Seconds between two looks for nodes that came, and before a node is used again that was lost and is back."""
-
-TRIES = 2
-"""How often a node may fail to get ready."""
-
-MAX_LOSSES = 5
-"""How often in a row the same game may be lost with its node."""
-
-PATIENCE = 30.0
-"""Seconds for the cluster to answer, and for a node to get ready."""
-
-CONNECT = 10.0
-"""Seconds for an address to answer."""
-
-AHEAD = 0.5
-"""Seconds of games that a node is sent ahead."""
-
-UNLOADED = "arena can't be loaded there"
-
-# --- On a node ---
+REPORT = 0.25  # seconds between two reports of a node while no game ends there
+LOOK = 5.0  # seconds between two looks for nodes that came, and before a node is used again that was lost and is back
+PATIENCE = 30.0  # seconds for the cluster to answer, and for a node to get ready
+CONNECT = 10.0  # seconds for an address to answer
+AHEAD = 0.5  # seconds of games that a node is sent ahead
+TRIES = 2  # how often a node may fail to get ready
+MAX_LOSSES = 5  # how often in a row the same game may be lost with its node
 
 
 class Node:
@@ -76,17 +58,24 @@ class Node:
         import ray
 
         here = platform.python_version()
-        if (version, _minor(python)) != (__version__, _minor(here)):
+        if (version, python.rpartition(".")[0]) != (__version__, here.rpartition(".")[0]):
             return f"it has arena {__version__} on Python {here}, not arena {version} on Python {python}"
         for name, contents in shipped.items():
             if not (SENT / name).is_dir():
                 with files.replacing(SENT / name, error=UserError) as aside:
-                    aside.mkdir(parents=True)
                     for file, content in ray.get(contents).items():
                         (aside / file).parent.mkdir(parents=True, exist_ok=True)
                         (aside / file).write_bytes(content)
-        reasons = (_why_not(player.moved(SENT), size) for player in ray.get(players[0]))
-        return "; ".join(why for why in reasons if why)
+        for player in ray.get(players[0]):
+            player = player.moved(SENT)
+            try:
+                code = code_of(player.factory, player.config)
+                player.checked(size)
+            except UserError as error:
+                return str(error)
+            if player.code and not player.code.startswith(code):
+                return f"{player.name} isn't the same there (code {code}, not {player.code})"
+        return ""
 
     def play(
         self, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication, workers: int
@@ -119,25 +108,6 @@ class Node:
         self._is_closed = True
 
 
-def _why_not(player: Player, size: int) -> str:
-    """Why a player can't play on this machine, or is another bot here; empty where it can, as far as can be told
-    before it is built."""
-    try:
-        code = code_of(player.factory, player.config)
-        player.checked(size)
-    except UserError as error:
-        return str(error)
-    is_same = not player.code or player.code.startswith(code)
-    return "" if is_same else f"{player.name} isn't the same there (code {code}, not {player.code})"
-
-
-def _minor(version: str) -> str:
-    return version.rpartition(".")[0]
-
-
-# --- At the driver ---
-
-
 @dataclass(eq=False)
 class NodeHandle:
     """A node, as the driver has it. ``answer`` is awaited until it is ready."""
@@ -148,7 +118,6 @@ class NodeHandle:
     actor: Any
     answer: Any
     is_ready: bool = False
-    is_gone: bool = False
     workers: int = 0
     games: int = 0
     started: float = field(default_factory=monotonic)
@@ -157,11 +126,6 @@ class NodeHandle:
     def rate(self) -> float:
         """Games per second."""
         return self.games / max(monotonic() - self.started, 1.0)
-
-    def call(self, method: str, *arguments: Any) -> None:
-        """Call a method of the actor, whose answer doesn't matter."""
-        if not self.is_gone:
-            getattr(self.actor, method).remote(*arguments)
 
 
 @dataclass(eq=False, slots=True)
@@ -179,7 +143,7 @@ class Nodes:
     actor: type[Node] = Node
 
     def __init__(self, address: str, workers: int, players: Mapping[str, Player], rules: Rules):
-        """``address`` is HOST:PORT, ``auto`` for the cluster of this machine, or ``local`` for one that starts here.
+        """``address`` is HOST:PORT, or ``auto`` for the cluster of this machine.
         ``workers`` is the maximum number of workers; 0 for one on each core. A node that can't build one of the
         ``players`` isn't used. Raises ConfigError where Ray isn't installed."""
         self.ray = _import_ray()
@@ -192,21 +156,18 @@ class Nodes:
         self._handles: dict[str, NodeHandle] = {}  # by the ids of the nodes
         self._refused: dict[str, str] = {}  # node -> why
         self._news: list[str] = []
-        self._there: set[str] = set()  # the nodes at the last look
-        self._looked = self._answered = -math.inf
+        self._looked = -math.inf
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
-        where: dict[str, Any] = {"address": self._address}
-        if self._address == LOCAL:
-            where |= {"num_cpus": self._workers or None, "include_dashboard": False}
+        host, _, port = self._address.rpartition(":")
+        if self._address != AUTO and not (host and port.isdigit()):
+            raise ConfigError(f"--cluster {self._address}: give HOST:PORT or {AUTO}")
         try:
-            if self._address not in (LOCAL, AUTO):
-                create_connection(_endpoint(self._address), CONNECT).close()  # Ray would try for minutes
+            if host:
+                create_connection((host.strip("[]"), int(port)), CONNECT).close()  # Ray would try for minutes
             with chdir(scratch()), signals_later():  # nothing of the current folder runs on the nodes
-                self.ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **where)
-        except ConfigError:
-            raise
+                self.ray.init(self._address, log_to_driver=False, logging_level=logging.CRITICAL)
         except Exception as error:  # Ray's errors share no base class
             why = reason(error).partition(". ")[0]
             raise UserError(
@@ -228,11 +189,10 @@ class Nodes:
             self._leave(node)
         with signals_later():  # Ray sets handlers of its own
             self.ray.shutdown()
-        self._handles.clear()
 
     @property
     def present(self) -> list[NodeHandle]:
-        return [node for node in self._handles.values() if not node.is_gone]
+        return list(self._handles.values())
 
     @property
     def most(self) -> int:
@@ -245,9 +205,9 @@ class Nodes:
         news, self._news = self._news, []
         return news
 
-    def start(self, node: NodeHandle, method: str, task: Task, *arguments: Any) -> None:
+    def start(self, method: str, task: Task, *arguments: Any) -> None:
         """Have a node do a task by a method of its actor that yields results; ``wait`` returns them."""
-        options = getattr(node.actor, method).options(num_returns="streaming", concurrency_group="work")
+        options = getattr(task.node.actor, method).options(num_returns="streaming", concurrency_group="work")
         self.tasks[options.remote(*arguments)] = task
 
     def wait(self, seconds: float) -> list[tuple[Task, Any]]:
@@ -264,104 +224,65 @@ class Nodes:
         found = []
         for one in done:
             task = self.tasks.get(one)
-            if task is None and one not in answers:
-                continue  # its node was lost just now
-            node = answers[one] if task is None else task.node
+            node = task.node if task is not None else answers.get(one)
+            if node is None:
+                continue  # it was lost just now
             try:
                 if task is not None:
                     found.append((task, self.ray.get(next(one), timeout=PATIENCE)))
-                    continue
-                why = self.ray.get(one, timeout=PATIENCE)
-                node.is_ready = True
-                if why:
+                elif why := self.ray.get(one, timeout=PATIENCE):
                     self._drop(node, why, is_refused=True)
+                else:
+                    node.is_ready = True
             except StopIteration:
                 self._give_back(one)
             except Exception as error:  # Ray's errors share no base class
-                self._fail(node, error)
+                cause = getattr(error, "cause", None)
+                why = reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
+                self.losses[node.id] += not node.is_ready
+                self._drop(node, why, is_refused=isinstance(cause, UserError) or self.losses[node.id] >= TRIES)
         return found
 
-    def _fail(self, node: NodeHandle, error: Exception) -> None:
-        """Do without a node, for good where another try would fail as well."""
-        cause = getattr(error, "cause", None)
-        if missing := re.search(r"(?:ModuleNotFoundError|ImportError): (.*)", str(error)):
-            why = f"{UNLOADED}: {missing[1]}"
-        else:
-            why = reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
-        self.losses[node.id] += not node.is_ready
-        is_hopeless = isinstance(cause, UserError) or bool(missing) or self.losses[node.id] >= TRIES
-        self._drop(node, why, is_refused=is_hopeless)
-
     def _drop(self, node: NodeHandle, why: str, *, is_refused: bool) -> None:
-        """Do without the node's actor: in this whole event, or until another one comes. Raises UserError where nodes
-        are lost over the same items again and again."""
+        """Do without a node in this whole event, or until its next actor is ready. Raises UserError where nodes are
+        lost over the same items again and again."""
+        self._news.append(f"{node.name} " + ("isn't used" if is_refused else "was lost") + f": {why}")
         if is_refused:
-            self._refuse(node.id, node.name, why)
-        else:
-            self._news.append(f"{node.name} was lost: {why}")
-        lost = [item for task in self.tasks.values() if task.node is node for item in task.items]
-        self._leave(node)
+            self._refused[node.id] = f"{node.name}: {why}"
+        lost = self._leave(node)
         self.losses.update(lost)
         if lost and max(self.losses[item] for item in lost) >= MAX_LOSSES:
             raise UserError(
                 f"{MAX_LOSSES} nodes in a row were lost over the same games ({why}); check their memory and logs"
             )
 
-    def _refuse(self, id: str, name: str, why: str) -> None:
-        self._refused[id] = f"{name}: {why}"
-        self._news.append(f"{name} isn't used: {why}")
-
-    def _leave(self, node: NodeHandle) -> None:
-        for stream, task in list(self.tasks.items()):
-            if task.node is node:
-                self._give_back(stream)
-        node.is_gone = True
+    def _leave(self, node: NodeHandle) -> list[Any]:
+        """End the node's actor; returns the items that go back to their queues."""
+        lost = [item for stream in [*self.tasks] if self.tasks[stream].node is node for item in self._give_back(stream)]
+        self._handles.pop(node.id, None)
         self._looked = monotonic()
         with suppress(Exception):
             self.ray.kill(node.actor)
+        return lost
 
-    def _give_back(self, stream: Any) -> None:
+    def _give_back(self, stream: Any) -> list[Any]:
+        """The items of a task that has ended, which go back to its queue."""
         task = self.tasks.pop(stream)
         task.queue.extendleft(reversed(task.items.values()))
+        return list(task.items)
 
     def look(self) -> None:
-        """Use the nodes that have come. Raises UserError where none that is there can be used, or the cluster is
-        gone."""
-        if monotonic() - self._looked > LOOK:
-            self._looked = monotonic()
-            if not self._has_control():
-                return
-            nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-            self._there = {str(node["NodeID"]) for node in nodes}
-            if not nodes and self._address == LOCAL:
-                self._give_up("the Ray node that was started here has ended")
-            for node in nodes:
-                known = self._handles.get(node["NodeID"])
-                if node["NodeID"] not in self._refused and (known is None or known.is_gone):
-                    self._start_actor(node)
-        if self._there and self._there <= self._refused.keys():
-            reasons = dict.fromkeys(self._refused[id] for id in sorted(self._there))
+        """Use the nodes that have come. Raises UserError where none that is there can be used."""
+        if monotonic() - self._looked < LOOK:
+            return
+        self._looked = monotonic()
+        nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+        for node in nodes:
+            if node["NodeID"] not in self._refused and node["NodeID"] not in self._handles:
+                self._start_actor(node)
+        if nodes and all(node["NodeID"] in self._refused for node in nodes):
+            reasons = dict.fromkeys(self._refused[node["NodeID"]] for node in nodes)
             raise UserError(f"no node of the cluster can be used: {'; '.join(reasons)}")
-
-    def _has_control(self) -> bool:
-        """Whether Ray's control service answers now. Raises UserError where it is gone: Ray would wait for a minute and
-        then end this process."""
-        address = str(self.ray.get_runtime_context().gcs_address)
-        try:
-            create_connection(_endpoint(address), CONNECT).close()
-        except OSError as error:
-            if self._address == LOCAL or monotonic() - self._answered > PATIENCE:
-                self._give_up(f"Ray's control service at {address} is gone ({reason(error)})")
-            return False
-        self._answered = monotonic()
-        return True
-
-    def _give_up(self, why: str) -> None:
-        """Raise UserError. Nothing is asked of the nodes any more."""
-        for node in self.present:
-            node.is_gone = True
-        self.tasks.clear()
-        raise UserError(f"{why}; the same command plays the rest")
 
     @cached_property
     def _references(self) -> tuple[list[Any], dict[str, Any]]:
@@ -383,7 +304,8 @@ class Nodes:
             cards = math.ceil(slots * self._gpus)
             if not slots:
                 player = next(player for player in self._players.values() if player.gpus)
-                self._refuse(id, name, f"it has no GPU, and {player.name} takes {player.gpus:g} of one")
+                why = f"it has no GPU, and {player.name} takes {player.gpus:g} of one"
+                self._drop(NodeHandle(id, name, 0, None, None), why, is_refused=True)
                 return
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(id, soft=False)
         actor = self.ray.remote(concurrency_groups={"work": slots})(self.actor)
@@ -420,14 +342,13 @@ class Cluster(Nodes):
     def pause(self, is_paused: bool) -> None:
         self._is_paused = is_paused
         for node in self.present:
-            node.call("pause", is_paused)
+            node.actor.pause.remote(is_paused)
 
     def finish(self) -> None:
         self._is_finishing = True
 
     def poll(self, seconds: float) -> Progress:
         self.look()
-        self._start_crews()
         self._assign_games()
         results = self._wait_for_games(seconds)
         records = [record for progress in results for record in progress.records]
@@ -437,7 +358,7 @@ class Cluster(Nodes):
 
     def stop(self) -> list[GameRecord]:
         for node in self.present:
-            node.call("close")
+            node.actor.close.remote()
         records: list[GameRecord] = []
         until = monotonic() + 5.0
         while self.tasks and monotonic() < until:
@@ -457,7 +378,9 @@ class Cluster(Nodes):
             task.node.workers = progress.workers
         return [progress for _, progress in results]
 
-    def _start_crews(self) -> None:
+    def _assign_games(self) -> None:
+        """Start the crews of nodes that are ready, and keep every node supplied: with a game for each board, and with
+        what it plays in the next moment."""
         playing = {task.node for task in self.tasks.values()}
         left = self._workers or sum(node.slots for node in self.present)
         for node in self.present:
@@ -466,22 +389,15 @@ class Cluster(Nodes):
             if node.is_ready and node not in playing and slots and self._queue:
                 node.slots = slots
                 task = Task(node, self._queue, {})
-                self.start(node, "play", task, self._players, self._rules, self._adjudication, slots)
-                if self._is_paused:
-                    node.call("pause", True)
-
-    def _assign_games(self) -> None:
-        """Keep every node supplied: with a game for each board, and with what it plays in the next moment."""
-        slots = sum(task.node.slots for task in self.tasks.values())
-        if self._is_finishing or not slots:
-            return
+                self.start("play", task, self._players, self._rules, self._adjudication, slots)
+                node.actor.pause.remote(self._is_paused)
         left = len(self._queue) + sum(len(task.items) for task in self.tasks.values())
-        share = min(self._boards, -(-left // slots))
-        for task in self.tasks.values():
+        share = min(self._boards, -(-left // max(1, sum(task.node.slots for task in self.tasks.values()))))
+        for task in self.tasks.values() if not self._is_finishing else ():
             wanted = task.node.slots * share + math.ceil(task.node.rate * AHEAD) - len(task.items)
             if pairings := [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]:
                 task.items.update((pairing.id, pairing) for pairing in pairings)
-                task.node.call("add", pairings)
+                task.node.actor.add.remote(pairings)
 
 
 def _import_ray() -> ModuleType:
@@ -494,11 +410,3 @@ def _import_ray() -> ModuleType:
         raise ConfigError("--cluster needs Ray: pip install 'arena[cluster]'") from error
     ray._private.worker._worker_logs_enabled = False  # else the last lines of a lost node's log are on the screen
     return ray
-
-
-def _endpoint(address: str) -> tuple[str, int]:
-    """The parts of HOST:PORT. Raises ConfigError."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"--cluster {address}: give HOST:PORT, {AUTO} or {LOCAL}")
-    return host.strip("[]"), int(port)

@@ -31,7 +31,7 @@ RULES = ("cgos", "tromp-taylor", "chinese", "japanese")
 class ClusterTable:
     """The ``[cluster]`` of an arena.toml; None is what it doesn't say."""
 
-    address: str | None = setting(None, "Ray cluster on which events are played: HOST:PORT, auto or local")
+    address: str | None = setting(None, "Ray cluster on which events are played: HOST:PORT or auto")
 
 
 @dataclass(frozen=True, slots=True)

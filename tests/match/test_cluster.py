@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,14 +13,12 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from tempfile import mkdtemp
 from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from commandline import ARENA, arena, refused
-from remains import end_of, processes_of
 from scripted_bots import scripted
 from small_nets import untrained
 
@@ -211,28 +208,6 @@ def test_a_killed_driver_leaves_nothing_on_the_nodes_and_goes_on(nodes: Any, tmp
     done = arena(*command[len(ARENA) : -4], "-n", str(before + 20), *command[-2:], "--size", "7", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert stored(tmp_path) >= before + 20
-
-
-@pytest.mark.slow
-def test_an_event_ends_in_order_where_the_control_service_of_its_own_cluster_is_killed(tmp_path: Path) -> None:
-    """It was ended by Ray after a minute, without its ratings."""
-    temporary = Path(mkdtemp(prefix="own-"))  # sockets have short paths
-    command = [*ARENA, "match", "mcts:playouts=90", "random", "-n", "9000", "--cluster", "local", "--workers", "2"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(temporary)}
-    ) as process:
-        until = monotonic() + 120
-        while not stored(tmp_path):
-            assert monotonic() < until and process.poll() is None
-            sleep(0.2)
-        os.kill(next(number for number, line in processes_of(temporary) if "gcs_server" in line), signal.SIGKILL)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 2 and "control service at" in errors and errors.count("\n") == 1, errors
-    assert [line for line in end_of(temporary, 10) if "ray::Node" in line] == []
-    assert (tmp_path / "results" / "elo.csv").exists()
-    for number, _ in processes_of(temporary):  # Ray leaves some
-        os.kill(number, signal.SIGKILL)
-    shutil.rmtree(temporary)
 
 
 def stored(folder: Path) -> int:
