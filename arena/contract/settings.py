@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
 from difflib import get_close_matches
 from hashlib import sha256
+from io import BufferedReader
 from math import inf, isfinite
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -165,7 +166,7 @@ def _digest(text: str) -> str:
 # --- Files ---
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> BufferedReader:
     """A file to read. Raises OSError, also for a pipe or a device, which might never end."""
     file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -171,9 +171,11 @@ class MatchTally:
     @property
     def rated(self) -> list[Result]:
         """Black's points from all distinct rated games, one result for each colour."""
-        both = self.first, self.second
-        rated = ((*(both if has_black else both[::-1]), *counts) for has_black, counts in self._rated.items())
-        return [Result(black, white, halves / 2, games) for black, white, halves, games in rated if games]
+        found = []
+        for has_black, (halves, games) in self._rated.items():
+            black, white = (self.first, self.second) if has_black else (self.second, self.first)
+            found += [Result(black, white, halves / 2, games)] * bool(games)
+        return found
 
 
 class SequentialTest:
