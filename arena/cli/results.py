@@ -300,7 +300,8 @@ def analyze(
     from arena.report import style
     from arena.report.game import analysis_headline, render_analysis
     from arena.report.progress import show_counting
-    from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient, variations
+    from arena.results.analysis import AnalysisError, analyse, evaluation_count, notes, patient, variations
+    from arena.results.export import analysis_frame, write_csv
 
     registry = registry_of(config, results)
     record = read_game(game, results)
@@ -331,11 +332,12 @@ def analyze(
     if found:
         width = console.width if console.is_terminal else style.ENDLESS
         console.print(render_analysis(record, found, MARKED, width))
-        analysed = f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n"
-        for path, content in ((csv, as_csv(record, found)), (sgf, analysed)):
-            if path is not None:
-                files.write(path, content.encode())
-                print(f"Written to {path}.")
+        if csv is not None:
+            write_csv(analysis_frame(record, found), csv)
+        if sgf is not None:
+            files.write(sgf, f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n")
+        for path in filter(None, (csv, sgf)):
+            print(f"Written to {path}.")
     if stopped:
         errors.say(f"Stopped after {len(found)} of {evaluation_count(record)} positions.")
         raise SystemExit(130)

@@ -123,8 +123,6 @@ class AnalysisEngine:
         """The positions of a query. Raises QueryError."""
         query = read_query(fields)
         rules = rules_for(query, self._check)
-        if isinstance(query.rules, dict) and not rules.agree_with(query.rules):
-            self._send({"id": query.id, "warning": f"the nearest rules are used: {rules.name}", "field": "rules"})
         turns = [len(query.moves)] if query.analyze_turns is None else query.analyze_turns
         if not all(0 <= turn <= len(query.moves) for turn in turns):
             raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")

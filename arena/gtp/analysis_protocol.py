@@ -15,7 +15,7 @@ from arena.contract.bot import Candidate
 from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.gtp.analysis_commands import PositionAnalysis, lower_bound
-from arena.gtp.arguments import COLOURS, Refused, nearest_rules, rules_of
+from arena.gtp.arguments import COLOURS, Refused, rules_of
 from arena.gtp.position import Position
 
 
@@ -145,7 +145,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def rules_for(query: Query, check: Callable[[int], object]) -> Rules:
-    """Those of the query, or the nearest that there are. Raises QueryError; ``check`` raises UserError for a size."""
+    """Those of the query. Raises QueryError; ``check`` raises UserError for a size."""
     size = query.board_x_size
     if query.board_y_size != size:
         raise QueryError("the board must be square", "boardYSize")
@@ -155,10 +155,8 @@ def rules_for(query: Query, check: Callable[[int], object]) -> Rules:
         check(size)
     except UserError as error:
         raise QueryError(str(error), "boardXSize") from None
-    preset = Rules(size=size)
     try:
-        rules = rules_of(query.rules, preset) if isinstance(query.rules, str) else nearest_rules(query.rules, preset)
-        return Rules.preset(rules.name, size, query.komi)
+        return Rules.preset(rules_of(query.rules, Rules(size=size)).name, size, query.komi)
     except Refused as refusal:
         raise QueryError(str(refusal), "rules") from None
     except (ConfigError, ValueError, OverflowError) as error:

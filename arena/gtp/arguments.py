@@ -66,31 +66,17 @@ def whole_of(words: Sequence[str], index: int) -> int:
     return int(number)
 
 
-def rules_of(text: str, rules: Rules) -> Rules:
-    """The preset that ``text`` names, or that has the settings of its JSON; with the size and komi of ``rules``."""
-    if name := _RULES.get(text.lower()):
-        return _preset(name, rules)
-    try:
-        settings = json.loads(text)
-    except (ValueError, RecursionError):
-        raise Refused("unknown rules") from None
-    found = nearest_rules(settings, rules) if isinstance(settings, dict) else rules
-    if not isinstance(settings, dict) or not found.agree_with(settings):
+def rules_of(given: str | Mapping[str, object], rules: Rules) -> Rules:
+    """The preset of this name, or with these settings of KataGo's, as JSON or read; with the size and komi of
+    ``rules``. Raises Refused."""
+    name = _RULES.get(given.lower()) if isinstance(given, str) else None
+    if name is None:
+        try:
+            settings = json.loads(given) if isinstance(given, str) else given
+        except (ValueError, RecursionError):
+            raise Refused("unknown rules") from None
+        agreeing = (each for each in PRESETS if isinstance(settings, dict) and Rules.preset(each).agree_with(settings))
+        name = next(agreeing, None)
+    if name is None:
         raise Refused("rules not supported")
-    return found
-
-
-def nearest_rules(settings: Mapping[str, object], rules: Rules) -> Rules:
-    """The preset that has KataGo's settings or comes closest to them; with the size and komi of ``rules``."""
-    closest = "cgos"
-    if settings.get("scoring") == "TERRITORY":
-        closest = "japanese"
-    elif settings.get("whiteHandicapBonus", "0") != "0":
-        closest = "chinese"
-    elif settings.get("suicide"):
-        closest = "tromp-taylor"
-    return _preset(next((name for name in PRESETS if Rules.preset(name).agree_with(settings)), closest), rules)
-
-
-def _preset(name: str, rules: Rules) -> Rules:
     return replace(Rules.preset(name, move_limit=rules.move_limit), size=rules.size, komi=rules.komi)

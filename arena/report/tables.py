@@ -279,24 +279,21 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
     """The estimated games and thinking time for ``precision`` Elo, from the games in ``tally`` and a number of workers,
     each with what is known by then."""
     from arena.ratings import Sprt
-    from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
+    from arena.results.planning import Outlook, games_for_interval, sprt_games
 
     outlook, test = Outlook.of(tally.counts), Sprt(0, precision)
-    now = outlook.difference(tally.counts)
     thought = tally.seconds / tally.games
     asked = [
         (f"the 95 % interval is ±{precision:g} Elo", games_for_interval(outlook, precision)),
-        (f"a true {precision:+g} Elo is shown, with 95 % chance", games_to_show(outlook, precision)),
         (f"--sprt 0 {precision:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
         (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
-        (f"--sprt 0 {precision:g} ends, if {now:+.0f} Elo are true, as estimated now", sprt_games(outlook, test, now)),
     ]
     rows = [(words, f"{games:,}", _lasting(games * thought / workers)) for words, games in asked]
     note = (
         f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}: "
         f"{'< 1 ms' if thought < 0.001 else f'{thought:.3g} s'} of thinking per game, on "
-        f"{plural(workers, 'worker')}. Starting the bots and the arena's own work come on top. 'Shown' means that "
-        "the 95 % interval excludes 0. The games of a test are an average; either error has a risk of 5 %. "
+        f"{plural(workers, 'worker')}. Starting the bots and the arena's own work come on top. "
+        "The games of a test are an average; either error has a risk of 5 %. "
         "Stored games are included."
     )
     if tally.games < ROUGH:

@@ -1,4 +1,4 @@
-"""What a bot thinks of each position of a game, and what each move cost; as SGF and CSV, too.
+"""What a bot thinks of each position of a game, and what each move cost; as SGF, too.
 
 ``analyse`` yields an evaluation of each position, as soon as it is known, and ``judge`` makes moves of them, also where
 evaluations ended early. A bot for it is best built by ``patient(entry).build()``.
@@ -6,8 +6,6 @@ evaluations ended early. A bot for it is best built by ``patient(entry).build()`
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -257,30 +255,3 @@ def spelled(line: Sequence[Move], size: int, most: int = 8) -> str:
 def scored(margin: float) -> str:
     """``B+3.5``, ``W+0.5``: who is ahead by how much, of Black's margin."""
     return f"{'B' if margin >= 0 else 'W'}+{abs(margin):.1f}"
-
-
-def as_csv(record: GameRecord, evaluations: Sequence[Evaluation]) -> str:
-    """A row for each move; win rates and scores, before and after it, are Black's, and losses are of who moved."""
-    size = record.rules.size
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for move in judge(record, evaluations):
-        before, after = move.before, move.after
-        rates = (before.win_rate, after.win_rate, move.loss)
-        points = (before.margin, after.margin, move.points_lost)
-        writer.writerow(
-            (
-                *(move.number, move.colour.letter, gtp_from_move(move.move, size)),
-                *(f"{value:.4f}" for value in rates),
-                *("" if value is None else f"{value:.2f}" for value in points),
-                *(gtp_from_move(before.best, size), spelled(before.line, size), before.visits),
-            )
-        )
-    return text.getvalue()
-
-
-CSV_COLUMNS = (
-    *("move", "colour", "played", "win_rate_before", "win_rate_after", "loss"),
-    *("score_before", "score_after", "points_lost", "best", "line", "visits"),
-)

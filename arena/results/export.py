@@ -7,7 +7,7 @@ written aside and renamed, so that a reader sees the old one or the new one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -26,8 +26,9 @@ if TYPE_CHECKING:  # these pull in the compiler
 
     from arena.go.game import Rules
     from arena.go.record import GameRecord, Played
-    from arena.match.standings import League, Standing, Standings
+    from arena.match.standings import League, Standing
     from arena.players.player import Player
+    from arena.results.analysis import Evaluation
     from arena.results.league import Overview, Report
     from arena.results.store import Pool, Store
 
@@ -70,18 +71,17 @@ def _place_row(rank: int, one: Standing) -> Row:
 RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
 
 
-def ratings_frame(store: Store, counted: Standings | None = None) -> pd.DataFrame:
-    """The ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Ends of intervals that
-    the games don't bound are missing."""
+def ratings_frame(store: Store) -> pd.DataFrame:
+    """The ratings of all pools, one after the other. Ends of intervals that the games don't bound are missing."""
     import pandas as pd
 
-    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted), pool)]
+    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool), pool)]
     return pd.DataFrame(rows, columns=RATING_COLUMNS)
 
 
-def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
+def write_elo_csv(store: Store, path: Path) -> None:
     """Write ``ratings_frame``. Raises StoreError."""
-    write_csv(ratings_frame(store, counted), path)
+    write_csv(ratings_frame(store), path)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -217,40 +217,50 @@ def report_line(report: Report) -> str:
     return json_line("report", found)
 
 
-def event_frames(report: Report) -> dict[str, pd.DataFrame]:
-    """An event's tables by name: ``standings``, ``crosstable`` (a row for each player and each other one that it has
-    met), ``los`` (the likelihood that the row's player is stronger than the column's), ``endings``, ``games``. What the
-    games don't give is missing."""
+def write_event_csv(report: Report, folder: Path) -> list[Path]:
+    """Write an event's tables to a folder: ``standings.csv``, ``crosstable.csv`` (a row for each player and each other
+    one that it has met) and ``games.csv``; returns the paths. What the games don't give is missing. Raises
+    StoreError."""
     import pandas as pd
 
     names = [place.name for place in report.places]
     met = [(one, other, report.meetings(one, other)) for one in names for other in names]
     meetings = [(*pair, one.games, one.wins, one.draws, one.losses, one.points) for *pair, one in met if one.games]
-    los = pd.DataFrame([[report.los(one, other) for other in names] for one in names], columns=names, dtype="float64")
-    los.insert(0, "player", names, allow_duplicates=True)
-    endings = [(str(one.ending), name, one.won[name], one.lost[name]) for one in report.endings for name in names]
     games = (_game_row(game, report.event, report.rules) for game in report.counted)
-    rows = {"standings": _standing_rows(report), "crosstable": meetings, "endings": endings, "games": games}
-    return {name: pd.DataFrame(rows[name], columns=COLUMNS[name]) for name in rows} | {"los": los.round(4)}
+    columns = {
+        "standings": "rank player elo low high games score estimate seconds_a_move".split(),
+        "crosstable": "player opponent games won drawn lost points".split(),
+        "games": GAME_COLUMNS,
+    }
+    paths = []
+    for (name, titles), rows in zip(columns.items(), (_standing_rows(report), meetings, games), strict=True):
+        paths.append(folder / f"{name}.csv")
+        write_csv(pd.DataFrame(rows, columns=titles), paths[-1])
+    return paths
 
 
-COLUMNS = {
-    "standings": "rank player elo low high games score estimate seconds_a_move".split(),
-    "crosstable": "player opponent games won drawn lost points".split(),
-    "endings": "ending player won lost".split(),
-    "games": GAME_COLUMNS,
-}
+# --- Analyses and bots ---
 
 
-def write_event_csv(report: Report, folder: Path) -> list[Path]:
-    """Write each of ``event_frames`` to a file of its name; returns the paths. Raises StoreError."""
-    frames = {folder / f"{name}.csv": frame for name, frame in event_frames(report).items()}
-    for path, frame in frames.items():
-        write_csv(frame, path)
-    return list(frames)
+ANALYSIS_COLUMNS = (
+    *("move", "colour", "played", "win_rate_before", "win_rate_after", "loss"),
+    *("score_before", "score_after", "points_lost", "best", "line", "visits"),
+)
 
 
-# --- Bots ---
+def analysis_frame(record: GameRecord, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
+    """A row for each move; win rates and scores, before and after it, are Black's, and losses are of who moved."""
+    import pandas as pd
+
+    from arena.results.analysis import judge, spelled
+
+    rows, size = [], record.rules.size
+    for move in judge(record, evaluations):
+        before, after = move.before, move.after
+        rates, points = (before.win_rate, after.win_rate, move.loss), (before.margin, after.margin, move.points_lost)
+        best = gtp_from_move(before.best, size), spelled(before.line, size), before.visits
+        rows.append((move.number, move.colour.letter, gtp_from_move(move.move, size), *rates, *points, *best))
+    return pd.DataFrame(rows, columns=ANALYSIS_COLUMNS).round(4)
 
 
 def bot_line(entry: Player, summary: str, elo: Estimate | None) -> str:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
-from arena.ratings import Z95, PairCounts, Sprt, compare, expected_score
-from arena.ratings.elo import elo
-
-SURE = 0.95
-"""The chance with which a true difference is to be shown."""
+from arena.ratings import Z95, PairCounts, Sprt, expected_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +33,6 @@ class Outlook:
         """Of the mean score of a pair, where this score is expected."""
         return self.spread * score * (1 - score)
 
-    def difference(self, counts: PairCounts) -> float:
-        """The current estimate of the Elo difference; the expected value if the games don't bound it."""
-        found = compare(counts).elo
-        return found.value if found.is_bounded else elo(self.score)
-
 
 def games_for_interval(outlook: Outlook, half_width: float) -> int:
     """Games until the 95 % interval of the difference, taken as normal, is this wide either way, in Elo, above 0."""
@@ -50,12 +40,6 @@ def games_for_interval(outlook: Outlook, half_width: float) -> int:
     slope = math.tanh(half_width * math.log(10) / 400)
     error = (1 - math.sqrt(1 - 4 * outlook.score * (1 - outlook.score) * slope**2)) / (2 * slope)
     return _games((Z95 / error) ** 2 * outlook.variance(outlook.score))
-
-
-def games_to_show(outlook: Outlook, difference: float) -> int:
-    """Games after which the 95 % interval excludes 0 with the chance ``SURE``, where this difference is true."""
-    score = expected_score(difference)
-    return _games((Z95 + NormalDist().inv_cdf(SURE)) ** 2 * outlook.variance(score) / (score - 0.5) ** 2)
 
 
 def sprt_games(outlook: Outlook, sprt: Sprt, difference: float) -> int:

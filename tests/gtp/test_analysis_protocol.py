@@ -12,7 +12,7 @@ from commandline import arena, arena_alone, refused
 
 from arena import CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
-from arena.go.game import Game
+from arena.go.game import Game, Rules
 from arena.gtp.analysis_engine import AnalysisEngine, run
 from arena.players.registry import Registry
 
@@ -80,8 +80,8 @@ def test_the_position_is_that_of_stones_moves_rules_and_komi() -> None:
     [[game]] = bot.asked
     assert str(game.board.diagram()) == "\n".join([". . . . O", ". . O . .", ". . O . .", ". . . . .", "X . . . ."])
     assert (game.rules.name, game.to_play.letter) == ("japanese", "B")
-    [warning, _] = answers(Counting(), query(rules={"scoring": "TERRITORY", "tax": "SEKI"}))
-    assert (warning["field"], warning["warning"]) == ("rules", "the nearest rules are used: japanese")
+    answers(bot, query(rules=Rules.preset("japanese").katago()))
+    assert bot.asked[-1][0].rules.name == "japanese"
 
 
 WRONG: dict[str, list[tuple[Any, str]]] = {
@@ -91,7 +91,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         ("C3", "expected `array`"),
         ([["green", "C3"]], "players are B and W"),
     ],
-    "rules": [("chess", "unknown rules"), (None, "missing required field")],
+    "rules": [("chess", "unknown rules"), ({"tax": "ALL"}, "rules not supported"), (None, "missing required field")],
     "boardXSize": [(4, "from 5 to 19"), ("5", "expected `int`"), (13, "the net plays 5x5 only")],
     "boardYSize": [(7, "square")],
     "komi": [(0.3, "a whole or half number"), ("7", "expected `float")],

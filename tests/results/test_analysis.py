@@ -19,7 +19,6 @@ from arena.players.registry import Registry
 from arena.results.analysis import (
     AnalysisError,
     analyse,
-    as_csv,
     evaluation_count,
     judge,
     mistakes,
@@ -27,6 +26,7 @@ from arena.results.analysis import (
     patient,
     variations,
 )
+from arena.results.export import analysis_frame, write_csv
 from arena.results.store import Store
 
 FIVE = Rules.preset(size=5)
@@ -184,14 +184,13 @@ def test_what_the_bot_would_have_played_instead_of_a_mistake_is_a_variation() ->
         node = node[0]
 
 
-def test_the_csv_has_a_row_a_move() -> None:
+def test_the_csv_has_a_row_a_move(tmp_path: Path) -> None:
     record = game_of("C3 D3 pass")
     found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2], owned=0.0)))
-    head, _, second, third = as_csv(record, found).splitlines()
-    assert head.startswith(
-        "move,colour,played,win_rate_before,win_rate_after,loss,score_before,score_after,points_lost"
-    )
-    assert second == "2,W,D3,0.4000,0.7000,0.3000,-6.00,-7.00,-1.00,A1,A1 C4,7"
+    write_csv(analysis_frame(record, found), tmp_path / "a.csv")
+    head, _, second, third = (tmp_path / "a.csv").read_text().splitlines()
+    assert head.startswith("move,colour,played,win_rate_before,win_rate_after,loss,score_before,score_after,points_")
+    assert second == "2,W,D3,0.4,0.7,0.3,-6.0,-7.0,-1.0,A1,A1 C4,7"
     assert third.startswith("3,B,pass,")
 
 

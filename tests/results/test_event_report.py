@@ -293,12 +293,9 @@ def test_the_csv_files_hold_the_tables_and_nothing_is_left_beside_them(store: St
     for path in paths:
         with path.open(encoding="utf-8", newline="") as file:
             tables[path.stem] = list(csv.reader(file))
-    assert set(tables) == {"standings", "crosstable", "los", "endings", "games"}
+    assert set(tables) == {"standings", "crosstable", "games"}
     names = [place.name for place in report.places]
     assert [row[1] for row in tables["standings"][1:]] == names
-    assert tables["los"][0] == ["player", *names]
-    assert [row[0] for row in tables["los"][1:]] == names
-    assert tables["los"][1][1] == "" and float(tables["los"][1][3]) > 0.5
     met = {(row[0], row[1]): row[2:] for row in tables["crosstable"][1:]}
     counts = report.meetings("player", "c")
     assert met["player", "c"] == ["6", str(counts.wins), "0", str(counts.losses), str(counts.points)]
@@ -354,7 +351,7 @@ def test_the_command_reports_the_last_event_lists_all_writes_all_forms_and_refus
     done = arena("report", match.event[:7], "--html", "page.html", "--csv", "tables", folder=tmp_path)
     assert re.match("new beat old", done.stdout) and "<svg" in (tmp_path / "page.html").read_text("utf-8")
     written = re.findall(r"^Written to (.*)\.$", done.stdout, re.MULTILINE)
-    names = {"standings", "crosstable", "los", "endings", "games"}
+    names = {"standings", "crosstable", "games"}
     assert set(written) == {f"tables/{name}.csv" for name in names} | {"page.html"}
     assert all((tmp_path / path).stat().st_size for path in written)
     refused(arena("report", "leage", folder=tmp_path), "there is no event 'leage'", "there are league")

@@ -7,7 +7,7 @@ import pytest
 
 from arena.ratings import PairCounts, Sprt, compare, expected_score, logistic_llr
 from arena.report.text import forecast_test
-from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games, usual_games
+from arena.results.planning import Outlook, games_for_interval, sprt_games, usual_games
 
 
 def chances(score: float, spread: float) -> np.ndarray:
@@ -38,20 +38,6 @@ def test_the_interval_is_as_foretold_when_so_many_games_are_played(counts: PairC
     ends = compare(counts).elo.interval
     assert ends.low is not None and ends.high is not None
     assert games_for_interval(Outlook.of(counts), (ends.high - ends.low) / 2) == pytest.approx(counts.games, rel=0.03)
-
-
-@pytest.mark.parametrize(("difference", "spread"), [(60, 0.5), (-60, 0.3)])
-def test_a_true_difference_is_shown_as_often_as_promised(difference: float, spread: float) -> None:
-    """Where it takes 100 pairs or more: with fewer, an interval is wider than that of the normal distribution."""
-    score = expected_score(difference)
-    games = games_to_show(Outlook(0.5, spread), difference)
-    assert games >= 200
-    drawn = np.random.default_rng(3).multinomial(games // 2, chances(score, spread), size=400)
-    ends = [compare(PairCounts(*counts.tolist())).elo.interval for counts in drawn]
-    shown = [
-        end.low is not None and end.low > 0 if difference > 0 else end.high is not None and end.high < 0 for end in ends
-    ]
-    assert np.mean(shown) == pytest.approx(0.95, abs=0.03)
 
 
 @pytest.mark.parametrize(("difference", "spread"), [(0.0, 0.35), (30.0, 0.5), (90.0, 0.35)])
