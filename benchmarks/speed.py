@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from arena.contract.bot import Limits
-from arena.go import kernels
+from arena.go.board import Board
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from bots import uct
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator, OnnxModel, Precision, sample_planes
+from bots.search.playouts import run_playouts
 
 Rate = Callable[[int], float]
 """Measures once, with a seed; something a second."""
@@ -66,17 +67,16 @@ def machine() -> str:
 
 
 def playouts(share: float) -> None:
-    """Uniform playouts a second."""
+    """Playouts of mcts a second."""
     for size in (9, 13, 19):
-        boards = np.zeros(2, kernels.BOARD)
-        kernels.new_board(boards, 0, size)
+        boards = np.repeat(Board(size).array, 2)
         count = max(1, int(share * 1_000_000 / size**3))
         margins = np.zeros(count, np.int16)
 
-        def uniform(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
-            return timed(lambda: (kernels.run_playouts(boards, 1, count, seed, margins), count)[1])
+        def answering(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
+            return timed(lambda: (run_playouts(boards, 1, count, seed, margins), count)[1])
 
-        report(f"uniform playouts {size}x{size}", *interleaved(uniform))
+        report(f"heuristic playouts {size}x{size}", *interleaved(answering))
 
 
 def uct_simulations(share: float) -> None:

@@ -47,9 +47,7 @@ class Config:
         0.65, "share of occupied points from which rollouts have all of their weight; 0: always", low=0, high=1
     )
     search: str = setting(
-        "puct",
-        "puct, or gumbel: sequential halving of 16 moves at the root, improved policy below",
-        choices=("puct", "gumbel"),
+        "puct", "puct, or gumbel: sequential halving of 16 moves, improved policy below", choices=("puct", "gumbel")
     )
     c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0)
     fpu_reduction: float = setting(
@@ -98,7 +96,6 @@ class AlphaGo(Bot):
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         """Search all the trees in lock step; the games are of one size. Without rollouts, ownership is the net's."""
-
         size = games[0].rules.size
         net = self._net(size)
         decisions = [self._decide(slot, size) for slot in self._search_all(games, limits)]
@@ -135,13 +132,10 @@ class AlphaGo(Bot):
         return [self._trees.candidates(slot, size, priors=True) for slot in slots]
 
     def overview(self, game: Game) -> Decision | None:
-        slot, size = self._trees.slot_of(game), game.rules.size
-        if slot is None:
-            return None
-        ownership = self.raw_nn([game])[0].ownership
-        if ownership is None:
-            ownership = self._trees.ownership(slot, size)
-        return Decision(*self._trees.best(slot, size), ownership)
+        found, size = self._trees.overview(game), game.rules.size
+        if found is None or not self._net(size).has_ownership:
+            return found
+        return replace(found, ownership=self.raw_nn([game])[0].ownership)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return self._net(games[0].rules.size).raw_nn(games, symmetry)

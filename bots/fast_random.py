@@ -13,14 +13,10 @@ if TYPE_CHECKING:
 
 class FastRandom(Bot):
     def __init__(self, config: Config):
-        from arena.go.kernels import random_move  # compiled: imported when a player is built
-
-        self._random_move = random_move
+        pass
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        board, hashes, superko = game.board.array, game.hashes, game.rules.superko
-        move = self._random_move(board, 0, int(game.to_play), hashes, len(hashes), superko, game.move_seed())
-        return Decision(int(move))
+        return Decision(game.random_move())
 
 
 BOT = BotKind(summary="the same policy as random, compiled", config=Config, build=FastRandom, revision=2)

@@ -36,7 +36,7 @@ class HumanLike(Policy):
         from bots.nets.inference import Evaluator
 
         self._rank = read_rank(config.rank, "rank =")
-        self._min_share, self._ensemble = config.min_share, False
+        self._min_share = config.min_share
         self._temperature = float(np.interp(self._rank, list(TEMPERATURES), list(TEMPERATURES.values())))
         told = max(self._rank, WEAKEST_SEEN)
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(told, told))

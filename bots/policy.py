@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
-from arena.go.coords import SYMMETRIES, symmetry_table
 from bots.nets.checkpoint import Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 class Config:
     checkpoint: str = setting("sl-9x9", "name or folder of the net")
     temperature: float = setting(0.0, "policy temperature for drawing moves; 0 plays the best move", low=0)
-    ensemble: bool = setting(False, "average the net over the 8 symmetries of each position; 8 times slower")
     precision: str = setting(
         "auto", "number format of the net; bf16 is for a GPU and large batches", choices=tuple(Precision)
     )
@@ -35,7 +33,6 @@ class Policy(Bot):
         from bots.nets.inference import Evaluator  # and with it ONNX Runtime: when a player is built
 
         self._temperature = config.temperature
-        self._ensemble = config.ensemble
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -81,21 +78,8 @@ class Policy(Bot):
         return shares, win_rates.astype(np.float64)
 
     def _evaluate(self, games: Sequence[Game]) -> tuple[np.ndarray, np.ndarray]:
-        """Logits (B, size² + 1) and win rates (B,).
-
-        Those of the ensemble are means of probabilities (Silver et al. 2016, Extended Data Table 3), summed one by one,
-        so that no game's depend on how many there are.
-        """
-        if not self._ensemble:
-            return self._net.evaluate(self._net.encode(games))
-        table = symmetry_table(games[0].rules.size)
-        shares, win_rates = np.zeros((len(games), len(table[0]))), np.zeros(len(games))
-        for turn in range(SYMMETRIES):
-            logits, rates = self._net.evaluate(self._net.encode(games, turn))
-            odds = np.exp(logits[:, table[turn]].astype(np.float64) - logits.max(1, keepdims=True))
-            shares += odds / odds.sum(1, keepdims=True) / SYMMETRIES
-            win_rates += rates / SYMMETRIES
-        return np.log(shares), win_rates
+        """Logits (B, size² + 1) and win rates (B,)."""
+        return self._net.evaluate(self._net.encode(games))
 
 
 def pick(game: Game, logits: np.ndarray, temperature: float) -> int:

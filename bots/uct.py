@@ -46,7 +46,7 @@ class Uct(Bot):
         self._config = config
         self._search = uct.search
         self._params = tree.params_of(config, uct.UctParams)
-        self._trees = tree.TreePool(config.max_tree_mb * 2**20 // NODE_BYTES, tree.RaveNodes)
+        self._trees = tree.TreePool(config.max_tree_mb * 2**20 // NODE_BYTES, rave=True)
         policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy else None
         self._weights = cache(policy.weights if policy else rollouts.uniform_weights)
 
@@ -66,8 +66,7 @@ class Uct(Bot):
         return self._trees.candidates(slot, size)
 
     def overview(self, game: Game) -> Decision | None:
-        slot, size = self._trees.slot_of(game), game.rules.size
-        return None if slot is None else Decision(*self._trees.best(slot, size), self._trees.ownership(slot, size))
+        return self._trees.overview(game)
 
     def _slot_of(self, game: Game) -> int:
         """The tree of the present position."""

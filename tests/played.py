@@ -14,7 +14,6 @@ import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 
-from arena.go import kernels
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
@@ -180,8 +179,7 @@ def words_of(lines: list[str]) -> str:
 def random_game(seed: int, date: str = "", size: int = 7) -> GameRecord:
     game = Game(Rules.preset("cgos", size), seed)
     while not game.is_over and len(game.moves) < 60:
-        colour, played = int(game.to_play), len(game.moves)
-        game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
+        game.play(game.random_move())
     game.outcome = Outcome.scored(game.margin())
     return GameRecord.from_game(game, date=date)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from arena.go.board import Board
 from arena.go.coords import Colour
+from arena.go.game import Game, Rules
 
 EMPTY, BLACK, WHITE = 0, 1, 2
 
@@ -154,10 +159,41 @@ class ReferenceGame:
 
 
 def board_of_diagram(diagram: str) -> Board:
-    """The board of a text diagram: a row a line, ``X`` black, ``O`` white, ``.`` empty, in any case, spaces ignored."""
-    rows = [line.replace(" ", "").upper() for line in diagram.strip().splitlines()]
+    """The board of a text diagram: a row a line, or rows parted by spaces; ``X`` black, ``O`` white, in any case."""
+    lines = diagram.strip().splitlines()
+    rows = [line.replace(" ", "").upper() for line in (lines if len(lines) > 1 else diagram.split())]
     board = Board(len(rows))
     for move, sign in enumerate("".join(rows)):
         if sign != ".":
             board.put(move, Colour("XO".index(sign) + 1))
     return board
+
+
+def position(diagram: str, rules: str = "cgos", to_play: Colour = Colour.BLACK, **options: Any) -> Game:
+    """A game that starts from a diagram, with komi 0 unless given."""
+    board = board_of_diagram(diagram)
+    black, white = (np.flatnonzero(board.stones.reshape(-1) == colour).tolist() for colour in Colour)
+    rules_here = Rules.preset(rules, board.size, **{"komi": 0.0, **options})
+    return Game(rules_here, seed=1, black=black, white=white, to_play=to_play)
+
+
+def drawn(board: Board, dead: Collection[int]) -> list[str]:
+    """The position, a row a string, with the stones at these points in small letters."""
+    signs = [".XO"[stone] for stone in board.stones.reshape(-1)]
+    signs = [sign.lower() if move in dead else sign for move, sign in enumerate(signs)]
+    return ["".join(signs[row : row + board.size]) for row in range(0, len(signs), board.size)]
+
+
+def twin_of(board: Board) -> ReferenceBoard:
+    """The same stones on the slow board."""
+    twin = ReferenceBoard(board.size)
+    twin.stones = {point: int(stone) for point, stone in np.ndenumerate(board.stones) if stone}
+    return twin
+
+
+def random_game(size: int, seed: int, moves: int, rules: str = "cgos", **options: Any) -> Game:
+    """A game of so many random moves that fill no own eye, or up to its end."""
+    game = Game(Rules.preset(rules, size, **options), seed)
+    while len(game.moves) < moves and not game.is_over:
+        game.play(game.random_move())
+    return game

@@ -90,7 +90,7 @@ def stats(paths: Paths) -> None:
             if path not in records:
                 Console().print(dataset_sheet(Dataset.open(path)))
     if records:
-        items = (item for path in records for item in read_path(path, skip_damaged=True))
+        items = (item for path in records for item in read_path(path))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
         Console().print(statistics_table(counted))
 

@@ -12,6 +12,17 @@ from arena.go.coords import GTP_COLUMNS, MAX_SIZE, Colour, Move, star_points
 _SYMBOLS = {0: ".", 1: "X", 2: "O"}
 
 
+def point_from_move(move: Move, size: int) -> int:
+    """A move as a point of the padded board; 0 passes."""
+    row, column = divmod(move, size)
+    return 0 if move == size * size else (row + 1) * kernels.WIDTH + column + 1
+
+
+def move_from_point(point: int, size: int) -> Move:
+    row, column = divmod(point, kernels.WIDTH)
+    return size * size if point == 0 else (row - 1) * size + column - 1
+
+
 class Board:
     """A mutable position, cheap to copy.
 
@@ -26,7 +37,7 @@ class Board:
             raise ValueError(f"a board of size {size} can't be held; sizes go up to {MAX_SIZE}")
         self.size = size
         self.array = np.zeros(1, kernels.BOARD)
-        kernels.new_board(self.array, 0, size)
+        kernels.clear(self.array[0], size)
 
     def copy(self) -> Board:
         twin = Board.__new__(Board)
@@ -38,7 +49,8 @@ class Board:
         """Place a setup stone. Raises ValueError when the point is taken or not on the board."""
         if self.stone(move):
             raise ValueError(f"two stones on one point of the setup: {move}")
-        kernels.put_stone(self.array, 0, move, int(colour))
+        kernels.play(self.array[0], point_from_move(move, self.size), int(colour))
+        self.array["ko"] = 0
 
     def without(self, moves: Collection[Move]) -> Board:
         """A copy with the stones at these points taken off; ko and prisoners are forgotten."""
@@ -52,8 +64,7 @@ class Board:
         """0 for an empty point, else the colour of its stone. Raises ValueError for a point that isn't on the board."""
         if not 0 <= move < self.size * self.size:
             raise ValueError(f"{move} is not a point of a {self.size}x{self.size} board")
-        row, column = divmod(move, self.size)
-        return int(self.array["colour"][0, (row + 1) * kernels.WIDTH + column + 1])
+        return int(self.array["colour"][0, point_from_move(move, self.size)])
 
     @property
     def stones(self) -> np.ndarray:
@@ -71,10 +82,7 @@ class Board:
     def ko_point(self) -> Move | None:
         """Where simple ko forbids the side to move to play."""
         point = int(self.array["ko"][0])
-        if point == 0:
-            return None
-        row, column = divmod(point, kernels.WIDTH)
-        return (row - 1) * self.size + column - 1
+        return move_from_point(point, self.size) if point else None
 
     def count(self, colour: Colour) -> int:
         """How many stones of this colour are on the board."""
@@ -86,15 +94,16 @@ class Board:
 
     def liberties(self, move: Move) -> int:
         """The liberties of the group at ``move``; 0 where there is no stone."""
-        return int(kernels.true_liberties(self.array, 0, move)) if self.stone(move) else 0
+        point = point_from_move(move, self.size)
+        return int(kernels.count_liberties(self.array[0], point, kernels.CELLS)) if self.stone(move) else 0
 
     def area_margin(self) -> int:
         """Black's margin before komi, counting stones and surrounded points; every stone is taken as alive."""
-        return int(kernels.area_of(self.array, 0))
+        return int(kernels.area_score(self.array[0]))
 
     def territory_margin(self) -> int:
         """Black's margin before komi and prisoners, counting surrounded points only."""
-        return int(kernels.territory_of(self.array, 0))
+        return int(kernels.territory_score(self.array[0]))
 
     def owners(self) -> np.ndarray:
         """(size²,) uint8: who owns each point by area, 0 where nobody does."""

@@ -110,11 +110,3 @@ def alphago_48(positions, count, tables, planes):
         boards[0] = positions.boards[i]
         table = tables[positions.symmetries[i]]
         _alphago(boards, positions.colours[i], positions.recent[i], table, liberties, planes[i])
-
-
-@kernel
-def alphago_49(positions, count, tables, planes):
-    """alphago-49, for values: alphago-48, and 48 ones when Black is to move."""
-    alphago_48(positions, count, tables, planes)
-    for i in range(count):
-        planes[i][48] = np.float32(positions.colours[i] == 1)

@@ -18,18 +18,7 @@ from typing import IO
 from arena import RecordError
 from arena.go.game import Ending, Outcome
 from arena.go.record import GameRecord
-from arena.go.sgf import MAX_BYTES, game_span, read_sgf, utf8
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A game that wasn't read: ``number`` counts the games of its file from 1; the reason is short and fit to count."""
-
-    source: str
-    number: int
-    reason: str
-    detail: str = ""
-
+from arena.go.sgf import MAX_BYTES, read_sgf, split_games, utf8
 
 _TEXTS = (".sgf", ".sgfs", ".sgfs.xz", ".sgfs.gz")
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
@@ -45,23 +34,34 @@ Text = tuple[str, int, bytes]
 """A game that isn't parsed: where it stands, its number there from 1, and its SGF."""
 
 
-def read_path(path: str | Path, skip_damaged: bool = False) -> Iterator[GameRecord | Refusal]:
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A game that wasn't read: ``number`` counts the games of its file from 1; the reason is short and fit to count."""
+
+    source: str
+    number: int
+    reason: str
+    detail: str = ""
+
+
+def read_path(path: str | Path) -> Iterator[GameRecord | Refusal]:
+    """The games of ``read_texts``. Raises RecordError as that does."""
+    for source, number, sgf in read_texts(path):
+        try:
+            yield read_sgf(sgf)
+        except RecordError as error:
+            reason, _, detail = str(error).partition(": ")
+            yield Refusal(source, number, reason, detail)
+
+
+def read_texts(path: str | Path) -> Iterator[Text]:
     """Every game of a file or, in order of their names, of the files in a folder and its folders.
 
     Files are ``.sgf`` (any number of games), ``.sgfs`` (a game a line; also ``.sgfs.xz`` and ``.sgfs.gz``), and
     ``.zip`` and ``.tar`` (plain, gz, xz, bz2) with such files inside; others in a folder are passed over. Games stream:
     memory holds one, or one ``.sgf`` file. Raises RecordError for a path that doesn't exist, is of another kind or
-    holds no games, and for a damaged file; with ``skip_damaged``, one in a folder is a ``Refusal``.
+    holds no games, and for a damaged file.
     """
-    return (_parsed(text) if isinstance(text, tuple) else text for text in _texts_of(path, skip_damaged))
-
-
-def read_texts(path: str | Path) -> Iterator[Text]:
-    """What ``read_path`` reads, not yet parsed. Raises RecordError as that does."""
-    return (text for text in _texts_of(path) if isinstance(text, tuple))
-
-
-def _texts_of(path: str | Path, skip_damaged: bool = False) -> Iterator[Text | Refusal]:
     path = Path(path)
     if not path.exists():
         raise RecordError(f"{path}: no such file or folder")
@@ -72,36 +72,15 @@ def _texts_of(path: str | Path, skip_damaged: bool = False) -> Iterator[Text | R
         if not (file.name.lower().endswith(_KINDS) and file.is_file()):
             continue
         try:
-            for text in _numbered_texts(file):
-                empty = False
-                yield text
-        except RecordError as error:
-            if not skip_damaged or file == path:
-                raise
-            empty = False
-            yield Refusal(str(file), 0, f"{file.name} can't be read", str(error))
+            for source, stream in _streams(file):
+                texts = (text for text in _texts(source.lower(), stream) if text and not text.isspace())
+                for number, text in enumerate(texts, 1):
+                    empty = False
+                    yield source, number, text
+        except (*_DAMAGED, *_GARBAGE) as error:
+            raise RecordError(f"{file} is damaged or can't be read: {error}") from error
     if empty:
         raise RecordError(f"{path} holds no games")
-
-
-def _parsed(text: Text) -> GameRecord | Refusal:
-    source, number, sgf = text
-    try:
-        return read_sgf(sgf)
-    except RecordError as error:
-        reason, _, detail = str(error).partition(": ")
-        return Refusal(source, number, reason, detail)
-
-
-def _numbered_texts(path: Path) -> Iterator[tuple[str, int, bytes]]:
-    """The game texts of a file or archive with their source and number. Raises RecordError when it's damaged."""
-    try:
-        for source, stream in _streams(path):
-            texts = (text for text in _texts(source.lower(), stream) if text and not text.isspace())
-            for number, text in enumerate(texts, 1):
-                yield source, number, text
-    except (*_DAMAGED, *_GARBAGE) as error:
-        raise RecordError(f"{path} is damaged or can't be read: {error}") from error
 
 
 def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -126,26 +105,16 @@ def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
     """The game texts of one file, by its name in small letters. A line that is too long comes in parts, which will be
-    refused."""
-    if name.endswith(".sgf"):
-        data = stream.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            raise RecordError(f"{name} is longer than {MAX_FILE >> 20} MB; write a game a line, as .sgfs")
-        yield from _split(utf8(data))
+    refused; so will what follows a game that isn't whole."""
+    if not name.endswith(".sgf"):
+        unpack = lzma.open if name.endswith(".xz") else gzip.open if name.endswith(".gz") else nullcontext
+        with unpack(stream) as lines:
+            yield from iter(partial(lines.readline, MAX_BYTES + 1), b"")
         return
-    unpack = lzma.open if name.endswith(".xz") else gzip.open if name.endswith(".gz") else nullcontext
-    with unpack(stream) as lines:
-        yield from iter(partial(lines.readline, MAX_BYTES + 1), b"")
-
-
-def _split(data: bytes) -> Iterator[bytes]:
-    """The games of an SGF collection; from one that isn't whole, all the rest."""
-    start = 0
-    while (span := game_span(data, start)) is not None:
-        yield data[start : span[2]]
-        start = span[2]
-    if start == 0 or b"(;" in data[start:]:
-        yield data[start:]
+    data = stream.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise RecordError(f"{name} is longer than {MAX_FILE >> 20} MB; write a game a line, as .sgfs")
+    yield from split_games(utf8(data))
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,15 +122,11 @@ def _json_of(rules: Rules) -> str:
 def handicap_points(size: int, stones: int) -> list[Move]:
     """Where fixed handicap stones go (GTP 2, section 4.1.1). Raises ConfigError for a number that doesn't fit."""
     points = star_points(size)
-    centre = points.pop() if size % 2 and points else None
-    most = len(points) + (1 if centre is not None and len(points) == 8 else 0)
+    most = 9 if len(points) == 9 else min(4, len(points))
     if not 2 <= stones <= most:
         allowed = f"there are from 2 to {most}" if most else "there are none on this size"
         raise ConfigError(f"{stones} handicap stones can't be placed on {size}x{size}; {allowed}")
-    placed = points[: stones - stones % 2] if stones > 4 else points[:stones]
-    if stones > 4 and stones % 2 and centre is not None:
-        placed = [*placed, centre]
-    return placed
+    return [*points[: stones - 1], points[8]] if stones in (5, 7) else points[:stones]
 
 
 class Game:
@@ -156,7 +152,7 @@ class Game:
         self.seed = seed
         self.setup: Stones = (tuple(black), tuple(white))
         self.board = Board(rules.size)
-        stones = [(move, colour) for colour, points in zip(Colour, self.setup, strict=True) for move in points]
+        stones = [(move, colour) for colour, moves in zip(Colour, self.setup, strict=True) for move in moves]
         for move, colour in stones:
             self.board.put(move, colour)
         if any(self.board.stone(move) != colour or not self.board.liberties(move) for move, colour in stones):
@@ -187,6 +183,11 @@ class Game:
         black, white = self.setup
         return len(black) if len(black) > 1 and not white and self.first is WHITE else 0
 
+    @property
+    def compensation(self) -> float:
+        """The points that White gets: komi, and one for each handicap stone where the rules say so."""
+        return self.rules.komi + (self.handicap if self.rules.handicap_points else 0)
+
     def copy(self) -> Game:
         twin = Game.__new__(Game)
         twin.rules, twin.seed, twin.setup = self.rules, self.seed, self.setup
@@ -215,15 +216,25 @@ class Game:
 
     def legal_moves(self) -> np.ndarray:
         """(size² + 1,) bool: what the side to move may play; the pass is last and always legal."""
-        mask = np.empty(self.rules.size**2 + 1, np.bool_)
-        kernels.legal_mask(*self._position(), mask)
-        return mask
+        return self._legal_mask(eyes=True)
 
     def sensible_moves(self) -> np.ndarray:
         """``legal_moves`` without those that fill an own eye, and without the pass as long as the board as it stands is
         lost and there is another move: the other side would end the game with a second pass."""
+        mask = self._legal_mask(eyes=False)
+        margin = self.margin() if self.to_play is BLACK else -self.margin()
+        mask[-1] = margin >= 0 or not mask[:-1].any()
+        return mask
+
+    def random_move(self) -> Move:
+        """One of the legal moves that fill no own eye, each as likely, by ``move_seed``; the pass when there is none.
+        Never suicide."""
+        *position, _ = self._position()
+        return int(kernels.random_move(*position, self.move_seed()))
+
+    def _legal_mask(self, eyes: bool) -> np.ndarray:
         mask = np.empty(self.rules.size**2 + 1, np.bool_)
-        kernels.sensible_mask(*self._position(), self.margin(), mask)
+        kernels.legal_mask(*self._position(), eyes, mask)
         return mask
 
     def _position(self) -> tuple[np.ndarray, int, int, np.ndarray, int, bool, bool]:
@@ -294,18 +305,17 @@ class Game:
         else:
             black, white = (self.placed_stones(colour) - board.count(colour) for colour in Colour)
             points = board.territory_margin() + white - black
-        compensation = self.handicap if self.rules.handicap_points else 0
-        return points - compensation - self.rules.komi
+        return points - self.compensation
 
     def expected_margin(self, ownership: np.ndarray) -> float:
         """Black's margin, komi counted, where each point will be Black's by ``ownership`` (size²,) in [-1, 1].
 
         By territory rules that is the area less the stones that were played, exact but for who plays last.
         """
-        points = float(ownership.sum()) - self.rules.komi
+        points = float(ownership.sum()) - self.compensation
         if self.rules.scoring is Scoring.TERRITORY:
             points -= self.placed_stones(BLACK) - self.placed_stones(WHITE)
-        return points - (self.handicap if self.rules.handicap_points else 0)
+        return points
 
     def __str__(self) -> str:
         return f"{self.board}\n{self.to_play.name.lower()} to play, move {len(self.moves) + 1}"
@@ -317,10 +327,8 @@ class GameCopy:
     def __init__(self, game: Game):
         self._game, self._copy = game, game.copy()
         self._board, self._array, self._hashes = self._copy.board, self._copy.board.array, self._copy._hashes
-        self._memory = [  # copied as bytes, which is quicker than numpy's way
-            (_bytes_of(mine), _bytes_of(theirs))
-            for mine, theirs in ((self._array, game.board.array), (self._hashes, game._hashes))
-        ]
+        arrays = (self._array, game.board.array), (self._hashes, game._hashes)
+        self._memory = [[memoryview(array.view(np.uint8).data) for array in pair] for pair in arrays]  # copied quickest
 
     def update(self) -> Game:
         """Reset the copy to the state of the game and return it."""
@@ -332,7 +340,3 @@ class GameCopy:
         copy.rules, copy.seed, copy.setup = game.rules, game.seed, game.setup
         copy.to_play, copy.outcome = game.to_play, game.outcome
         return copy
-
-
-def _bytes_of(array: np.ndarray) -> memoryview:
-    return memoryview(array.view(np.uint8).data)

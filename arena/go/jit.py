@@ -12,7 +12,7 @@ from multiprocessing import parent_process
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import local
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 if not os.environ.get("NUMBA_NUM_THREADS", "1").strip("0").isdigit():
     del os.environ["NUMBA_NUM_THREADS"]  # Numba compiles nothing with 0 threads, and our kernels have one each
@@ -92,6 +92,13 @@ def inlined(function: F) -> F:
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
+class _Files(local):
+    """A thread's open locks: one for each time that it holds the compiler, None where it has saved nothing."""
+
+    def __init__(self) -> None:
+        self.open = list[IO[bytes] | None]()
+
+
 class _OneWriter(Listener):
     """Lets one process at a time save a kernel: two that save variants of one kernel would give them the same file.
 
@@ -99,25 +106,20 @@ class _OneWriter(Listener):
     """
 
     def __init__(self) -> None:
-        self._here = local()  # each thread's: its depth, and the locks by the depth that ends them
+        self._files = _Files()
 
     def on_start(self, event: Event) -> None:
         if event.kind == "numba:compiler_lock":
-            self._here.depth = getattr(self._here, "depth", 0) + 1
+            self._files.open.append(None)
 
     def on_end(self, event: Event) -> None:
-        here = self._here
         if event.kind == "numba:compile":
             with suppress(OSError):
-                taken = open(CACHE / ".lock", "ab")
-                files.lock_file(taken, waits=True)
-                here.held = (here.depth, taken)
-        else:
-            here.depth -= 1
-            depth, file = getattr(here, "held", (0, None))
-            if file is not None and here.depth < depth:
-                file.close()
-                here.held = (0, None)
+                file = open(CACHE / ".lock", "ab")
+                files.lock_file(file, waits=True)
+                self._files.open[-1] = file
+        elif (held := self._files.open.pop()) is not None:
+            held.close()
 
 
 _writer = _OneWriter()
@@ -141,14 +143,12 @@ class _CompilerListener(Listener):
     """Numba reports when its compiler is taken and given back."""
 
     def __init__(self, standing: Callable[[], AbstractContextManager[None]]):
-        self._standing, self._exits, self._depth = standing, ExitStack(), 0
+        self._standing, self._entered = standing, list[ExitStack]()
 
     def on_start(self, event: Event) -> None:
-        if self._depth == 0:
-            self._exits.enter_context(self._standing())
-        self._depth += 1
+        self._entered.append(ExitStack())
+        if len(self._entered) == 1:
+            self._entered[0].enter_context(self._standing())
 
     def on_end(self, event: Event) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._exits.close()
+        self._entered.pop().close()

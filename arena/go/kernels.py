@@ -1,4 +1,4 @@
-"""The compiled board: play, legality, eyes, scoring and uniform playouts on one record per board.
+"""The compiled board: play, legality, eyes and scoring on one record per board.
 
 The techniques (padded board, groups as linked lists with pseudo-liberties, packed neighbour counts, an incremental
 list of empty points) are those of the fast open playout engines, libEGO first among them. ``tests/reference.py`` is
@@ -206,7 +206,7 @@ def turn_ring(board, p, colour):
 
 
 @inlined
-def _remove_group(board, head, hashing, rings):
+def _remove_group(board, head, hashing):
     """Take a group off; returns the number of its stones."""
     colour = np.int64(board.colour[U(head)])
     step = np.int64(1) - (np.int64(1) << (4 * colour))
@@ -220,8 +220,7 @@ def _remove_group(board, head, hashing, rings):
         board.next[U(p)] = p
         if hashing:
             board.hash ^= ZOBRIST[U(colour), U(p)]
-        if rings:
-            turn_ring(board, p, colour)
+        turn_ring(board, p, colour)
         board.place[U(p)] = board.empty_count
         board.empties[U(board.empty_count)] = p
         board.empty_count += 1
@@ -261,31 +260,24 @@ def _join(board, head, old):
 @inlined
 def play(board, p, colour):
     """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point."""
-    place(board, p, colour, True, True)
+    place(board, p, colour, True)
 
 
 @inlined
-def place(board, p, colour, hashing, rings):
-    """``play``; without ``hashing`` the hash is left as it is, without ``rings`` they are: a playout asks for less."""
+def place(board, p, colour, hashing):
+    """``play``; without ``hashing`` the hash is left as it is: a playout doesn't use it."""
     board.empty_count -= 1
     last = board.empties[U(board.empty_count)]
     index = board.place[U(p)]
     board.empties[U(index)] = last
     board.place[U(last)] = index
-    _put(board, p, colour, hashing, rings)
-
-
-@inlined
-def _put(board, p, colour, hashing, rings):
-    """The part of ``place`` that doesn't concern the list of empty points."""
     surrounded = ((board.around[U(p)] >> (4 * (3 - colour))) & 15) == 4
     n0, n1, n2, n3 = U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH)
     board.colour[U(p)] = colour
     if hashing:
         board.hash ^= ZOBRIST[U(colour), U(p)]
     board.stones[U(colour)] += 1
-    if rings:
-        turn_ring(board, p, colour)
+    turn_ring(board, p, colour)
     step = (np.int64(1) << (4 * colour)) - 1
     board.around[n0] += step
     board.around[n1] += step
@@ -333,20 +325,10 @@ def _put(board, p, colour, hashing, rings):
         for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             q = U(p + step)
             if board.colour[q] == other and board.liberties[U(board.head[q])] == 0:
-                captured += _remove_group(board, np.int64(board.head[q]), hashing, rings)
+                captured += _remove_group(board, np.int64(board.head[q]), hashing)
                 taken = p + step
         if surrounded and captured == 1:
             board.ko = taken
-
-
-@inlined
-def stones_score(board):
-    """Black's margin before komi where nothing is left but stones and single-point eyes, as after a playout."""
-    margin = board.stones[1] - board.stones[2]
-    for i in range(board.empty_count):
-        around = np.int64(board.around[U(board.empties[U(i)])])
-        margin += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
-    return margin
 
 
 @inlined
@@ -404,30 +386,6 @@ def territory_score(board):
     return margin
 
 
-def _lost_eyes() -> np.ndarray:
-    """(3, 256) uint8: by colour, and the colours of four diagonals in two bits each, whether they spoil its eye."""
-    lost = np.zeros((3, 256), np.uint8)
-    for code in range(256):
-        diagonals = [code >> shift & 3 for shift in (0, 2, 4, 6)]
-        for colour in (1, 2):
-            lost[colour, code] = diagonals.count(3 - colour) + (EDGE in diagonals) >= 2
-    return lost
-
-
-_LOST_EYES = _lost_eyes()
-
-
-@inlined
-def _is_playable(board, p, colour):
-    """Of a point without empty neighbours: whether it is no eye, and legal but for ko. ``is_eye`` and ``is_legal``
-    without a branch: late in a playout, when most points are tried in vain, branches are guessed wrong."""
-    a, b = np.int64(board.colour[U(p - WIDTH - 1)]), np.int64(board.colour[U(p - WIDTH + 1)])
-    c, d = np.int64(board.colour[U(p + WIDTH - 1)]), np.int64(board.colour[U(p + WIDTH + 1)])
-    no_eye = np.int64(_LOST_EYES[U(colour), U(a | b << 2 | c << 4 | d << 6)])
-    no_eye |= (~np.int64(board.around[U(p)]) >> (4 * colour + 2)) & 1  # of four neighbours, the third bit is set
-    return (is_suicide(board, p, colour) ^ 1) & no_eye != 0
-
-
 @inlined
 def longest_playout(board):
     """Moves after which a playout ends at the latest: no superko is looked for, so it might go in circles."""
@@ -435,67 +393,36 @@ def longest_playout(board):
 
 
 @inlined
-def playout(board, colour, random_state):
-    """Play uniformly random legal moves, own eyes kept, until both pass or after ``longest_playout`` moves, where the
-    board is scored as it stands; (Black's margin before komi, moves, state).
-
-    Neither the hash nor ``place`` nor ``ring`` is kept: look at the board afterwards, but don't play on.
-    """
-    limit = longest_playout(board)
-    passes = 0
-    moves = 0
-    random_state = next_random(random_state)
-    while passes < 2 and moves < limit:
-        left = np.int64(board.empty_count)
-        chosen = np.int64(0)
-        i = np.int64(0)
-        while left > 0:
-            i = below(random_state, left)
-            random_state = next_random(random_state)  # drawn early, it is there once a branch was guessed wrong
-            p = np.int64(board.empties[U(i)])
-            if board.around[U(p)] & 15:  # with an empty neighbour it is no eye, and only ko can forbid it
-                if p != board.ko:
-                    chosen = p
-                    break
-            elif _is_playable(board, p, colour) and p != board.ko:
-                chosen = p
-                break
-            # Not playable: swap it behind the points still to be tried.
-            left -= 1
-            board.empties[U(i)] = board.empties[U(left)]
-            board.empties[U(left)] = p
-        if chosen:
-            board.empty_count -= 1
-            board.empties[U(i)] = board.empties[U(board.empty_count)]
-            _put(board, chosen, colour, False, False)
-            passes = 0
-        else:
-            board.ko = 0
-            passes += 1
-        colour = 3 - colour
-        moves += 1
-    return stones_score(board) if passes == 2 else area_score(board), moves, random_state
+def first_liberties(board, stone, enough):
+    """(liberties of the group of ``stone``, counted up to ``enough``, the first two of them, stones seen till then)."""
+    count = stones = np.int64(0)
+    first = second = np.int64(0)
+    p = np.int64(stone)
+    while True:
+        stones += 1
+        if board.around[U(p)] & 15:
+            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                q = p + step
+                if board.colour[U(q)] == 0 and q != first and q != second:
+                    count += 1
+                    if count == enough:
+                        return count, first, second, stones
+                    if count == 1:
+                        first = q
+                    else:
+                        second = q
+        p = np.int64(board.next[U(p)])
+        if p == stone:
+            return count, first, second, stones
 
 
 @inlined
 def last_liberty(board, head):
     """The only liberty of a group, or 0 when it has several."""
-    # A single point borders at most 4 stones of a group, so that more pseudo-liberties are several points.
-    only = np.int64(0)
-    if board.liberties[U(head)] <= 4:
-        stone = np.int64(head)
-        while True:
-            if board.around[U(stone)] & 15:
-                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-                    q = stone + step
-                    if board.colour[U(q)] == 0 and q != only:
-                        if only:
-                            return np.int64(0)
-                        only = q
-            stone = np.int64(board.next[U(stone)])
-            if stone == head:
-                break
-    return only
+    if board.liberties[U(head)] > 4:  # a single point borders at most 4 stones of a group
+        return np.int64(0)
+    count, only, _, _ = first_liberties(board, head, 2)
+    return only if count == 1 else np.int64(0)
 
 
 @inlined
@@ -521,19 +448,6 @@ def group_liberties(board, counts):
 # What follows is called from Python. A board is passed as (boards, index): arrays travel, records don't.
 
 
-@kernel
-def new_board(boards, index, size):
-    clear(boards[index], size)
-
-
-@kernel
-def put_stone(boards, index, move, colour):
-    """Place a stone outside a turn (setup, handicap); the point must be empty and the move legal."""
-    board = boards[index]
-    play(board, point_of(board, move), colour)
-    board.ko = 0
-
-
 @inlined
 def illegal_reason(board, p, colour, suicide):
     """LEGAL, or why the board alone forbids ``p``. ``suicide`` allows to take off several own stones, never one."""
@@ -556,7 +470,7 @@ def play_any(board, p, colour):
     play(board, p, colour)
     head = np.int64(board.head[U(p)])
     if board.liberties[U(head)] == 0:
-        _remove_group(board, head, True, True)
+        _remove_group(board, head, True)
         board.ko = 0
 
 
@@ -574,39 +488,18 @@ def _removed_hash(board, head, colour):
 @inlined
 def hash_after(board, p, colour):
     """The positional hash after ``colour`` plays the legal point ``p`` (suicide counted); the board is unchanged."""
-    value = board.hash ^ ZOBRIST[U(colour), U(p)]
     steps = (-WIDTH, np.int64(-1), np.int64(1), WIDTH)
-    for step in steps:
-        board.liberties[U(board.head[U(p + step)])] -= 1
-    breathes = board.around[U(p)] & 15 != 0
+    lasts = _last_liberties(board, U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH))
+    dies = board.around[U(p)] & 15 == 0 and is_suicide(board, p, colour) != 0
+    going = colour if dies else 3 - colour
+    value = board.hash if dies else board.hash ^ ZOBRIST[U(colour), U(p)]
     for i in range(4):
-        q = p + steps[i]
-        there = np.int64(board.colour[U(q)])
-        if there == 0 or there == EDGE:
-            continue
-        head = np.int64(board.head[U(q)])
-        if there == colour:
-            if board.liberties[U(head)] != 0:
-                breathes = True
-        elif board.liberties[U(head)] == 0:
-            breathes = True
-            seen = False
-            for j in range(i):
-                seen = seen or np.int64(board.head[U(p + steps[j])]) == head
-            if not seen:
-                value ^= _removed_hash(board, head, there)
-    for step in steps:
-        board.liberties[U(board.head[U(p + step)])] += 1
-    if not breathes:  # suicide: the stone and the groups that it joins go
-        value = board.hash
-        for i in range(4):
-            q = p + steps[i]
-            head = np.int64(board.head[U(q)])
-            seen = np.int64(board.colour[U(q)]) != colour
-            for j in range(i):
-                seen = seen or np.int64(board.head[U(p + steps[j])]) == head
-            if not seen:
-                value ^= _removed_hash(board, head, colour)
+        head = np.int64(board.head[U(p + steps[i])])
+        stays = lasts[i] == 0 or np.int64(board.colour[U(head)]) != going
+        for j in range(i):  # a group that touches the point twice goes once
+            stays = stays or np.int64(board.head[U(p + steps[j])]) == head
+        if not stays:
+            value ^= _removed_hash(board, head, going)
     return value
 
 
@@ -656,30 +549,16 @@ def is_allowed(board, p, colour, hashes, count, superko, suicide):
 
 
 @kernel
-def legal_mask(boards, index, colour, hashes, count, superko, suicide, mask):
-    """Write to ``mask`` (size² + 1, bool) which moves are legal; a pass always is."""
+def legal_mask(boards, index, colour, hashes, count, superko, suicide, eyes, mask):
+    """Write to ``mask`` (size² + 1, bool) which moves are legal, those that fill an own eye only with ``eyes``; a pass
+    always is."""
     board = boards[index]
     mask[:] = False
     mask[board.side * board.side] = True
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        mask[move_of(board, p)] = is_allowed(board, p, colour, hashes, count, superko, suicide)
-
-
-@kernel
-def sensible_mask(boards, index, colour, hashes, count, superko, suicide, margin, mask):
-    """Write to ``mask`` (size² + 1, bool) the legal moves that fill no own eye. The pass is one of them when nothing
-    else is, or when the board as it stands isn't lost, where Black is ahead by ``margin``: the other side would answer
-    it with the last one."""
-    board = boards[index]
-    mask[:] = False
-    some = False
-    for i in range(board.empty_count):
-        p = np.int64(board.empties[U(i)])
-        if not is_eye(board, p, colour) and is_allowed(board, p, colour, hashes, count, superko, suicide):
-            mask[move_of(board, p)] = True
-            some = True
-    mask[board.side * board.side] = not some or (margin >= 0 if colour == 1 else margin <= 0)
+        if eyes or not is_eye(board, p, colour):
+            mask[move_of(board, p)] = is_allowed(board, p, colour, hashes, count, superko, suicide)
 
 
 @kernel
@@ -706,16 +585,6 @@ def random_move(boards, index, colour, hashes, count, superko, seed):
 
 
 @kernel
-def area_of(boards, index):
-    return area_score(boards[index])
-
-
-@kernel
-def territory_of(boards, index):
-    return territory_score(boards[index])
-
-
-@kernel
 def owner_map(boards, index, owners):
     """Write to ``owners`` (size²) who owns each point by area: 1 black, 2 white, 0 neither."""
     board = boards[index]
@@ -729,13 +598,6 @@ def owner_map(boards, index, owners):
             points, reach = region_owner(board, p, seen, region)
             for i in range(points):
                 owners[move_of(board, np.int64(region[i]))] = reach % 3
-
-
-@kernel
-def true_liberties(boards, index, move):
-    """The number of different empty points next to the group of the stone at ``move``."""
-    board = boards[index]
-    return count_liberties(board, point_of(board, move), CELLS)
 
 
 @inlined
@@ -756,17 +618,3 @@ def count_liberties(board, p, enough):
         stone = np.int64(board.next[U(stone)])
         if stone == head:
             return count
-
-
-@kernel
-def run_playouts(boards, colour, count, seed, margins):
-    """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
-    state = seeded(seed)
-    total = 0
-    board = boards[1]
-    for i in range(count):
-        boards[1] = boards[0]
-        margin, moves, state = playout(board, colour, state)
-        margins[i] = margin
-        total += moves
-    return total

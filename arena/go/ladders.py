@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import kernel
-from arena.go.kernels import WIDTH, U, is_legal, last_liberty, play
+from arena.go.kernels import WIDTH, U, first_liberties, is_legal, last_liberty, play
 
 DEPTH = 160
 """The longest chase that is read, in moves; a longer one counts as an escape."""
@@ -24,30 +24,6 @@ def try_move(boards, before, after, p, colour):
     """Make ``boards[after]`` what ``boards[before]`` is after a legal move."""
     boards[after] = boards[before]
     play(boards[after], p, colour)
-
-
-@kernel
-def first_liberties(boards, index, stone):
-    """How many liberties the group of ``stone`` has, counted up to 3, and the first two of them."""
-    board = boards[index]
-    count = 0
-    first = second = np.int64(0)
-    p = np.int64(stone)
-    while True:
-        if board.around[U(p)] & 15:
-            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-                q = p + step
-                if board.colour[U(q)] == 0 and q != first and q != second:
-                    count += 1
-                    if count == 3:
-                        return count, first, second
-                    if count == 1:
-                        first = q
-                    else:
-                        second = q
-        p = np.int64(board.next[U(p)])
-        if p == stone:
-            return count, first, second
 
 
 @kernel
@@ -105,7 +81,7 @@ def is_caught(boards, first, stone):
             if not is_legal(boards[before], reply, defender):
                 continue
             try_move(boards, before, after, reply, defender)
-            liberties, ataris[level, 0], ataris[level, 1] = first_liberties(boards, after, stone)
+            liberties, ataris[level, 0], ataris[level, 1], _ = first_liberties(boards[after], stone, 3)
             if liberties < 2:
                 continue
             if liberties == 2:
@@ -134,7 +110,7 @@ def captures_in_ladder(boards, p, colour):
     """Whether ``colour`` playing the legal point ``p`` of ``boards[0]`` takes a group from two liberties to none."""
     for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
         q = p + step
-        if boards[0].colour[U(q)] == 3 - colour and first_liberties(boards, 0, q)[0] == 2:
+        if boards[0].colour[U(q)] == 3 - colour and first_liberties(boards[0], q, 3)[0] == 2:
             try_move(boards, 0, 1, p, colour)
             if is_caught(boards, 1, q):
                 return True
@@ -145,7 +121,7 @@ def captures_in_ladder(boards, p, colour):
 def _is_saved(boards, p, stone, colour):
     """Whether the group of ``stone`` can't be chased down after ``colour`` plays ``p``."""
     try_move(boards, 0, 1, p, colour)
-    liberties, first, second = first_liberties(boards, 1, stone)
+    liberties, first, second, _ = first_liberties(boards[1], stone, 3)
     if liberties < 2:
         return False
     if liberties == 2:

@@ -14,21 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from arena import CheckpointError
-from arena.go.classic_planes import alphago_48, alphago_49, gocnn_8, stones_1
+from arena.go.classic_planes import alphago_48, gocnn_8, stones_1
 from arena.go.coords import symmetry_table
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    BOARD,
-    CELLS,
-    U,
-    clear,
-    group_liberties,
-    move_of,
-    owner_map,
-    play_any,
-    point_of,
-)
+from arena.go.kernels import BOARD, CELLS, U, clear, group_liberties, move_of, owner_map, play_any, point_of
 from arena.go.ranks import PLAYER_PLANES, UNRANKED, player_planes
 
 HISTORY = 8
@@ -108,7 +98,6 @@ ENCODERS = {
         Encoder("gocnn-8", 8, gocnn_8),
         Encoder("arena-17", 17, arena_17),
         Encoder("alphago-48", 48, alphago_48),
-        Encoder("alphago-49", 49, alphago_49),
         Encoder("human-34", 17 + PLAYER_PLANES, arena_17, has_players=True),
     )
 }

@@ -175,20 +175,6 @@ class GameRecord:
         game.outcome = self.outcome
         return game
 
-    def canonical_moves(self) -> tuple[tuple[Move, ...], tuple[Move, ...], tuple[Move, ...]]:
-        """Black's setup, White's setup (both sorted) and the moves, in the smallest of the 8 symmetric forms.
-
-        Two games on one size of board are the same up to symmetry when these are equal. The smallest form of a game
-        begins with the smallest form of its opening.
-        """
-        import numpy as np
-
-        table = symmetry_table(self.rules.size).astype(">u2")
-        black, white = (np.sort(table[:, list(stones)], axis=1) for stones in self.setup)
-        moves = table[:, list(self.moves)]
-        best = min(range(len(table)), key=lambda s: (black[s].tobytes(), white[s].tobytes(), moves[s].tobytes()))
-        return tuple(black[best].tolist()), tuple(white[best].tolist()), tuple(moves[best].tolist())
-
     @property
     def canonical(self) -> bytes:
         """16 bytes, the same for games by the same rules that are identical but for a symmetry."""
@@ -206,8 +192,12 @@ class GameRecord:
 
 @lru_cache(maxsize=512)  # a game that is over is counted in several places
 def _canonical(rules: Rules, setup: Stones, first: Colour, moves: tuple[Move, ...]) -> bytes:
-    form = GameRecord(rules, moves, None, setup=setup).canonical_moves()
-    text = json.dumps([rules.to_json(), int(first), form], separators=(",", ":"))
+    import numpy as np
+
+    table = symmetry_table(rules.size).astype(">u2")
+    forms = zip(*(np.sort(table[:, list(stones)], axis=1) for stones in setup), table[:, list(moves)], strict=True)
+    smallest = min(forms, key=lambda form: [part.tobytes() for part in form])
+    text = json.dumps([rules.to_json(), int(first), [part.tolist() for part in smallest]], separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).digest()
 
 

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sgfmill import sgf_grammar, sgf_properties
 
 from arena import ConfigError, RecordError, __version__
-from arena.go.coords import (
-    BLACK,
-    MAX_SIZE,
-    MIN_SIZE,
-    WHITE,
-    Colour,
-    Move,
-    moves_by_sgf,
-    pass_move,
-    sgf_from_move,
-)
+from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, moves_by_sgf, pass_move, sgf_from_move
 from arena.go.game import Rules
 from arena.go.record import Ending, GameRecord, Outcome, Stones, usual_first
 
@@ -30,9 +20,6 @@ MAX_BYTES = 16 << 20
 MAX_MOVES = 3000
 """The most moves of one game that are read unless told otherwise."""
 
-MAX_NODES = 100_000
-"""The most nodes of a main line that are read."""
-
 Notes = Mapping[int, Mapping[str, Sequence[str]]]
 """Additional SGF properties by node number and name, with unescaped values; the root is node 0."""
 
@@ -40,6 +27,12 @@ Properties = Mapping[str, list[bytes]]
 """A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
 
 _NOTED_ENDINGS = (Ending.CRASH, Ending.MOVE_LIMIT, Ending.ADJUDICATED)  # RE has no word for these
+_TEXTS = {
+    **{"PB": "black", "PW": "white", "BR": "black_rank", "WR": "white_rank"},
+    **{"DT": "date", "EV": "event", "GN": "id"},
+}
+"""Properties of the root that are fields of a record."""
+
 _RU_VALUES = {"cgos": "CGOS", "tromp-taylor": "Tromp-Taylor", "chinese": "Chinese", "japanese": "Japanese"}
 
 
@@ -80,32 +73,32 @@ def write_sgf(
     Of rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
     """
     size = record.rules.size
+
+    def nodes_of(moves: Sequence[Move], first: int) -> list[dict[str, list[bytes]]]:
+        return [
+            {record.mover(number).letter: [sgf_from_move(move, size).encode()]}
+            for number, move in enumerate(moves, first)
+        ]
+
     root = {name: [_escaped(" ".join(text.split()))] for name, text in _root_properties(record).items() if text}
     for name, stones in zip(("AB", "AW"), record.setup, strict=True):
         if stones:
             root[name] = [sgf_from_move(move, size).encode() for move in sorted(stones)]
-    colours = (record.first.opponent.letter, record.first.letter)
-    nodes = [
-        "",
-        *(f";{colours[number % 2]}[{sgf_from_move(move, size)}]" for number, move in enumerate(record.moves, 1)),
-    ]
-    noted: Notes = {0: {}, **(notes or {})}
-    for number, added in noted.items():
-        node = {colours[number % 2]: [sgf_from_move(record.moves[number - 1], size).encode()]} if number else root
+    nodes = [root, *nodes_of(record.moves, 1)]
+    for number, added in (notes or {}).items():
         for name, values in added.items():
             escaped = [_escaped(value) for value in values]
-            own = node.get("C", []) if name == "C" else []  # it stays at the end, where it is read
-            node[name] = [b"\n".join([*escaped, *own])] if own else escaped
-        tree = sgf_grammar.Coarse_game_tree()
-        tree.sequence.append(node)
-        nodes[number] = sgf_grammar.serialise_game_tree(tree, wrap=None).decode().strip()[1:-1]
-    text = ""
-    for number in reversed(range(len(nodes))):
-        text = nodes[number] + text
+            own = nodes[number].get("C", []) if name == "C" else []  # it stays at the end, where it is read
+            nodes[number][name] = [b"\n".join([*escaped, *own])] if own else escaped
+    whole = tree = sgf_grammar.Coarse_game_tree()
+    for number, node in enumerate(nodes):
         if variations and number in variations:
-            line = enumerate(variations[number], number)
-            text = f"({text})({''.join(f';{colours[ply % 2]}[{sgf_from_move(move, size)}]' for ply, move in line)})"
-    return f"({text})"
+            tree.children = [sgf_grammar.Coarse_game_tree(), sgf_grammar.Coarse_game_tree()]
+            tree, other = tree.children
+            other.sequence = nodes_of(variations[number], number)
+        tree.sequence.append(node)
+    text: str = sgf_grammar.serialise_game_tree(whole, wrap=None).decode()
+    return text.strip()
 
 
 def _escaped(text: str) -> bytes:
@@ -124,47 +117,21 @@ def _root_properties(record: GameRecord) -> dict[str, str]:
         f"reason: {record.reason}": record.reason,
     }
     return {
-        "FF": "4",
-        "GM": "1",
-        "CA": "UTF-8",
-        "AP": f"arena:{__version__}",
+        **{"FF": "4", "GM": "1", "CA": "UTF-8", "AP": f"arena:{__version__}"},
         "SZ": str(record.rules.size),
         "KM": f"{record.rules.komi:g}",
         "RU": _RU_VALUES.get(record.rules.name, record.rules.name),
         "RE": "?" if outcome is None else outcome.sgf,
         "HA": str(handicap) if handicap > 1 else "",
         "PL": "" if record.first is usual else record.first.letter,
-        "PB": record.black,
-        "PW": record.white,
-        "BR": record.black_rank,
-        "WR": record.white_rank,
-        "DT": record.date,
-        "EV": record.event,
-        "GN": record.id,
+        **{name: getattr(record, field) for name, field in _TEXTS.items()},
         "C": "; ".join(part for part, is_there in comment.items() if is_there),
     }
 
 
 # --- The text and its nodes ---
 
-_FIRST = re.compile(rb"\(\s*;")
-_PARTS = re.compile(rb"\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[();]", re.DOTALL)
-"""The values of a game's text, each as a whole, and what divides it into nodes and variations."""
-
 _CHARSET = re.compile(rb"CA\s*\[\s*([A-Za-z0-9_.:-]{1,40})\s*\]")
-
-
-def game_span(data: bytes, start: int) -> tuple[int, int, int] | None:
-    """Where the next game begins, where its first bracket closes and where it ends; None when it isn't whole."""
-    first = _FIRST.search(data, start)
-    depth = fork = 0
-    for part in _PARTS.finditer(data, first.start()) if first else ():
-        depth += (part[0] == b"(") - (part[0] == b")")
-        if part[0] == b")":
-            fork = fork or part.start()
-            if depth == 0:
-                return first.start(), fork, part.end()  # type: ignore[union-attr]
-    return None
 
 
 def utf8(text: str | bytes) -> bytes:
@@ -182,18 +149,23 @@ def utf8(text: str | bytes) -> bytes:
     return text.decode("latin-1").encode()
 
 
-def _main_line(data: bytes) -> list[Properties]:
+def split_games(data: bytes) -> Iterator[bytes]:
+    """The games of an SGF collection in UTF-8; from one that isn't whole, all the rest."""
+    start = 0
+    while True:
+        tokens, end = sgf_grammar.tokenise(data, start)
+        is_whole = bool(tokens) and tokens.count(("D", b"(")) == tokens.count(("D", b")"))
+        if tokens or start == 0:
+            yield data[start:end] if is_whole else data[start:]
+        if not is_whole:
+            return
+        start = end
+
+
+def _main_line(text: str | bytes) -> list[Properties]:
     """The nodes of the first game's main line; its variations are passed over. Raises RecordError."""
-    if (span := game_span(data, 0)) is not None:
-        begin, fork, _ = span  # the first variation is the main one, so nothing of it is behind a bracket that closes
-        parts = _PARTS.findall(data, begin, fork)
-        if parts.count(b";") > MAX_NODES:
-            raise RecordError(f"more than {MAX_NODES} nodes")
-        data = data[begin:fork] + b")"
-        if parts.count(b"(") > 1:
-            data = b"(" + _PARTS.sub(lambda part: b"" if part[0] == b"(" else part[0], data)
     try:
-        return list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(data)))
+        return list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
     except ValueError as error:
         raise RecordError(f"not an SGF: {error}") from None
 
@@ -253,7 +225,7 @@ _MARGIN = re.compile(r"[0-9]{1,4}(?:\.[0-9]{0,4})?(?!\S)")
 _LOSSES = {"r": Ending.RESIGN, "t": Ending.TIME, "f": Ending.ILLEGAL, "i": Ending.ILLEGAL}
 
 
-def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = MAX_MOVES) -> GameRecord:
+def read_sgf(text: str | bytes) -> GameRecord:
     """The first game of an SGF text, its main line.
 
     Read are the setup before the first move, players, ranks, date, event, game name (as ``id``), komi, rules and
@@ -268,16 +240,16 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
 
     Raises RecordError, ``reason: detail`` or just a reason; the part before the first colon is short and fit to count.
     """
-    if len(text) > max_bytes:
+    if len(text) > MAX_BYTES:
         raise RecordError(f"too large: {len(text)} bytes")
-    line = _main_line(utf8(text))
+    line = _main_line(text)
     root = line[0]
     if _text(root, "GM") not in ("", "1"):
         raise RecordError("not Go")
     size = _size(root)
     setup, first, moves = _setup_and_moves(line, size)
-    if len(moves) > max_moves:
-        raise RecordError(f"more than {max_moves} moves")
+    if len(moves) > MAX_MOVES:
+        raise RecordError(f"more than {MAX_MOVES} moves")
     if "SZ" not in root:  # 9x9 and 13x13 games are written without one too
         stones = [move for move in (*setup[0], *setup[1], *moves) if move != pass_move(size)]
         if stones and max(max(divmod(move, size)) for move in stones) < 13:
@@ -286,30 +258,27 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
         raise RecordError("handicap stones missing")
     moves = _without_resumed_passes(moves, pass_move(size))
     note, _, reason = (_text(root, "C") if _is_ours(root) else "").partition("reason: ")
+
+    def noted(pattern: str) -> str:
+        found = re.search(pattern, note)
+        return found[1] if found else ""
+
     ending = next((ending for ending in _NOTED_ENDINGS if f"ending {ending}" in note), None)
     outcome = _outcome(_text(root, "RE"), ending)
     stopped = outcome is not None and outcome.ending is Ending.MOVE_LIMIT  # a result that RE doesn't give has no ending
     limit = len(moves) if stopped else max(len(moves), 3 * size * size)
-    seed, opening = (re.search(rf"\b{name} (-?[0-9]{{1,40}})\b", note) for name in ("seed", "opening"))
-    unrated = re.search(r"\bunrated \(([^()]*)\)", note)
     record = GameRecord(
         rules=_rules(root, size, limit, handicap=usual_first(setup) is WHITE),
         moves=tuple(moves),
         outcome=outcome,
-        black=_text(root, "PB"),
-        white=_text(root, "PW"),
         setup=setup,
         first=first or usual_first(setup),
-        id=_text(root, "GN"),
-        event=_text(root, "EV"),
-        black_rank=_text(root, "BR"),
-        white_rank=_text(root, "WR"),
-        date=_text(root, "DT"),
-        seed=int(seed[1]) if seed else 0,
-        opening=int(opening[1]) if opening else 0,
+        seed=int(noted(r"\bseed (-?[0-9]{1,40})\b") or 0),
+        opening=int(noted(r"\bopening (-?[0-9]{1,40})\b") or 0),
         adjudged=next((colour for colour in Colour if f"adjudged {colour.letter}" in note), None),
-        unrated=unrated[1] if unrated else "",
+        unrated=noted(r"\bunrated \(([^()]*)\)"),
         reason=reason,
+        **{field: _text(root, name) for name, field in _TEXTS.items()},  # type: ignore[arg-type]  # all of them texts
     )
     return _legal(record)
 
@@ -377,19 +346,17 @@ def _outcome(text: str, ending: Ending | None) -> Outcome | None:
 def _legal(record: GameRecord) -> GameRecord:
     """The record under the strictest rules that it replays by, from its own on. Raises RecordError."""
     own = record.rules
-    for superko, suicide in ((own.superko, own.suicide), (False, own.suicide), (own.superko, True)):
+    for superko, suicide in ((own.superko, own.suicide), (False, own.suicide), (own.superko, True), (False, True)):
         candidate = replace(record, rules=replace(own, superko=superko, suicide=suicide))
-        with suppress(RecordError):
+        try:
             candidate.replay()
             return candidate
-    candidate = replace(record, rules=replace(own, superko=False, suicide=True))
-    candidate.replay()
-    return candidate
+        except RecordError as error:
+            problem = error
+    raise problem
 
 
 # --- Reading what is said about positions ---
-
-TRIANGLE = "△"
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,20 +376,20 @@ class Remark:
 def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
     """One for each position of the record that was read from this text: before the first move, after it, and so on.
 
-    Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it), V, LB and TR. Values that make no sense are
-    left out. What our own files note at the root is not a comment. Raises RecordError for text that is not SGF.
+    Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it) and V. Values that make no sense are left out.
+    What our own files note at the root is not a comment. Raises RecordError for text that is not SGF.
     """
     names, number = moves_by_sgf(record.rules.size), 0
     remarks = [Remark()] * (len(record.moves) + 1)
-    for place, node in enumerate(_main_line(utf8(text))):
+    for place, node in enumerate(_main_line(text)):
         value = next((node[colour.letter][0] for colour in Colour if colour.letter in node), None)
         if value is not None:
             if number == len(record.moves) or names.get(value) != record.moves[number]:
                 continue  # the record is without it, such as passes that didn't end the game
             number += 1
-        found = _remark(node, record.rules.size)
-        if place == 0 and _is_ours(node):
-            found = replace(found, comment="")
+        comment = "" if place == 0 and _is_ours(node) else _text(node, "C", one_line=False)
+        win_rate, margin = _number(node, "SBKV", 0, 100), _number(node, "V", -1000, 1000)
+        found = Remark(comment, win_rate and win_rate / 100, margin)
         if found != Remark():
             remarks[number] = found
     return tuple(remarks)
@@ -430,25 +397,12 @@ def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
 
 def are_by_players(text: str | bytes) -> bool:
     """Whether the remarks are what the players of a game of ours reported: what a bot adds later names it (AN)."""
-    root = _main_line(utf8(text))[0]
+    root = _main_line(text)[0]
     return _is_ours(root) and "AN" not in root
 
 
-def _remark(node: Properties, size: int) -> Remark:
-    names, letters = moves_by_sgf(size), {}
-    labels = [(point, b":", TRIANGLE.encode()) for point in node.get("TR", ())]
-    for point, _, label in (*labels, *(value.partition(b":") for value in node.get("LB", ()))):
-        sign, move = label.decode("utf-8", "replace").strip()[:1], names.get(point, pass_move(size))
-        if sign and sign.isprintable() and move != pass_move(size):
-            letters[move] = sign
-    win_rate, margin = _number(node, "SBKV"), _number(node, "V")
-    if win_rate is not None:
-        win_rate = win_rate / 100 if 0 <= win_rate <= 100 else None
-    return Remark(_text(node, "C", one_line=False), win_rate, margin, letters)
-
-
-def _number(node: Properties, name: str) -> float | None:
+def _number(node: Properties, name: str, least: float, most: float) -> float | None:
     with suppress(ValueError):
         value = float(_text(node, name))
-        return value if abs(value) <= 1000 else None
+        return value if least <= value <= most else None
     return None

@@ -8,12 +8,11 @@ from contextlib import suppress
 import numpy as np
 
 from arena import IllegalMove
-from arena.go.board import Board
+from arena.go.board import Board, point_from_move
 from arena.go.coords import Colour, Move, pass_move
 from arena.go.game import Game, Rules
 from arena.go.kernels import CELLS
 from bots.search.alive import SAFE, mark_alive
-from bots.search.tree import point_from_move
 
 MOST_POINTS = 9
 """Empty points of a race that is searched."""

@@ -28,7 +28,7 @@ from torch.nn.functional import pad
 from arena import CheckpointError, ConfigError
 from arena.files import reason
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.network import UNTRAINED_PASS, Network, NetworkConfig, Outputs
+from bots.nets.network import Network, NetworkConfig, Outputs, pass_layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,7 @@ class AlphaGo(Classic):
         super().__init__(config, ((config.channels, 3 if number else 5) for number in range(config.layers)))
         self.points = nn.Conv2d(config.channels, 1, 1, bias=False)
         self.biases = nn.Parameter(torch.zeros(1, 1, config.size, config.size))
-        self.passing = nn.Conv2d(config.channels, 1, 1)
-        nn.init.zeros_(self.passing.weight)
-        nn.init.constant_(self.passing.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
+        self.passing = pass_layer(config.channels)
 
     def forward(self, planes: Tensor) -> Outputs:
         x = self.features(planes)
@@ -100,9 +98,8 @@ class GoCNN(Classic):
 
     def __init__(self, config: ClassicConfig):
         narrow = max(1, config.channels * 3 // 4)
-        super().__init__(
-            config, ((narrow if number >= config.layers - 2 else config.channels, 5) for number in range(config.layers))
-        )
+        widths = [config.channels] * (config.layers - 2) + [narrow] * min(2, config.layers)
+        super().__init__(config, ((channels, 5) for channels in widths))
         self.points = nn.Conv2d(self.outputs, 1, 5, padding=2)
 
     def forward(self, planes: Tensor) -> Outputs:
@@ -120,8 +117,6 @@ ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48
 
 LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
 
-EXAMPLES = "arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64"
-
 
 def named_network(name: str, planes: int, size: int) -> Net:
     """An untrained net: arena-BLOCKSxCHANNELS, trencseni-cnn, or alphago- or gocnn-LAYERSxCHANNELS.
@@ -129,13 +124,10 @@ def named_network(name: str, planes: int, size: int) -> Net:
     ``planes`` are those of its encoder; ``size`` is that of the boards, for families that play one size only. Raises
     ConfigError for any other name.
     """
-    family, numbers = _parse(name)
-    if family == "trencseni":
-        return FAMILIES[family](ClassicConfig(family, planes, layers=3, channels=32, size=size))
-    depth, channels = numbers
+    family, depth, channels = _parse(name)
     if family == "arena":
         return Network(NetworkConfig(planes, depth, channels, pooling_blocks=min(2, depth), area=1))
-    return FAMILIES[family](ClassicConfig(family, planes, depth, channels, size if family == "alphago" else 0))
+    return FAMILIES[family](ClassicConfig(family, planes, depth, channels, 0 if family == "gocnn" else size))
 
 
 def usual_encoder(name: str) -> str:
@@ -143,13 +135,14 @@ def usual_encoder(name: str) -> str:
     return ENCODERS[_parse(name)[0]]
 
 
-def _parse(name: str) -> tuple[str, tuple[int, int]]:
+def _parse(name: str) -> tuple[str, int, int]:
+    """The family, depth and channels of a net."""
     if name == "trencseni-cnn":
-        return "trencseni", (0, 0)
+        return "trencseni", 3, 32
     found = re.fullmatch(r"(arena|alphago|gocnn)-(\d{1,3})x(\d{1,4})", name)
     if not found or not int(found[2]) or not int(found[3]):
-        raise ConfigError(f"unknown net '{name}'; name one like {EXAMPLES}")
-    return found[1], (int(found[2]), int(found[3]))
+        raise ConfigError(f"unknown net '{name}'; name one like arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64")
+    return found[1], int(found[2]), int(found[3])
 
 
 def network_from(description: Mapping[str, Any]) -> Net:

@@ -97,10 +97,16 @@ class Checkpoint:
         folder = Path(folder)
         if not folder.is_dir():
             raise CheckpointError(f"{folder}: no such checkpoint folder; give the folder that holds {MANIFEST}")
-        manifest = _read_manifest(folder / MANIFEST)
+        path, again = folder / MANIFEST, "train it again"
+        content = read_object(path, error=CheckpointError, hint=COPY)
+        if (found := content.get("format")) != FORMAT:
+            raise CheckpointError(f"{path}: has format {found!r} and this version reads {FORMAT}; {again}")
+        manifest = convert(content, Manifest, path, error=CheckpointError, hint=again)
+        if not {WEIGHTS} <= manifest.files.keys() <= set(FILES):
+            listed = ", ".join(manifest.files)
+            raise CheckpointError(f"{path}: lists the files {listed}, not {WEIGHTS} and at most {FILES}")
         for name, expected in manifest.files.items():
-            found = _sha256(folder / name)
-            if found != expected:
+            if _sha256(folder / name) != expected:
                 raise CheckpointError(f"{folder / name}: isn't the file that {MANIFEST} describes (by sha256); {COPY}")
         return cls(folder, manifest)
 
@@ -127,11 +133,10 @@ class Checkpoint:
         family = self.manifest.family
         if family == ROLLOUT and ROLLOUT not in heads:
             raise CheckpointError(f"{self.folder}: is a rollout policy, not a net; it can't play by itself")
-        for head in heads:
-            if head not in HEADS.get(family, HEADS[""]):
-                if head == ROLLOUT:
-                    raise CheckpointError(f"{self.folder}: is not a rollout policy; make one: arena train rollout")
-                raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head}, which this player uses")
+        for head in sorted({*heads} - {*HEADS.get(family, HEADS[""])}):
+            if head == ROLLOUT:
+                raise CheckpointError(f"{self.folder}: is not a rollout policy; make one: arena train rollout")
+            raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head}, which this player uses")
 
     def require_precision(self, precision: str) -> None:
         """Raise CheckpointError when this net can't be run with such numbers here."""
@@ -253,15 +258,3 @@ def _sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise CheckpointError(f"{path}: can't be read ({error.strerror}); {COPY}") from error
-
-
-def _read_manifest(path: Path) -> Manifest:
-    content = read_object(path, error=CheckpointError, hint=COPY)
-    if content.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; train it again"
-        )
-    manifest = convert(content, Manifest, path, error=CheckpointError, hint="train it again")
-    if not {WEIGHTS} <= manifest.files.keys() <= set(FILES):
-        raise CheckpointError(f"{path}: lists the files {', '.join(manifest.files)}, not {WEIGHTS} and at most {FILES}")
-    return manifest

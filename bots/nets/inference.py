@@ -19,7 +19,6 @@ from arena.contract.bot import RawNN
 from arena.files import reason
 from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
-from arena.go.kernels import random_move
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from arena.go.ranks import UNRANKED
 from bots.nets import int8
@@ -46,8 +45,7 @@ def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
     for number in range(SAMPLES):
         game = Game(Rules.preset("cgos", size), seed=number)
         while len(game.moves) < number * size * size // (SAMPLES + 1) and not game.is_over:
-            hashes, colour = game.hashes, int(game.to_play)
-            game.play(random_move(game.board.array, 0, colour, hashes, len(hashes), True, game.move_seed()))
+            game.play(game.random_move())
         planes.append(encode_game(encoder, game))
     return np.stack(planes)
 
@@ -125,10 +123,10 @@ class Evaluator:
         checkpoint.require(POLICY)
         self._model = self._load(self.precision)
         self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
+        samples = sample_planes(self.encoder, checkpoint.manifest.size)
+        found = self.evaluate(samples)
         if self.precision is Precision.INT8:
-            self._check_int8(may_change=precision == Precision.AUTO)
-        else:
-            self.evaluate(sample_planes(self.encoder, checkpoint.manifest.size))
+            self._check_int8(samples, found, may_change=precision == Precision.AUTO)
 
     def _load(self, precision: Precision) -> Model:
         if precision is Precision.INT8 or (precision is Precision.FP32 and self.checkpoint.has_model):
@@ -140,11 +138,10 @@ class Evaluator:
 
         return TorchModel.of(self.checkpoint, bf16=precision is Precision.BF16)
 
-    def _check_int8(self, may_change: bool) -> None:
-        """Go back to fp32 where int8 answers something else: a processor may saturate where others don't. Raises
-        CheckpointError where it may not."""
-        planes = sample_planes(self.encoder, self.checkpoint.manifest.size)
-        rough, model = self.evaluate(planes), self._model
+    def _check_int8(self, planes: np.ndarray, rough: tuple[np.ndarray, np.ndarray], may_change: bool) -> None:
+        """Go back to fp32 where int8 answers something else than ``rough`` for these planes: a processor may saturate
+        where others don't. Raises CheckpointError where it may not."""
+        model = self._model
         self.precision, self._model = Precision.FP32, self._load(Precision.FP32)
         noise, apart = errors_of_int8(self.evaluate(planes), rough)
         if max(noise, apart) <= INT8_TOLERANCE:

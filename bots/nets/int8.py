@@ -86,7 +86,7 @@ class PackedNet(NamedTuple):
     head: int
     pools: np.ndarray  # (blocks,) bool: whether a block pools
     weights: np.ndarray  # int8: of all convolutions
-    begins: np.ndarray  # (convolutions,) int64: where each one's weights begin
+    begins: np.ndarray  # (convolutions + 1,) int64: where each one's weights begin
     near: np.ndarray  # (steps,) int64: offsets of a 3x3 convolution of the planes
     around: np.ndarray  # (steps,) int64: of one of the tower
     here: np.ndarray  # (steps,) int64: of a 1x1 convolution of the tower
@@ -106,31 +106,19 @@ class PackedNet(NamedTuple):
     result: np.ndarray  # (2 * head + 1, 3)
 
 
-class _Weights:
-    """The weights of convolutions, one after another."""
-
-    def __init__(self) -> None:
-        self.parts, self.begins, self._length = list[np.ndarray](), list[int](), 0
-
-    def add(self, weights: np.ndarray | None) -> np.ndarray:
-        """Append (O, I, k, k) float32 in 8-bit steps of each output; the steps' sizes, (O rounded up,) float32."""
-        self.begins.append(self._length)
-        if weights is None:
-            return np.zeros(0, np.float32)
-        outputs, inputs, width, _ = weights.shape
-        steps: np.ndarray = np.abs(weights).max((1, 2, 3)) / 127 + 1e-12
-        wide, deep = -(-outputs // LANES) * LANES, -(-inputs // 4) * 4
-        levels = np.zeros((wide, width * width, deep), np.int8)
-        rounded = np.rint(weights / steps[:, None, None, None])
-        levels[:outputs, :, :inputs] = rounded.transpose(0, 2, 3, 1).reshape(outputs, width * width, inputs)
-        rows = levels.reshape(wide, width * width * deep // 4, 4)
-        done = 0
-        while done < wide:
-            count = 2 * LANES if wide - done >= 2 * LANES else LANES
-            self.parts.append(rows[done : done + count].transpose(1, 0, 2).reshape(-1))
-            done += count
-        self._length += levels.size
-        return np.pad(steps, (0, wide - outputs)).astype(np.float32)
+def _in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (O, I, k, k) float32 in 8-bit steps of each output, int8 in the order in which the kernel reads them; the
+    steps' sizes, (O rounded up,) float32."""
+    outputs, inputs, width, _ = weights.shape
+    steps: np.ndarray = np.abs(weights).max((1, 2, 3)) / 127 + 1e-12
+    wide, deep = -(-outputs // LANES) * LANES, -(-inputs // 4) * 4
+    levels = np.zeros((wide, width * width, deep), np.int8)
+    rounded = np.rint(weights / steps[:, None, None, None])
+    levels[:outputs, :, :inputs] = rounded.transpose(0, 2, 3, 1).reshape(outputs, width * width, inputs)
+    rows = levels.reshape(wide, width * width * deep // 4, 4)
+    blocks = np.split(rows, range(2 * LANES, wide, 2 * LANES))  # of two registers, the last may be of one
+    packed = np.concatenate([block.transpose(1, 0, 2).reshape(-1) for block in blocks])
+    return packed, np.pad(steps, (0, wide - outputs)).astype(np.float32)
 
 
 def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) -> PackedNet:
@@ -139,7 +127,14 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
     ``ranges`` are the largest inputs of its convolutions: the two of each block, the policy's first and last. Raises
     KeyError for another net, ValueError where that is not their number. Takes milliseconds.
     """
-    weights = _Weights()
+    parts = list[np.ndarray]()
+
+    def packed(weights: np.ndarray) -> np.ndarray:
+        """Append these weights, and return their steps."""
+        numbers, steps = _in_steps(weights)
+        parts.append(numbers)
+        return steps
+
     blocks = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("tower."))
     if len(ranges) != 2 * blocks + 2:
         raise ValueError(f"{len(ranges)} ranges for {blocks} blocks")
@@ -162,7 +157,7 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
         """(inputs + 1, outputs) of a 1x1 convolution; the last row is the bias."""
         return np.concatenate([matrix(conv), state[f"{conv}.bias"][None]])
 
-    stem = weights.add(state["stem.weight"])
+    stem = packed(state["stem.weight"])
     levels = np.rint(state["stem.weight"] / stem[:, None, None, None])
     pools = np.array([f"tower.{block}.pool.weight" in state for block in range(blocks)])
     norms, inner, outer = list[Any](), list[Any](), list[np.ndarray]()
@@ -172,29 +167,29 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
         name, before, between = f"tower.{block}", steps[2 * block], steps[2 * block + 1]
         scale, shift = affine(state, f"{name}.norm1")
         norms.append((scale * before, shift * before))
-        bias, scale = state[f"{name}.conv1.bias"], weights.add(state[f"{name}.conv1.weight"]) / before * between
+        bias, scale = state[f"{name}.conv1.bias"], packed(state[f"{name}.conv1.weight"]) / before * between
         if pools[block]:
-            pool[block] = weights.add(state[f"{name}.pool.weight"]) / before, state[f"{name}.pool.bias"]
+            pool[block] = packed(state[f"{name}.pool.weight"]) / before, state[f"{name}.pool.bias"]
             gpool[block], bias = matrix(f"{name}.spread", between), bias + state[f"{name}.spread.bias"]
         else:
-            weights.add(None)
+            parts.append(np.zeros(0, np.int8))
         inner.append((scale, bias * between))
-        outer.append(weights.add(state[f"{name}.conv2.weight"]) / between)
+        outer.append(packed(state[f"{name}.conv2.weight"]) / between)
     scale, shift = affine(state, "norm")
     norms.append((scale * given, shift * given))
     convolutions = ("policy.conv", "policy.pool", "value.conv")
-    head_scale = weights.add(np.concatenate([state[f"{conv}.weight"] for conv in convolutions])) / given
+    head_scale = packed(np.concatenate([state[f"{conv}.weight"] for conv in convolutions])) / given
     head_shift = np.concatenate([state[f"{conv}.bias"] for conv in convolutions])
     head_shift[:head] += state["policy.spread.bias"]
-    point_scale = weights.add(state["policy.points.weight"])[0] / policy_steps
+    point_scale = packed(state["policy.points.weight"])[0] / policy_steps
     return PackedNet(
         size=size,
         channels=channels,
         pooled=pooled,
         head=head,
         pools=pools,
-        weights=np.concatenate(weights.parts),
-        begins=np.array(weights.begins, np.int64),
+        weights=np.concatenate(parts),
+        begins=np.cumsum([0, *(len(part) for part in parts)]),
         near=_offsets(3, wide, -(-planes // 4) * 4),
         around=_offsets(3, wide, channels),
         here=_offsets(1, wide, channels),

@@ -24,7 +24,6 @@ SCORE_UNIT = 10.0  # points in a unit of the score head, so that its numbers are
 UNTRAINED_PASS = -4.0
 """The pass logit before training: about one pass in 4,000 moves. A net that passes early ends its games."""
 
-
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -80,6 +79,14 @@ def convolution(inputs: int, outputs: int, width: int = 3, bias: bool = False) -
     return nn.Conv2d(inputs, outputs, width, padding=width // 2, bias=bias)
 
 
+def pass_layer(inputs: int) -> nn.Conv2d:
+    """From pooled features to the logit of the pass."""
+    layer = convolution(inputs, 1, 1, bias=True)
+    nn.init.zeros_(layer.weight)
+    nn.init.constant_(layer.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
+    return layer
+
+
 def pooled(x: Tensor) -> Tensor:
     """The mean and the maximum of each channel; (B, C, n, n) -> (B, 2C, 1, 1)."""
     return torch.cat([x.mean((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)], 1)
@@ -100,32 +107,23 @@ def folded(network: Module) -> Module:
 
 
 class Block(nn.Module):
-    """BN, ReLU, 3x3, BN, ReLU, 3x3, added to what came in."""
+    """BN, ReLU, 3x3, BN, ReLU, 3x3, added to what came in. With ``pooled_channels``, the first half also makes so many
+    channels that are pooled over the board and bias the others."""
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, pooled_channels: int = 0):
         super().__init__()
         self.norm1, self.conv1 = nn.BatchNorm2d(channels), convolution(channels, channels)
-        self.norm2, self.conv2 = nn.BatchNorm2d(channels), convolution(channels, channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.conv1(self.norm1(x).relu())
-        return x + self.conv2(self.norm2(y).relu())
-
-
-class PoolingBlock(nn.Module):
-    """A block whose first half also makes channels that are pooled over the board and bias the others."""
-
-    def __init__(self, channels: int, pooled_channels: int):
-        super().__init__()
-        self.norm1, self.conv1 = nn.BatchNorm2d(channels), convolution(channels, channels)
-        self.pool, self.norm_pool = convolution(channels, pooled_channels), nn.BatchNorm2d(pooled_channels)
-        self.spread = convolution(2 * pooled_channels, channels, 1, bias=True)
+        self.pools = pooled_channels > 0
+        if self.pools:
+            self.pool, self.norm_pool = convolution(channels, pooled_channels), nn.BatchNorm2d(pooled_channels)
+            self.spread = convolution(2 * pooled_channels, channels, 1, bias=True)
         self.norm2, self.conv2 = nn.BatchNorm2d(channels), convolution(channels, channels)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.norm1(x).relu()
-        g = pooled(self.norm_pool(self.pool(h)).relu())  # (B, 2 pooled_channels, 1, 1)
-        y = self.conv1(h) + self.spread(g)
+        y = self.conv1(h)
+        if self.pools:
+            y = y + self.spread(pooled(self.norm_pool(self.pool(h)).relu()))  # pooled: (B, 2 pooled_channels, 1, 1)
         return x + self.conv2(self.norm2(y).relu())
 
 
@@ -141,9 +139,7 @@ class PolicyHead(nn.Module):
         self.pool, self.norm_pool = convolution(c, g, 1), nn.BatchNorm2d(g)
         self.spread = convolution(2 * g, h, 1, bias=True)
         self.points = convolution(h, 1, 1)
-        self.passing = convolution(2 * g, 1, 1, bias=True)
-        nn.init.zeros_(self.passing.weight)
-        nn.init.constant_(self.passing.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
+        self.passing = pass_layer(2 * g)
 
     def forward(self, x: Tensor) -> Tensor:
         g = pooled(self.norm_pool(self.pool(x)).relu())  # (B, 2g, 1, 1)
@@ -195,8 +191,8 @@ class Network(nn.Module):
         self.config = config
         self.stem = convolution(config.planes, config.channels)
         self.tower = nn.ModuleList(
-            PoolingBlock(config.channels, config.pooled_channels) if config.pools(i) else Block(config.channels)
-            for i in range(config.blocks)
+            Block(config.channels, config.pooled_channels if config.pools(block) else 0)
+            for block in range(config.blocks)
         )
         self.norm = nn.BatchNorm2d(config.channels)
         self.policy = PolicyHead(config)

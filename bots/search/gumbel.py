@@ -35,56 +35,44 @@ def considered_visits(moves, simulations, done):
 
 
 @inlined
-def _mixed_value(nodes, slot, node):
-    """The value of moves that weren't visited (v_mix, appendix D), for the side to move: the net's own, and the mean of
-    the visited ones by their priors, weighed as so many visits."""
+def _completion(nodes, slot, node, params):
+    """(value of moves that weren't visited, factor of results, highest result of a move with a prior), where the value
+    stands for results that aren't there. All for the side to move.
+
+    That value (v_mix, appendix D) is of the net's own, and the mean of the visited ones by their priors, weighed as so
+    many visits. With the factor a result is added to a logit (equation 8).
+    """
     first = np.int64(nodes.first[slot, node])
     visits = np.int64(0)
-    results = np.float32(0)
-    share = np.float32(0)
-    weighed = np.float32(0)
+    most = np.int32(0)
+    results = share = weighed = highest = np.float32(0)
+    is_complete = True
     for child in range(first, first + np.int64(nodes.children[slot, node])):
-        count = nodes.visits[slot, child]
+        count, prior = nodes.visits[slot, child], nodes.prior[slot, child]
+        most = max(most, count)
         if count > 0:
-            result, prior = nodes.value[slot, child], nodes.prior[slot, child]
+            result = nodes.value[slot, child]
             visits += count
             results += np.float32(count) * result
             share += prior
             weighed += prior * result
+            highest = max(highest, result) if prior > 0 else highest
+        elif count != FORBIDDEN and prior > 0:
+            is_complete = False
     # The node's own value is the mean of what the net said of it and of its children's results, seen by the other side.
     total = np.float32(nodes.visits[slot, node])
     own = max(np.float32(1), total - np.float32(visits))
-    value = min(np.float32(1), max(np.float32(0), ((np.float32(1) - nodes.value[slot, node]) * total - results) / own))
-    if share <= 0:
-        return value
-    return (value + np.float32(visits) * weighed / share) / np.float32(1 + visits)
-
-
-@inlined
-def _scale(nodes, slot, node, params):
-    """What a result is multiplied with to be added to a logit (equation 8)."""
-    first = np.int64(nodes.first[slot, node])
-    most = np.int32(0)
-    for child in range(first, first + np.int64(nodes.children[slot, node])):
-        most = max(most, nodes.visits[slot, child])
-    return np.float32(params.gumbel_c_scale) * (np.float32(params.gumbel_c_visit) + np.float32(most))
+    mixed = min(np.float32(1), max(np.float32(0), ((np.float32(1) - nodes.value[slot, node]) * total - results) / own))
+    if share > 0:
+        mixed = (mixed + np.float32(visits) * weighed / share) / np.float32(1 + visits)
+    factor = np.float32(params.gumbel_c_scale) * (np.float32(params.gumbel_c_visit) + np.float32(most))
+    return mixed, factor, highest if is_complete else max(highest, mixed)
 
 
 @inlined
 def _completed(nodes, slot, child, mixed):
     """The result of a move, or what stands for it where it has none yet."""
     return nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
-
-
-@inlined
-def _highest(nodes, slot, node, mixed):
-    """The highest of the results that ``_completed`` gives, over the moves that have a prior and aren't forbidden."""
-    first = np.int64(nodes.first[slot, node])
-    highest = np.float32(0)
-    for child in range(first, first + np.int64(nodes.children[slot, node])):
-        if nodes.visits[slot, child] != FORBIDDEN and nodes.prior[slot, child] > 0:
-            highest = max(highest, _completed(nodes, slot, child, mixed))
-    return highest
 
 
 @inlined
@@ -118,7 +106,7 @@ def choose_root(nodes, root, slot, params):
             done += nodes.visits[slot, child] + nodes.pending[slot, child]
     considered = min(np.int64(params.gumbel_sample_size), np.int64(moves))
     wanted = considered_visits(considered, np.int64(root.simulations), done)
-    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, params)
+    mixed, scale, _ = _completion(nodes, slot, 0, params)
     best = np.int64(-1)
     best_score = np.float32(0)
     fits = False
@@ -138,8 +126,7 @@ def choose_inside(nodes, slot, node, params):
     them all."""
     first = np.int64(nodes.first[slot, node])
     last = first + np.int64(nodes.children[slot, node])
-    mixed, scale = _mixed_value(nodes, slot, node), _scale(nodes, slot, node, params)
-    highest = _highest(nodes, slot, node, mixed)
+    mixed, scale, highest = _completion(nodes, slot, node, params)
     total = np.float32(0)
     tried = np.int64(1)
     for child in range(first, last):
@@ -178,7 +165,7 @@ def best_move(nodes, roots, slot, params):
     without children."""
     root = roots[slot]
     first = np.int64(nodes.first[slot, 0])
-    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, params)
+    mixed, scale, _ = _completion(nodes, slot, 0, params)
     best = np.int64(-1)
     best_score = np.float32(0)
     for child in range(first, first + np.int64(nodes.children[slot, 0])):
@@ -198,8 +185,7 @@ def improved_policy(boards, nodes, slot, params, shares):
     shares[:] = 0
     first = np.int64(nodes.first[slot, 0])
     last = first + np.int64(nodes.children[slot, 0])
-    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, params)
-    highest = _highest(nodes, slot, 0, mixed)
+    mixed, scale, highest = _completion(nodes, slot, 0, params)
     board = boards[slot]
     total = np.float32(0)
     for child in range(first, last):

@@ -1,6 +1,6 @@
 """Playouts that answer: captures, escapes from atari and 3x3 patterns beside the last move.
 
-After MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3). Uniform playouts are in ``arena.go.kernels``.
+After MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import numpy as np
 
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
+    CELLS,
     WIDTH,
     U,
     area_score,
@@ -19,6 +20,7 @@ from arena.go.kernels import (
     longest_playout,
     next_random,
     place,
+    seeded,
 )
 from bots.search.tactics import is_self_atari, is_shape
 
@@ -148,7 +150,7 @@ def answering_playout(board, colour, last, state, when, time):
         taken = np.int64(0)
         if chosen:
             before = np.int64(board.empty_count)
-            place(board, chosen, colour, False, True)
+            place(board, chosen, colour, False)
             taken = np.int64(board.empty_count) - before + 1
             if when[U(chosen)] == 0:
                 when[U(chosen)] = 2 * (time + moves) + colour - 1
@@ -162,3 +164,16 @@ def answering_playout(board, colour, last, state, when, time):
         if taken and abs(board.stones[1] - board.stones[2]) > lead:
             break
     return area_score(board), moves, state
+
+
+@kernel
+def run_playouts(boards, colour, count, seed, margins):
+    """Write Black's margins of ``count`` playouts from ``boards[0]``; ``boards[1]`` is scratch. Returns their moves."""
+    state = seeded(seed)
+    when = np.zeros(CELLS, np.uint16)
+    total = 0
+    for i in range(count):
+        boards[1] = boards[0]
+        margins[i], moves, state = answering_playout(boards[1], colour, 0, state, when, 1)
+        total += moves
+    return total

@@ -19,7 +19,7 @@ from arena.go.kernels import (
     is_legal,
     move_of,
     next_random,
-    place,
+    play,
     repeats,
 )
 from arena.go.planes import HISTORY, Positions
@@ -182,7 +182,7 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
                     break
                 p = np.int64(nodes.point[slot, child])
                 if p:
-                    place(board, p, colour, True, True)
+                    play(board, p, colour)
                     passes = 0
                     if root.superko and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
                         if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
@@ -322,26 +322,15 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
     nodes.children[slot, node] = used - first
 
 
-@inlined
-def _rollout_weight(board, params):
-    """The weight of rollouts (lambda) on this board: it rises with the share of occupied points."""
-    points = np.int64(board.side) * np.int64(board.side)
-    occupied = (points - np.int64(board.empty_count)) / points
-    risen = min(1.0, max(0.0, 1.0 - (params.rollouts_full - occupied) / RISE))
-    return np.float32(params.rollout_weight * risen)
-
-
 @kernel
 def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, win_rates):
     """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
 
     ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move.
-    Returns the moves played in rollouts.
     """
     scratch = np.empty(1, BOARD)
     when = np.zeros(CELLS, np.uint16)
     capacity = nodes.visits.shape[1]
-    moves = 0
     for i in range(count):
         slot = leaves.slots[i]
         root = roots[slot]
@@ -357,20 +346,21 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
-        weight = _rollout_weight(board, params)
+        points = np.int64(board.side) * np.int64(board.side)
+        occupied = (points - np.int64(board.empty_count)) / points
+        risen = min(1.0, max(0.0, 1.0 - (params.rollouts_full - occupied) / RISE))
+        weight = np.float32(params.rollout_weight * risen)  # lambda
         if weight > 0:
             total = np.float32(0)
             state = root.random
             last = np.int64(nodes.point[slot, node]) if depth > 1 else np.int64(root.last)
             for _ in range(ROLLOUTS):
                 scratch[0] = board
-                margin, played, state = answering_playout(scratch[0], colour, last, state, when, 1)
+                margin, _, state = answering_playout(scratch[0], colour, last, state, when, 1)
                 count_ownership(scratch[0], owners, slot)
                 total += result_of(margin_of(scratch[0], root, margin))
-                moves += played
             root.random = state
             result = (np.float32(1) - weight) * result + weight * total / np.float32(ROLLOUTS)
         for j in range(depth):
             nodes.pending[slot, path[j]] -= 1
         _back_up(nodes, slot, path, depth, 3 - np.int64(root.colour), result)
-    return moves

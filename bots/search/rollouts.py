@@ -27,7 +27,7 @@ import numpy as np
 
 from arena.go.coords import symmetry_table
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, longest_playout, next_random, place
+from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, first_liberties, longest_playout, next_random, place
 
 FEATURES = "rollout-1"
 """The name of this set of features; what a code means never changes under it."""
@@ -195,26 +195,8 @@ def measure_group(board, head):
     """What is known of the group that ``head`` names."""
     if board.liberties[U(head)] > 8:  # one point is at most 4 of them
         return np.int64(3)
-    first = np.int64(0)
-    second = np.int64(0)
-    stones = np.int64(0)
-    stone = np.int64(head)
-    while True:
-        stones += 1
-        if board.around[U(stone)] & 15:
-            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-                q = stone + step
-                if board.colour[U(q)] == 0 and q != first and q != second:
-                    if first == 0:
-                        first = q
-                    elif second == 0:
-                        second = q
-                    else:
-                        return np.int64(3)
-        stone = np.int64(board.next[U(stone)])
-        if stone == head:
-            break
-    return (np.int64(1) if second == 0 else np.int64(2)) | first << 8 | second << 20 | stones << 32
+    count, first, second, stones = first_liberties(board, head, 3)
+    return count if count == 3 else count | first << 8 | second << 20 | stones << 32
 
 
 @inlined
@@ -323,6 +305,18 @@ def _add(points, codes, count, p, code):
     return count + 1
 
 
+@inlined
+def _add_liberties(points, codes, count, group, one, two):
+    """Add the liberties of a group that has one or two, with the answer ``one`` or ``two``."""
+    liberties = group & 7
+    if liberties < 3:
+        code = ANSWER + (one if liberties == 1 else two) * SIZES + _size_class(group >> 32)
+        count = _add(points, codes, count, _first(group), code)
+        if liberties == 2:
+            count = _add(points, codes, count, _second(group), code)
+    return count
+
+
 @kernel
 def answer_codes(board, groups, last, captured, colour, points, codes):
     """The features that the last move gives to single points: writes (point, code) pairs, returns how many.
@@ -340,27 +334,16 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
             codes[count] = RESPONSE + (place_in_ring << 16) + ring_code(board, p, colour)
             count += 1
         place_in_ring -= 1
-    group = groups[U(board.head[U(last)])]
-    liberties = group & 7
-    size = _size_class(group >> 32)
-    if liberties == 1:
-        count = _add(points, codes, count, _first(group), ANSWER + TAKE * SIZES + size)
-    elif liberties == 2:
-        count = _add(points, codes, count, _first(group), ANSWER + CHASE * SIZES + size)
-        count = _add(points, codes, count, _second(group), ANSWER + CHASE * SIZES + size)
+    count = _add_liberties(points, codes, count, groups[U(board.head[U(last)])], TAKE, CHASE)
     for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
         q = last + step
         if board.colour[U(q)] != colour:
             continue
         head = np.int64(board.head[U(q)])
         group = groups[U(head)]
-        liberties = group & 7
-        size = _size_class(group >> 32)
-        if liberties == 2:
-            count = _add(points, codes, count, _first(group), ANSWER + EXTEND * SIZES + size)
-            count = _add(points, codes, count, _second(group), ANSWER + EXTEND * SIZES + size)
-        elif liberties == 1:
-            count = _add(points, codes, count, _first(group), ANSWER + ESCAPE * SIZES + size)
+        count = _add_liberties(points, codes, count, group, ESCAPE, EXTEND)
+        if group & 7 == 1:
+            code = ANSWER + COUNTER * SIZES + _size_class(group >> 32)
             stone = head
             while True:
                 for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
@@ -368,7 +351,7 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
                     if board.colour[U(r)] == 3 - colour:
                         enemy = groups[U(board.head[U(r)])]
                         if enemy & 7 == 1 and count < CELLS:
-                            count = _add(points, codes, count, _first(enemy), ANSWER + COUNTER * SIZES + size)
+                            count = _add(points, codes, count, _first(enemy), code)
                 stone = np.int64(board.next[U(stone)])
                 if stone == head:
                     break
@@ -431,7 +414,7 @@ def place_and_mark(board, p, colour, groups, stale, waiting):
         if board.colour[U(p + step)] == colour:
             weak |= groups[U(board.head[U(p + step)])] & 7 < 3
     before = np.int64(board.empty_count)
-    place(board, p, colour, False, True)
+    place(board, p, colour, False)
     end = np.int64(board.empty_count)
     captured = end - before + 1
     for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):

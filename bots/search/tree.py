@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from arena.contract.bot import Candidate
+from arena.contract.bot import Candidate, Decision
+from arena.go.board import move_from_point, point_from_move
 from arena.go.coords import BLACK, Move
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
@@ -44,7 +45,7 @@ def params_of(config: object, kind: type[Params]) -> Params:
 
 
 class Nodes(NamedTuple):
-    """The nodes of all trees; every array is (slots, capacity), and node 0 is the root.
+    """The nodes of all trees; every array is (slots, capacity), and node 0 is the root. The last three are UCT's.
 
     The children of a node are consecutive. ``value`` is the mean result in [0, 1] as seen by whoever moved to the node.
     """
@@ -56,32 +57,19 @@ class Nodes(NamedTuple):
     first: np.ndarray  # int32: the first child, or UNEXPANDED, AWAITED
     children: np.ndarray  # int16: how many
     point: np.ndarray  # int16: the move to this node as a point of the padded board; 0 passes
-
-    @classmethod
-    def empty(cls, slots: int, capacity: int) -> Nodes:
-        return cls(*(_small_pages(slots, capacity, dtype) for dtype in _NODE))
-
-
-class RaveNodes(NamedTuple):
-    """``Nodes`` with what UCT knows besides. A search without RAVE doesn't pay for these."""
-
-    visits: np.ndarray
-    pending: np.ndarray
-    value: np.ndarray
-    prior: np.ndarray
-    first: np.ndarray
-    children: np.ndarray
-    point: np.ndarray
     weight: np.ndarray  # float32: how many simulations the prior is worth
     later_visits: np.ndarray  # int32: simulations through the parent where the move was played then or later (AMAF)
     later_value: np.ndarray  # float32: their mean result
 
     @classmethod
-    def empty(cls, slots: int, capacity: int) -> RaveNodes:
-        return cls(*(np.zeros((slots, capacity), dtype) for dtype in (*_NODE, np.float32, np.int32, np.float32)))
-
-
-_NODE = (np.int32, np.int32, np.float32, np.float32, np.int32, np.int16, np.int16)
+    def empty(cls, slots: int, capacity: int, rave: bool = False) -> Nodes:
+        """Without ``rave`` the last three have no room."""
+        types = (np.int32, np.int32, np.float32, np.float32, np.int32, np.int16, np.int16)
+        more = (np.float32, np.int32, np.float32)
+        return cls(
+            *(_small_pages(slots, capacity, dtype) for dtype in types),
+            *(_small_pages(slots, capacity if rave else 0, dtype) for dtype in more),
+        )
 
 
 def _small_pages(slots: int, capacity: int, dtype: type) -> np.ndarray:
@@ -124,7 +112,7 @@ def clear_tree(nodes, roots, slot):
 
 @inlined
 def add_child(nodes, slot, node, point, prior):
-    """Write a new node, but for the columns that only ``RaveNodes`` have."""
+    """Write a new node, but for UCT's columns."""
     nodes.visits[slot, node] = 0
     nodes.pending[slot, node] = 0
     nodes.value[slot, node] = 0
@@ -136,7 +124,7 @@ def add_child(nodes, slot, node, point, prior):
 
 @inlined
 def copy_child(nodes, slot, source, target):
-    """Copy a node, but for the columns that only ``RaveNodes`` have."""
+    """Copy a node, but for UCT's columns."""
     nodes.visits[slot, target] = nodes.visits[slot, source]
     nodes.pending[slot, target] = nodes.pending[slot, source]
     nodes.value[slot, target] = nodes.value[slot, source]
@@ -268,23 +256,18 @@ class TreePool:
     """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone.
 
     ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``make_room``
-    raises it, up to ``most``. ``columns`` is what is known of a node. ``owners``
-    (slots, CELLS) int32 are Black's points less White's in the playouts of the last search, by points of the padded
-    board, and in column 0 how many playouts there were.
+    raises it, up to ``most``. ``owners`` (slots, CELLS) int32 are Black's points less White's in the playouts of the
+    last search, by points of the padded board, and in column 0 how many playouts there were.
     """
 
-    def __init__(self, capacity: int, columns: type[Nodes] | type[RaveNodes] = Nodes, most: int = 0):
+    def __init__(self, capacity: int, rave: bool = False, most: int = 0):
         self.capacity = capacity
-        self._most = max(capacity, most)
-        self._columns = columns
+        self._most, self._rave = max(capacity, most), rave
         self._slots: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
-        self._known: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
         self.slots = 0
-        self.nodes: Nodes | RaveNodes = columns.empty(0, capacity)
+        self.nodes = Nodes.empty(0, capacity, rave)
         self.roots = np.zeros(0, ROOT)
-        self.boards = np.zeros(0, BOARD)
         self.hashes = np.zeros((0, 1), np.uint64)
-        self.owners = np.zeros((0, CELLS), np.int32)
         self._grow(1)
 
     def make_room(self, slots: np.ndarray, nodes: int) -> None:
@@ -296,7 +279,7 @@ class TreePool:
 
     def _move(self, slots: int) -> None:
         """Take the trees to a place for ``slots`` of the present capacity."""
-        old, self.nodes = self.nodes, self._columns.empty(slots, self.capacity)
+        old, self.nodes = self.nodes, Nodes.empty(slots, self.capacity, self._rave)
         for slot in range(self.slots):  # what is used only: memory that was never touched costs nothing
             used = int(self.roots[slot]["used"])
             for before, now in zip(old, self.nodes, strict=True):
@@ -330,61 +313,46 @@ class TreePool:
         if slot is None:
             slot = min(set(range(self.slots)) - set(self._slots.values()))
             self._slots[game] = slot
+            keep = False
+        if not keep or self.nodes.pending[slot, 0] or not self._follow(game, slot):
             clear_tree(self.nodes, self.roots, slot)
-        elif not keep or self.nodes.pending[slot, 0] or not self._follow(game, slot):
-            clear_tree(self.nodes, self.roots, slot)
-        self._known[game] = len(game.moves)
         self.boards[slot] = game.board.array[0]
         self.owners[slot] = 0
-        hashes = game.hashes
+        rules, hashes = game.rules, game.hashes
         self.hashes[slot, : len(hashes)] = hashes
         recent = np.full(HISTORY, NO_MOVE, np.int64)
-        last = game.moves[: -HISTORY - 1 : -1]
-        recent[: len(last)] = last
-        passes = int(bool(game.moves) and game.moves[-1] == game.rules.size**2)
-        compensation = game.handicap if game.rules.handicap_points else 0
-        set_root(
-            self.roots,
-            slot,
-            int(game.to_play),
-            passes,
-            point_from_move(game.moves[-1], game.rules.size) if game.moves else 0,
-            int(game.rules.superko),
-            int(game.rules.scoring is Scoring.AREA),
-            len(hashes),
-            game.rules.komi + compensation,
-            game.move_seed(),
-            recent,
-        )
+        moves = game.moves[: -HISTORY - 1 : -1]
+        recent[: len(moves)] = moves
+        last = point_from_move(moves[0], rules.size) if moves else 0
+        passes = int(bool(moves) and last == 0)
+        is_area = int(rules.scoring is Scoring.AREA)
+        position = (int(game.to_play), passes, last, int(rules.superko), is_area, len(hashes), game.compensation)
+        set_root(self.roots, slot, *position, game.move_seed(), recent)
         return slot
 
     def _follow(self, game: Game, slot: int) -> bool:
         """Advance the tree by the moves played since the last search; False when it doesn't know one of them."""
-        known = self._known[game]
-        if known > len(game.moves):
-            return False
-        return all(self._advance(slot, point_from_move(move, game.rules.size)) for move in game.moves[known:])
-
-    def _advance(self, slot: int, point: int) -> bool:
-        """Make the child that plays ``point`` the root; False when it isn't known."""
-        kept = np.empty(self.roots[slot]["used"], np.int32)
-        used = kept_nodes(self.nodes, slot, point, kept)
-        for column in self.nodes:
-            column[slot, :used] = column[slot, kept[:used]]
-        self.roots[slot]["used"] = used
-        return bool(used)
+        known = int(self.roots[slot]["positions"]) - 1
+        for move in game.moves[known:]:
+            kept = np.empty(self.roots[slot]["used"], np.int32)
+            used = kept_nodes(self.nodes, slot, point_from_move(move, game.rules.size), kept)
+            for column in self.nodes:
+                if column.shape[1]:
+                    column[slot, :used] = column[slot, kept[:used]]
+            self.roots[slot]["used"] = used
+            if not used:
+                return False
+        return known <= len(game.moves)
 
     def lead(self, slot: int) -> int:
         """How many visits the most visited child is ahead of the second."""
-        visits = self.nodes.visits[slot, self._family(slot, 0)]
-        if len(visits) < 2:
-            return 0
-        second, first = np.partition(visits, -2)[-2:]
-        return int(first - second)
+        visits = np.sort(self.nodes.visits[slot, self._family(slot, 0)])
+        return int(visits[-1] - visits[-2]) if len(visits) > 1 else 0
 
-    def slot_of(self, game: Game) -> int | None:
-        """Where the tree of a game is, as the last search left it; None for a game that has none."""
-        return self._slots.get(game)
+    def overview(self, game: Game) -> Decision | None:
+        """What the last search of a game found; None for a game without a tree."""
+        slot, size = self._slots.get(game), game.rules.size
+        return None if slot is None else Decision(*self.best(slot, size), self.ownership(slot, size))
 
     def allow(self, slot: int, size: int, moves: Collection[Move]) -> None:
         """Let the root have no other moves than these; it has been expanded."""
@@ -442,14 +410,3 @@ class TreePool:
         """The children of a node."""
         first = int(self.nodes.first[slot, node])
         return slice(first, first + int(self.nodes.children[slot, node])) if first >= 0 else slice(0, 0)
-
-
-def point_from_move(move: Move, size: int) -> int:
-    """A move as a point of the padded board; 0 passes."""
-    row, column = divmod(move, size)
-    return 0 if move == size * size else (row + 1) * WIDTH + column + 1
-
-
-def move_from_point(point: int, size: int) -> Move:
-    row, column = divmod(point, WIDTH)
-    return size * size if point == 0 else (row - 1) * size + column - 1

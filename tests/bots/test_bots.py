@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from reference import random_game
 
 from arena.contract.bot import Bot, Decision, Limits
-from arena.go.coords import pass_move, symmetry_table
+from arena.go.coords import pass_move
 from arena.go.game import BLACK, Game, Rules
 from arena.players.registry import Registry
 
@@ -17,7 +18,6 @@ SPECS = [
     "mcts:playouts=40",
     "sl",
     "sl:temperature=1",
-    "sl:ensemble=true",
     "alphago:visits=12",
     "alphago:visits=12,rollout_weight=0.5,rollouts_full=0,virtual_loss_batch=4",
     "alphago:visits=12,search=gumbel",
@@ -39,18 +39,8 @@ def players() -> Iterator[dict[str, Bot]]:
 
 def some_games(count: int = 5, seed: int = 1) -> list[Game]:
     """Games at different lengths, some near their end."""
-    games = []
-    for number in range(count):
-        game = Game(Rules.preset(), seed=seed + number)
-        random = np.random.default_rng(seed + number)
-        for _ in range(number * 22):
-            moves = np.flatnonzero(game.sensible_moves()[:-1])
-            game.play(int(random.choice(moves)) if len(moves) else pass_move(9))
-            if game.is_over:
-                break
-        if not game.is_over:
-            games.append(game)
-    return games
+    games = [random_game(9, seed + number, number * 22) for number in range(count)]
+    return [game for game in games if not game.is_over]
 
 
 def as_data(decision: Decision) -> tuple[object, ...]:
@@ -138,20 +128,6 @@ def test_a_policy_at_a_temperature_varies_and_a_greedy_one_does_not() -> None:
 
     assert len(moves("sl")) == 1
     assert len(moves("sl:temperature=2")) > 3
-
-
-def test_the_ensemble_plays_the_same_on_a_turned_board() -> None:
-    bot, alone = (Registry().resolve(spec).build() for spec in ("sl:ensemble=true,precision=fp32", "sl:precision=fp32"))
-    differ = 0
-    for game in some_games():
-        turned = Game(game.rules)
-        for move in game.moves:
-            turned.play(int(symmetry_table(9)[3][move]))
-        moves, single = ([player.choose(one, Limits()) for one in (game, turned)] for player in (bot, alone))
-        assert moves[1].move == symmetry_table(9)[3][moves[0].move]
-        assert moves[0].win_rate == pytest.approx(moves[1].win_rate, abs=1e-5)
-        differ += single[0].win_rate != pytest.approx(single[1].win_rate, abs=1e-5)
-    assert differ
 
 
 def test_a_policy_does_not_pass_as_long_as_the_board_is_lost() -> None:

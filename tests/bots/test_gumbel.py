@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from arena.go.board import move_from_point
 from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.jit import kernel
@@ -161,7 +162,7 @@ def fast_search(simulations: int, scale: float) -> tuple[tree.TreePool, int, dic
         )
     first, children = int(forest.nodes.first[slot, 0]), int(forest.nodes.children[slot, 0])
     points = forest.nodes.point[slot, first : first + children]
-    found = {tree.move_from_point(int(point), SIZE): first + i for i, point in enumerate(points)}
+    found = {move_from_point(int(point), SIZE): first + i for i, point in enumerate(points)}
     return forest, slot, found
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commandline import arena, refused
+from reference import position
 
 from arena.contract.bot import Limits
-from arena.go.coords import BLACK, WHITE, pass_move
+from arena.go.coords import pass_move
 from arena.go.game import Game, Rules
 from bots.human_like import Config, HumanLike, resign_chance
 
@@ -29,14 +30,6 @@ DEAD = WON.replace("...XO....\n..XX", "...XO.X..\n..XX")
 BESIDE_DEAD = {33, 41, 43, 51}
 
 
-def game_of(diagram: str, rules: str, to_play: int = WHITE, seed: int = 1) -> Game:
-    stones = [point for row in diagram.split() for point in row]
-    points = [
-        [9 * (8 - place // 9) + place % 9 for place, point in enumerate(stones) if point == colour] for colour in "XO"
-    ]
-    return Game(Rules.preset(rules, 9), seed, *points, to_play=to_play)
-
-
 def test_the_rank_changes_the_moves() -> None:
     empty = Game(Rules.preset(size=9), 0)
     policies = [HumanLike(Config(rank=rank)).raw_nn([empty])[0].policy for rank in ("30k", "3d")]
@@ -56,7 +49,7 @@ def test_moves_below_the_share_are_not_played_and_the_same_game_is_played_alike(
 @pytest.mark.parametrize("rules", ["cgos", "chinese"])
 def test_where_no_stone_counts_as_dead_it_captures_before_it_passes(rules: str) -> None:
     bot = HumanLike(Config(rank="3d", min_share=1.0))  # always the likeliest move
-    games = [game_of(diagram, rules, BLACK) for diagram in (WON, DEAD)]
+    games = [position(diagram, rules, komi=7.0) for diagram in (WON, DEAD)]
     for game in games:
         game.play(pass_move(9))
     settled, dead = (bot.choose(game, Limits()).move for game in games)

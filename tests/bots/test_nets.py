@@ -14,7 +14,6 @@ from onnx import numpy_helper
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
-from arena.go import kernels
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import Registry, load_kind
@@ -53,8 +52,7 @@ def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
         game = Game(Rules.preset("cgos", size), seed)
         while not game.is_over and len(game.moves) < size * size and len(planes) < count:
             planes.append(encode_game(ENCODER, game))
-            colour, played = int(game.to_play), len(game.moves)
-            game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
+            game.play(game.random_move())
     return np.stack(planes)
 
 
@@ -83,8 +81,8 @@ def lively_network(seed: int = 0) -> Network:
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     folder = tmp_path_factory.mktemp("nets") / "checkpoints" / "lively"
-    network, rules = lively_network(), Rules.preset("cgos", 9)
-    manifest = describe(network, "lively", ENCODER, rules, trainer="test", metrics={"test_top1": 0.25})
+    network = lively_network()
+    manifest = describe(network, "lively", ENCODER, RULES, trainer="test", metrics={"test_top1": 0.25})
     return export(network, folder, manifest, random_positions(9, 64, 1), random_positions(9, 64, 2))
 
 
@@ -127,8 +125,8 @@ def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
     network = lively_network()
     network.tower[0].norm2.weight.data[:3] = 1e-12
     network.tower[0].norm2.bias.data[:3] = 0.5
-    rules, planes = Rules.preset("cgos", 9), random_positions(9, 64, 6)
-    dying = export(network, tmp_path / "dying", describe(network, "dying", ENCODER, rules), planes, planes)
+    planes = random_positions(9, 64, 6)
+    dying = export(network, tmp_path / "dying", describe(network, "dying", ENCODER, RULES), planes, planes)
     assert dying.manifest.metrics["int8_agreement"] > 0.85
     assert dying.manifest.metrics["int8_win_rate_difference"] < 0.02
 
@@ -160,7 +158,7 @@ def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
     with pytest.raises(CheckpointError, match="choose precision fp32"):
         Evaluator(saved, "int8")
     bot = Registry(results=tmp_path).resolve(f"checkpoint:{saved.folder}").build()
-    game = Game(Rules.preset("cgos", 9))
+    game = Game(RULES)
     assert bot.choose(game, Limits()).move is not None
 
 
@@ -271,34 +269,31 @@ def test_on_a_gpu_large_batches_are_parted_and_small_ones_filled_up() -> None:
     assert together.shape == (LARGEST + 3, 82) and np.abs(together[-3:] - last).max() < 0.1
 
 
-@pytest.mark.parametrize("kind", ["alphago", "policy"])
 def test_a_precision_that_is_not_to_be_had_here_is_refused_before_a_game(
-    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bot = load_kind(f"bots.{kind}:BOT")
-    monkeypatch.setattr("bots.nets.checkpoint.find_spec", lambda _: None)
-    with pytest.raises(CheckpointError, match="pip install"):
-        bot.check(bot.config(checkpoint=str(net.folder), precision="bf16"), 9)
-
     plain = saved(tmp_path / "plain", net.manifest, weights=net, model=net)
+    assert Evaluator(plain).precision == "fp32"
     with pytest.raises(CheckpointError, match="fp32"):
-        bot.check(bot.config(checkpoint=str(plain.folder), precision="int8"), 9)
+        Evaluator(plain, "int8")
+    monkeypatch.setattr("bots.nets.checkpoint.find_spec", lambda _: None)
+    for kind in ("alphago", "policy"):
+        bot = load_kind(f"bots.{kind}:BOT")
+        for folder, precision, words in ((net.folder, "bf16", "pip install"), (plain.folder, "int8", "fp32")):
+            with pytest.raises(CheckpointError, match=words):
+                bot.check(bot.config(checkpoint=str(folder), precision=precision), 9)
 
 
 def test_a_size_shape_or_precision_that_does_not_fit_is_refused(net: Checkpoint) -> None:
     evaluator = Evaluator(net, "fp32")
-    with pytest.raises(CheckpointError, match="21x21"):
-        evaluator.evaluate(np.zeros((1, 17, 21, 21), np.float32))
-    with pytest.raises(CheckpointError, match="17"):
-        evaluator.evaluate(np.zeros((1, 16, 9, 9), np.float32))
-    with pytest.raises(CheckpointError, match="shape"):
-        evaluator.evaluate(np.zeros((1, 17, 9, 8), np.float32))
+    for shape, words in (((1, 17, 21, 21), "21x21"), ((1, 16, 9, 9), "17"), ((1, 17, 9, 8), "shape")):
+        with pytest.raises(CheckpointError, match=words):
+            evaluator.evaluate(np.zeros(shape, np.float32))
     with pytest.raises(ConfigError, match="fp16"):
         Evaluator(net, "fp16")
-    with pytest.raises(ConfigError, match="blocks"):
-        NetworkConfig(blocks=0)
-    with pytest.raises(ConfigError, match="pooling_blocks"):
-        NetworkConfig(blocks=2, pooling_blocks=3)
+    for settings, words in (({"blocks": 0}, "blocks"), ({"blocks": 2, "pooling_blocks": 3}, "pooling_blocks")):
+        with pytest.raises(ConfigError, match=words):
+            NetworkConfig(**settings)
 
 
 def test_auto_goes_by_the_processors_flags(tmp_path: Path, net: Checkpoint) -> None:
@@ -316,7 +311,7 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
     monkeypatch.setattr("bots.nets.inference.has_fast_int8", lambda: True)
     assert Evaluator(net).precision == "int8" and not caplog.records
     planes = random_positions(9, 64, 6)
-    manifest = describe(lively_network(9), "other", ENCODER, Rules.preset("cgos", 9))
+    manifest = describe(lively_network(9), "other", ENCODER, RULES)
     other = export(lively_network(9), tmp_path / "other", manifest, planes, planes)
 
     faulty = saved(tmp_path / "faulty", replace(net.manifest, name="faulty"), weights=net, model=net, int8=other)
@@ -370,10 +365,7 @@ def test_a_net_whose_answers_are_not_numbers_is_refused_when_it_is_loaded(net: C
 
 
 def copy_of(net: Checkpoint, folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    for path in net.folder.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
+    return Path(shutil.copytree(net.folder, folder))
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, MODEL, MODEL_INT8, MANIFEST])
@@ -413,13 +405,7 @@ def test_a_wrong_manifest_is_refused(
         Evaluator(Checkpoint.open(folder))
 
 
-def test_a_checkpoint_without_int8_plays_in_fp32_and_a_model_that_is_none_is_refused(
-    net: Checkpoint, tmp_path: Path
-) -> None:
-    plain = saved(tmp_path / "plain", net.manifest, weights=net, model=net)
-    assert Evaluator(plain).precision == "fp32"
-    with pytest.raises(CheckpointError, match="fp32"):
-        Evaluator(plain, "int8")
+def test_a_model_that_is_none_and_a_folder_that_is_missing_are_refused(net: Checkpoint, tmp_path: Path) -> None:
     bad = saved(tmp_path / "bad", net.manifest, weights=b"not a net", model=b"not a net")
     with pytest.raises(CheckpointError, match="can't load"):
         Evaluator(bad, "fp32")

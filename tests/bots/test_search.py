@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from arena.contract.bot import Limits
+from arena.go.board import move_from_point
 from arena.go.coords import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.game import BLACK, WHITE, Game, Rules, handicap_points
 from arena.go.planes import ENCODERS
@@ -98,7 +99,7 @@ def simulate(trees: tree.TreePool, game: Game, simulations: int, params: uct.Uct
 def children(trees: tree.TreePool, slot: int, size: int) -> dict[int, tuple[int, float]]:
     """Move -> (visits, value) of the root's children."""
     nodes, family = trees.nodes, family_of(trees, slot)
-    moves = [tree.move_from_point(int(point), size) for point in nodes.point[slot, family]]
+    moves = [move_from_point(int(point), size) for point in nodes.point[slot, family]]
     found = zip(nodes.visits[slot, family].tolist(), nodes.value[slot, family].tolist(), strict=True)
     return dict(zip(moves, found, strict=True))
 
@@ -109,12 +110,13 @@ def family_of(trees: tree.TreePool, slot: int, node: int = 0) -> slice:
     return slice(first, first + int(trees.nodes.children[slot, node]))
 
 
-def grown(game: Game, visits: int, params: Any = TRUST_NET, net: Net = flat_net, **more: Any) -> tuple[Any, int]:
+def grown(
+    game: Game, visits: int, params: Any = TRUST_NET, net: Net = flat_net, capacity: int = 100_000, **more: Any
+) -> tuple[Any, int]:
     """Trees with the tree of one game, searched with either algorithm, and its slot."""
+    trees = tree.TreePool(capacity, rave=isinstance(params, uct.UctParams))
     if isinstance(params, uct.UctParams):
-        trees = tree.TreePool(100_000, tree.RaveNodes)
         return trees, simulate(trees, game, visits, params)
-    trees = tree.TreePool(100_000)
     return trees, int(search(trees, [game], net, visits, params, **more)[0])
 
 
@@ -181,16 +183,6 @@ def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
         assert {move for move, (visits, _) in found.items() if visits} <= wanted
 
 
-@pytest.mark.parametrize("per_game", [1, 3])
-def test_a_tree_grows_the_same_beside_any_other_trees(per_game: int) -> None:
-    params = TRUST_ROLLOUTS._replace(rollout_weight=0.5, symmetries=True)
-    games = [game_of(moves, seed=seed) for seed, moves in enumerate(("E5", "E5 D4", "", "C3 G7 G3"))]
-    alone = [children(*grown(game, 120, params, stone_counter, per_game=per_game), 9) for game in games]
-    trees = tree.TreePool(50_000)
-    slots = search(trees, games, stone_counter, 120, params, per_game)
-    assert [children(trees, int(slot), 9) for slot in slots] == alone
-
-
 def test_what_was_learnt_is_kept_when_the_game_goes_on_and_forgotten_when_it_goes_elsewhere() -> None:
     game = game_of("E5")
     trees, slot = grown(game, 200, net=stone_counter)
@@ -236,9 +228,10 @@ def test_where_all_is_pass_alive_there_is_only_the_pass(to_play: Colour) -> None
     assert len(children(*grown(game, 60), 7)) > 5
     settled = children(*grown(game, 60, settled=True), 7)
     assert list(settled) == [pass_move(7)]
-    winner = game.margin() > 0
-    expected = float(winner is (to_play is BLACK))
+    expected = float((game.margin() > 0) is (to_play is BLACK))
     assert settled[pass_move(7)][1] == pytest.approx(expected, abs=0.05)
+    by_territory = stones_game(SETTLED_BLACK, SETTLED_WHITE, 7, "japanese")
+    assert len(children(*grown(by_territory, 20, settled=True), 7)) > 5
 
 
 def test_dead_stones_are_taken_and_add_none_of_their_own() -> None:
@@ -278,22 +271,6 @@ def test_a_tree_that_is_kept_forgets_the_moves_that_have_become_pointless() -> N
     assert trees.nodes.visits[slot, 0] >= 400
 
 
-def test_by_territory_no_move_is_called_pointless() -> None:
-    game = stones_game(SETTLED_BLACK, SETTLED_WHITE, 7, "japanese")
-    assert len(children(*grown(game, 20, settled=True), 7)) > 5
-
-
-def test_trees_are_kept_when_more_games_come() -> None:
-    """A game must not depend on when other games begin beside it."""
-    game = game_of("E5")
-    trees, slot = grown(game, 150, net=stone_counter)
-    known = children(trees, slot, 9)
-    others = [game_of("D4", seed=seed) for seed in range(9)]
-    search(trees, others, stone_counter, 20)
-    assert int(trees.slots_of([game])[0]) == slot
-    assert trees.nodes.visits[slot, 0] == 150 and children(trees, slot, 9) == known
-
-
 @pytest.mark.skipif(not STATM.exists(), reason="the system doesn't tell how much memory is taken")
 def test_a_pool_takes_memory_as_its_trees_grow() -> None:
     """64 trees of 16 megabytes each once took 900 at their first node."""
@@ -305,7 +282,7 @@ def test_a_pool_takes_memory_as_its_trees_grow() -> None:
     assert pages * os.sysconf("SC_PAGE_SIZE") < 200 * 2**20
 
 
-def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> None:
+def test_trees_lose_nothing_when_they_get_more_room_or_more_games_come() -> None:
     games = [game_of("E5", seed=seed) for seed in range(2)]
     wide, narrow = tree.TreePool(50_000), tree.TreePool(100, most=20_000)
     slots = search(wide, games, stone_counter, 40)
@@ -313,13 +290,15 @@ def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> No
     for visits in range(1, 41):
         narrow.make_room(slots, 82)
         search(narrow, games, stone_counter, visits, keep=True)
-    assert all(children(narrow, slot, 9) == children(wide, slot, 9) for slot in slots)
     used = int(narrow.roots["used"].max())
     assert used <= narrow.capacity < 2 * used + 82
-    narrow.make_room(slots, 10**9)
-    assert narrow.capacity == narrow.nodes.visits.shape[1] == 20_000
-    narrow.make_room(slots, 10**9)
-    assert narrow.capacity == 20_000 and children(narrow, slots[0], 9) == children(wide, slots[0], 9)
+    for _ in range(2):
+        narrow.make_room(slots, 10**9)
+        assert narrow.capacity == narrow.nodes.visits.shape[1] == 20_000
+    others = [game_of("D4", seed=seed) for seed in range(9)]
+    search(narrow, others, stone_counter, 20)
+    assert list(narrow.slots_of(games)) == list(slots)
+    assert all(children(narrow, slot, 9) == children(wide, slot, 9) for slot in slots)
 
 
 @pytest.mark.parametrize("leaves", [1, 4])
@@ -327,8 +306,7 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     leaves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leaves that had waited for the net once kept their virtual losses and were never expanded."""
-    config = AlphaGoConfig(visits=40, virtual_loss_batch=leaves)
-    bot, fresh = AlphaGo(config), AlphaGo(config)
+    bot, fresh = (AlphaGo(AlphaGoConfig(visits=40, virtual_loss_batch=leaves)) for _ in range(2))
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
         game.play(decision.move)
@@ -344,19 +322,17 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     monkeypatch.setattr(net, "evaluate", fail_once)
     with pytest.raises(RuntimeError, match="out of memory"):
         bot.choose_all(games, Limits())
-    again, expected = bot.choose_all(games, Limits()), fresh.choose_all(games, Limits())
-    assert [(one.move, one.win_rate, one.visits) for one in again] == [
-        (one.move, one.win_rate, one.visits) for one in expected
-    ]
+    again, expected = (
+        [(one.move, one.win_rate, one.visits) for one in player.choose_all(games, Limits())] for player in (bot, fresh)
+    )
+    assert again == expected
 
 
-def test_a_full_tree_is_searched_on_without_growing() -> None:
-    trees = tree.TreePool(300)
-    slot = search(trees, [game_of("E5")], stone_counter, 500)[0]
+@pytest.mark.parametrize("params", [FULL, TRUST_NET], ids=["uct", "puct"])
+def test_a_full_tree_is_searched_on_without_growing(params: Any) -> None:
+    trees, slot = grown(game_of("E5"), 500, params, stone_counter, capacity=300)
     assert trees.nodes.visits[slot, 0] == 500
     assert trees.roots[slot]["used"] <= 300
-    bot = Uct(Config(playouts=3000, max_tree_mb=1, stop_early=False))
-    assert bot.choose(game_of("E5"), Limits()).visits == 3000
 
 
 @pytest.mark.parametrize("params", [FULL, TRUST_NET], ids=["uct", "puct"])
@@ -440,31 +416,6 @@ def net_that_passes(logit: float, mover_wins: float) -> Net:
     return answer
 
 
-SPARE_BLACK, SPARE_WHITE = "A2 A3 B1 B2 B3 B4 B5", "C1 C2 C3 C4 C5 D1 D2 D3 D4 D5 E2 E4"
-"""On 5x5, three points of territory each; of Black's, one can be filled (A4 or A5)."""
-
-
-@pytest.mark.parametrize("params", [BARE, FULL, TRUST_ROLLOUTS], ids=["bare", "full", "puct"])
-@pytest.mark.parametrize("colour", [BLACK, WHITE])
-def test_a_stone_in_own_territory_costs_a_point_by_territory(
-    params: uct.UctParams | puct.PuctParams, colour: Colour
-) -> None:
-    """Half a point ahead, the side with a point to fill wins if it passes. By area, as the search once counted, White
-    is five points ahead of Black and such a stone changes nothing."""
-    if colour is BLACK:
-        game = stones_game(SPARE_BLACK, SPARE_WHITE, 5, "japanese", komi=-0.5)
-    else:
-        game = stones_game(SPARE_WHITE.removesuffix("E4"), SPARE_BLACK, 5, "japanese", komi=0.5)
-        game.play(move_from_gtp("E4", 5))
-    assert game.to_play is colour
-    trees, slot = grown(game, 600, params)
-    found = children(trees, slot, 5)
-    fillings = [found.pop(move_from_gtp(word, 5)) for word in ("A4", "A5")]
-    assert all(visits > 0 and value == 0 for visits, value in fillings)
-    assert list(found) == [pass_move(5)] and found[pass_move(5)][1] > 0.8
-    assert trees.best(slot, 5)[0] == pass_move(5)
-
-
 def nearly_finished(preset: str, size: int, seed: int) -> Game | None:
     """A game of random moves and some passes, up to eight moves before its end, where half a point of komi decides."""
     random = np.random.default_rng(seed)
@@ -492,7 +443,7 @@ def check_endings(trees: tree.TreePool, slot: int, node: int, game: Game) -> int
         if nodes.visits[slot, child] <= 0:
             continue
         mover, after = game.to_play, game.copy()
-        after.play(tree.move_from_point(int(nodes.point[slot, child]), size))
+        after.play(move_from_point(int(nodes.point[slot, child]), size))
         if after.is_over:
             expected = after.outcome.black_score
             assert nodes.value[slot, child] == (expected if mover is BLACK else 1 - expected)
@@ -508,13 +459,11 @@ def check_endings(trees: tree.TreePool, slot: int, node: int, game: Game) -> int
     return checked
 
 
-@pytest.mark.parametrize("size", [5])
 @pytest.mark.parametrize("preset", ["cgos", "japanese"])
 @pytest.mark.parametrize("params", [BARE, TRUST_NET], ids=["uct", "puct"])
-def test_a_line_that_ends_the_game_has_the_result_that_the_referee_gives_it(
-    params: Any, preset: str, size: int
-) -> None:
-    games = filter(None, (nearly_finished(preset, size, seed) for seed in range(10)))
+def test_a_line_that_ends_the_game_has_the_result_that_the_referee_gives_it(params: Any, preset: str) -> None:
+    """By territory, where a stone in one's own costs a point, too: the search once counted by area."""
+    games = filter(None, (nearly_finished(preset, 5, seed) for seed in range(10)))
     assert sum(check_endings(*grown(game, 1000, params), 0, game) for game in games) > 50
 
 
@@ -532,8 +481,9 @@ def test_a_root_whose_moves_are_all_forbidden_is_searched_without_touching_the_l
     game, params = game_of("E5"), TRUST_NET._replace(gumbel=gumbel)
     trees, slot = grown(game, 20, params)
     trees.allow(slot, 9, ())
-    for column in trees.nodes:
+    columns = [column for column in trees.nodes if column.size]
+    for column in columns:
         column[slot, -1] = 77
     search(trees, [game], flat_net, 40, params, keep=True)
-    assert {float(column[slot, -1]) for column in trees.nodes} == {77.0}
+    assert {float(column[slot, -1]) for column in columns} == {77.0}
     assert trees.nodes.visits[slot, 0] == 40 and not trees.candidates(slot, 9)

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from reference import ReferenceBoard, ReferenceGame
 
+from arena.go.board import Board, move_from_point, point_from_move
 from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
-from arena.go.kernels import BOARD, CELLS, area_score, last_liberty, point_of, run_playouts, seeded
+from arena.go.kernels import BOARD, CELLS, area_score, last_liberty, point_of, seeded
 from bots.search import tactics
-from bots.search.playouts import answer_atari, answer_pattern, answering_playout
-from bots.search.tree import move_from_point, point_from_move
+from bots.search.playouts import answer_atari, answer_pattern, answering_playout, run_playouts
 
 Point = tuple[int, int]
 
@@ -200,5 +200,5 @@ def test_a_playout_is_given_up_when_a_side_has_far_more_stones() -> None:
         assert margin > 7
         lengths.append(moves)
     boards, margins = np.zeros(2, BOARD), np.zeros(20, np.int16)
-    boards[0] = game.board.array[0]
-    assert np.mean(lengths) < run_playouts(boards, int(BLACK), 20, 1, margins) / 20 / 2  # uniform ones, to the end
+    boards[0] = Board(9).array[0]
+    assert np.mean(lengths) < run_playouts(boards, int(BLACK), 20, 1, margins) / 20 / 2  # to the end

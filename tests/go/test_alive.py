@@ -3,25 +3,14 @@
 import numba
 import numpy as np
 import pytest
-from reference import ReferenceBoard
+from reference import ReferenceBoard, board_of_diagram, random_game, twin_of
 
 from arena.go.board import Board
-from arena.go.coords import Colour, pass_move
-from arena.go.game import Game, Rules
-from arena.go.kernels import CELLS, point_of, random_move
+from arena.go.coords import pass_move
+from arena.go.kernels import CELLS, point_of
 from bots.search.alive import SAFE, TAKEN, mark_alive
 
 Point = tuple[int, int]
-
-
-def board_of(rows: list[str]) -> ReferenceBoard:
-    """A position from rows of ``X`` (Black), ``O`` (White) and ``.``."""
-    board = ReferenceBoard(len(rows))
-    for row, line in enumerate(rows):
-        for column, mark in enumerate(line):
-            if mark != ".":
-                board.stones[row, column] = "XO".index(mark) + 1
-    return board
 
 
 @numba.njit
@@ -34,14 +23,11 @@ def alive_map(boards, index, colour, owned):
         owned[move] = marks[point_of(board, move)]
 
 
-def kernel_map(twin: ReferenceBoard, colour: int) -> np.ndarray:
-    """(size, size): what the kernel finds of ``colour`` in a position where every group has a liberty."""
-    board = Board(twin.size)
-    for (row, column), stone in twin.stones.items():
-        board.put(row * twin.size + column, Colour(stone))
-    owned = np.zeros(twin.size**2, np.uint8)
+def kernel_map(board: Board, colour: int) -> np.ndarray:
+    """(size, size): what the kernel finds of ``colour``."""
+    owned = np.zeros(board.size**2, np.uint8)
     alive_map(board.array, 0, int(colour), owned)
-    return owned.reshape(twin.size, twin.size)
+    return owned.reshape(board.size, board.size)
 
 
 def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
@@ -93,57 +79,39 @@ def slow_map(board: ReferenceBoard, colour: int) -> np.ndarray:
     return owned
 
 
-def crowded(size: int, seed: int, preset: str = "cgos") -> Game:
+def crowded(size: int, seed: int, rules: str = "cgos"):
     """A random game late, where pass-alive shapes are common; some points are left empty."""
-    game = Game(Rules.preset(preset, size, move_limit=10_000), seed)
-    for _ in range(size * size + 7 * (seed % 9)):
-        hashes, colour = game.hashes, int(game.to_play)
-        move = int(random_move(game.board.array, 0, colour, hashes, len(hashes), True, game.move_seed()))
-        if move == pass_move(size):
-            break
-        game.play(move)
-    return game
-
-
-def twin_of(game: Game) -> ReferenceBoard:
-    return board_of(
-        ["".join(".XO"[stone] for stone in row) for row in game.board.stones.reshape(2 * (game.rules.size,))]
-    )
+    return random_game(size, seed, size * size + 7 * (seed % 9), rules, move_limit=10_000)
 
 
 @pytest.mark.parametrize("size", [5, 9])
 def test_the_kernel_finds_what_the_slow_twin_finds(size: int) -> None:
     found = 0
     for seed in range(60 if size == 5 else 20):
-        board = twin_of(crowded(size, seed))
+        board = crowded(size, seed).board
         for colour in (1, 2):
-            expected = slow_map(board, colour)
+            expected = slow_map(twin_of(board), colour)
             assert kernel_map(board, colour).tolist() == expected.tolist()
             found += expected.any()
     assert found > 15
 
 
 def test_two_eyes_live_and_one_does_not() -> None:
-    rows = ["XXX.O", ".X.XO", "XXXXO", "OOOOO", "....."]
-    assert (kernel_map(board_of(rows), 1) == slow_map(board_of(rows), 1)).all()
-    living = [".X.XO", "XXXXO", "OOOOO", ".....", "....."]
-    owned = kernel_map(board_of(living), 1)
+    owned = kernel_map(board_of_diagram(".X.XO XXXXO OOOOO ..... ....."), 1)
     assert owned[:2].tolist() == [[SAFE] * 4 + [0]] * 2
-    dead = ["XX.XO", "XXXXO", "OOOOO", ".....", "....."]
-    assert not kernel_map(board_of(dead), 1).any()
+    assert not kernel_map(board_of_diagram("XX.XO XXXXO OOOOO ..... ....."), 1).any()
 
 
-@pytest.mark.parametrize("preset", ["cgos", "tromp-taylor"])
-def test_pass_alive_stones_are_never_captured_though_their_owner_only_passes(preset: str) -> None:
+@pytest.mark.parametrize("rules", ["cgos", "tromp-taylor"])
+def test_pass_alive_stones_are_never_captured_though_their_owner_only_passes(rules: str) -> None:
     """With and without suicide."""
     attacks = 0
     for seed in range(40):
-        game = crowded(7, seed, preset)
-        random = np.random.default_rng(seed)
-        owner = game.to_play.opponent
-        owned = np.zeros(49, np.uint8)
-        alive_map(game.board.array, 0, int(owner), owned)
-        stones = (owned > 0) & (game.board.stones.reshape(-1) == owner)
+        game = crowded(7, seed, rules)
+        if game.is_over:
+            game.outcome = None
+        random, owner = np.random.default_rng(seed), game.to_play.opponent
+        stones = (kernel_map(game.board, owner).reshape(-1) > 0) & (game.board.stones.reshape(-1) == owner)
         while stones.any() and not game.is_over and len(game.moves) < 400:
             moves = np.flatnonzero(game.legal_moves()[:-1])
             if len(moves) == 0:

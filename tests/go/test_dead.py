@@ -1,23 +1,27 @@
-"""Dead stones: positions whose fates are known, the kernel beside its slow twin, and counts that agree with records."""
+"""Dead stones: positions whose fates are known, the kernel beside its slow twin, counts that agree with records, seki
+as a game is counted by it, and a score over GTP."""
 
 import random
+from io import StringIO
 
 import numpy as np
 import pytest
-from reference import board_of_diagram
-from test_alive import alive_map, board_of
+from reference import board_of_diagram, drawn, random_game, twin_of
 from test_alive import groups as connected_groups
+from test_alive import kernel_map
 
 from arena.go.board import Board
-from arena.go.coords import BLACK, WHITE, Colour, pass_move
+from arena.go.coords import BLACK, WHITE, gtp_from_move, pass_move
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.kernels import BOARD, random_move
+from arena.go.kernels import BOARD
 from arena.go.record import GameRecord
-from bots.nets.checkpoint import SHIPPED
-from bots.nets.rollout import RolloutPolicy
+from arena.gtp.server import Server, serve
+from arena.people.counting import Fates, agreed_fates, fates, group_at
+from arena.people.seki import survives
+from bots.nets.rollout import shipped_weights
+from bots.random import BOT
 from bots.search.alive import SAFE, TAKEN
-from bots.search.dead import Fates, judge, mark_dead
-from bots.search.rollouts import SHARPNESS, Weights
+from bots.search.dead import judge, mark_dead
 from trainers.records import dead_stones, owners_without_dead
 
 ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]
@@ -36,24 +40,12 @@ FATES = {
 """Rows of the left side; small letters are dead."""
 
 
-@pytest.fixture(scope="module")
-def weights() -> Weights:
-    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(9, SHARPNESS)
-
-
-def drawn(board: Board, fates: Fates) -> list[str]:
-    """The position, a row a line, with dead stones in small letters."""
-    signs = [
-        ".xo"[stone] if dead else ".XO"[stone] for stone, dead in zip(board.stones.reshape(-1), fates.dead, strict=True)
-    ]
-    return ["".join(signs[row : row + board.size]) for row in range(0, len(signs), board.size)]
-
-
-@pytest.mark.parametrize("left", [pytest.param(rows, id=name) for name, rows in FATES.items()])
-def test_known_positions_are_judged_right(left: str, weights: Weights) -> None:
+@pytest.mark.parametrize("left", FATES.values(), ids=FATES)
+def test_known_positions_are_judged_right(left: str) -> None:
+    """By playouts alone, and with the search of a race that a game is counted by."""
     rows = [one + other for one, other in zip(left.split(), ALIVE, strict=True)]
     board = board_of_diagram("\n".join(rows))
-    assert drawn(board, judge(board, weights)) == rows
+    assert drawn(board, judge(board, shipped_weights(9)).moves) == drawn(board, fates(board).dead) == rows
 
 
 # --- The slow twin ---
@@ -61,10 +53,8 @@ def test_known_positions_are_judged_right(left: str, weights: Weights) -> None:
 
 def slow_dead(board: Board, counts: np.ndarray, staying: float) -> set[int]:
     size, stones = board.size, board.stones.reshape(-1).tolist()
-    owned = np.zeros((3, size * size), np.uint8)
-    for colour in Colour:
-        alive_map(board.array, 0, int(colour), owned[colour])
-    twin = board_of(["".join(".XO"[stone] for stone in row) for row in board.stones])
+    owned = {colour: kernel_map(board, colour).reshape(-1) for colour in (1, 2)}
+    twin = twin_of(board)
 
     def connected(colour: int) -> list[set[int]]:
         return [{row * size + column for row, column in group} for group in connected_groups(twin, {colour})]
@@ -92,9 +82,9 @@ def slow_dead(board: Board, counts: np.ndarray, staying: float) -> set[int]:
     for group in groups:
         colour = stones[min(group)]
         points = list(group)
-        if (owned[colour, points] == SAFE).any():
+        if (owned[colour][points] == SAFE).any():
             continue
-        if (owned[3 - colour, points] == TAKEN).any() or counts[colour - 1, points].sum() < staying * len(points):
+        if (owned[3 - colour][points] == TAKEN).any() or counts[colour - 1, points].sum() < staying * len(points):
             dead |= group
     return dead
 
@@ -104,12 +94,7 @@ def test_the_kernel_marks_what_its_slow_twin_does(size: int) -> None:
     dice = np.random.default_rng(size)
     some = 0
     for seed in range(40):
-        game = Game(Rules.preset(size=size), seed)
-        for _ in range(int(dice.integers(10, 2 * size * size))):
-            if game.is_over:
-                break
-            arguments = (game.board.array, 0, int(game.to_play), game.hashes, len(game.hashes), True, game.move_seed())
-            game.play(int(random_move(*arguments)))
+        game = random_game(size, seed, int(dice.integers(10, 2 * size * size)))
         counts = dice.integers(0, 101, (2, size * size)).astype(np.int32)
         boards = np.zeros(2, BOARD)
         boards[0] = game.board.array[0]
@@ -161,3 +146,48 @@ def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
     assert (owners is None) == (is_dead is None)
     if owners is not None:
         assert (owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7) is is_dead
+
+
+# --- Games that are counted ---
+
+REST = "......... ......... .X.X.X.X. ......... ......... ........."
+
+
+RACES = {
+    "two liberties in common: who plays first is captured": ("XO.XXX.OX XOOOOOOOX XXXXXXXXX", True),
+    "black stones that White's own eye is free to take": ("XO.XXX.OX XOOOOOOOX XXXXXXXX.", True),
+    "two stones whose capture costs White nothing": ("XO..XX.OX XOOOOOOOX XXXXXXXXX", False),
+    "stones without an enemy that is short of liberties": ("....X.... ......... .........", False),
+}
+"""The upper rows, and whether Black's stones in the middle of the first one live in a seki."""
+
+
+@pytest.mark.parametrize(("rows", "expected"), RACES.values(), ids=RACES)
+def test_a_seki_is_told_from_stones_that_can_be_taken(rows: str, expected: bool) -> None:
+    board = board_of_diagram(f"{rows} {REST}")
+    assert survives(board, group_at(board, 4)) is expected
+
+
+def score(rules: str, *commands: str) -> list[str]:
+    """The answers of a server on the final position of a game, with a judge of dead stones."""
+    output = StringIO()
+    stones = [f"{sign}{number}" for number, sign in enumerate("".join(FINAL)) if sign != "."]
+    plays = [f"play {'b' if stone[0] == 'X' else 'w'} {gtp_from_move(int(stone[1:]), 7)}" for stone in stones]
+    server = Server(BOT.build(BOT.config()), Rules.preset(rules, 7, 6.5), judge=agreed_fates)
+    serve(server, StringIO("\n".join([*plays, *commands, ""])), output)
+    return [answer.removeprefix("=").strip() for answer in output.getvalue().split("\n\n")[len(plays) : -1]]
+
+
+def test_the_score_over_gtp_takes_dead_stones_off_where_the_rules_do() -> None:
+    asked = ("final_score", "final_status_list dead", "final_status_list seki")
+    assert score("chinese", *asked) == ["B+0.5", "B5", ""]
+    assert score("cgos", *asked) == ["W+3.5", "", ""]
+    alive = score("chinese", "final_status_list alive")[0].split()
+    assert "B5" not in alive and len(alive) == sum(sign != "." for sign in "".join(FINAL)) - 1
+
+
+def test_no_stone_is_dead_by_rules_that_count_all_as_alive() -> None:
+    for name, dead in (("chinese", (15,)), ("japanese", (15,)), ("cgos", ()), ("tromp-taylor", ())):
+        game = Game(Rules.preset(name, 7))
+        game.board = board_of_diagram("\n".join(FINAL))
+        assert agreed_fates(game) == Fates(dead)

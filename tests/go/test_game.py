@@ -7,21 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import board_of_diagram
+from reference import board_of_diagram, position
 from sgfmill import boards as sgfmill_boards
 
 from arena import ConfigError, IllegalMove
 from arena.go.coords import BLACK, WHITE, Colour, Move, move_from_gtp, pass_move
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, Scoring, handicap_points
-
-
-def position(diagram: str, rules: str = "cgos", to_play: Colour = BLACK, **options: Any) -> Game:
-    """A game that starts from a diagram, with komi 0 unless given."""
-    board = board_of_diagram(diagram)
-    stones = board.stones.reshape(-1)
-    chosen = Rules.preset(rules, board.size, **{"komi": 0.0, **options})
-    black, white = (np.flatnonzero(stones == colour).tolist() for colour in Colour)
-    return Game(chosen, black=black, white=white, to_play=to_play)
 
 
 def points(game: Game, names: str) -> list[Move]:
@@ -44,9 +35,7 @@ def refusal(game: Game, name: str) -> str:
 
 
 def assert_board(game: Game, diagram: str) -> None:
-    """``diagram`` has its rows parted by line ends or, without spaces, by slashes."""
-    rows = diagram.split("/") if "/" in diagram else diagram.replace(" ", "").strip().splitlines()
-    assert game.board.diagram().replace(" ", "").splitlines() == rows
+    assert game.board.diagram() == board_of_diagram(diagram).diagram()
 
 
 def whole_state(game: Game) -> tuple[object, ...]:
@@ -81,7 +70,7 @@ KO = """
 @pytest.mark.parametrize("rules", PRESETS)
 def test_a_ko_is_not_retaken_at_once_but_after_another_move(rules: str) -> None:
     game = play(position(KO, rules), "C4")
-    assert_board(game, ".XO../X.XO./.XO../...../.....")
+    assert_board(game, ".XO.. X.XO. .XO.. ..... .....")
     assert game.board.ko_point == move_from_gtp("B4", 5)
     assert refusal(game, "B4") == "B4 retakes the ko at once"
     play(game, "E1 A1")
@@ -103,7 +92,7 @@ SENDING_TWO = """
 
 def test_sending_two_returning_one_is_refused_under_superko_and_goes_round_under_japanese_rules() -> None:
     game = play(position(SENDING_TWO, to_play=WHITE), "A5 C5")
-    assert_board(game, "..XO./XXOO./.XO../.XO../.XO..")
+    assert_board(game, "..XO. XXOO. .XO.. .XO.. .XO..")
     assert game.board.ko_point is None
     game = position(SENDING_TWO, "japanese", to_play=WHITE)
     for _ in range(3):
@@ -136,7 +125,7 @@ SUICIDE_OF_TWO = """
 
 def test_suicide_of_several_stones_makes_them_prisoners_under_tromp_taylor_rules() -> None:
     game = play(position(SUICIDE_OF_TWO, "tromp-taylor"), "B5")
-    assert_board(game, "..O../OO.../...../...../.....")
+    assert_board(game, "..O.. OO... ..... ..... .....")
     assert (game.captured_stones(BLACK), game.captured_stones(WHITE)) == (2, 0)
     assert game.board.ko_point is None
     assert game.to_play is WHITE
@@ -216,7 +205,7 @@ def test_two_passes_or_the_move_limit_end_the_game_and_it_is_scored(
     ("ending", "sgf"),
     [(Ending.RESIGN, "R"), (Ending.TIME, "T"), (Ending.ILLEGAL, "F"), (Ending.CRASH, "F"), (Ending.ADJUDICATED, "R")],
 )
-def test_a_resignation_and_a_forfeit_say_so(ending: Ending, sgf: str) -> None:
+def test_a_resignation_and_a_forfeit_say_so_and_nothing_happens_after(ending: Ending, sgf: str) -> None:
     for colour in Colour:
         game = play(Game(Rules.preset()), "E5")
         if ending is Ending.RESIGN:
@@ -225,16 +214,12 @@ def test_a_resignation_and_a_forfeit_say_so(ending: Ending, sgf: str) -> None:
             game.end(Outcome(colour.opponent, ending))
         assert game.outcome == Outcome(colour.opponent, ending, None)
         assert (game.outcome.sgf, game.outcome.black_score) == (f"{colour.opponent.letter}+{sgf}", colour is WHITE)
+        before = whole_state(game)
+        for act, what in ((game.play, 0), (game.resign, BLACK), (game.end, Outcome(WHITE, ending))):
+            with pytest.raises(IllegalMove, match="the game is over"):
+                act(what)  # type: ignore[operator]
+        assert whole_state(game) == before
     assert ending.is_forfeit == (ending in (Ending.TIME, Ending.ILLEGAL, Ending.CRASH))
-
-
-def test_nothing_happens_after_the_end() -> None:
-    game = play(Game(Rules.preset()), "pass pass")
-    before = whole_state(game)
-    for act in (lambda: game.play(0), lambda: game.resign(BLACK), lambda: game.end(Outcome(WHITE, Ending.TIME))):
-        with pytest.raises(IllegalMove, match="the game is over"):
-            act()
-    assert whole_state(game) == before
 
 
 # Setup and handicap
@@ -326,12 +311,9 @@ def test_rules_that_can_not_be_are_refused_in_words(options: dict[str, Any], mes
     with pytest.raises(ConfigError) as caught:
         Rules.preset(**options)
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("change", [{"size": 4}, {"size": "9"}, {"komi": None}, {"scoring": "x"}, {"x": 1}])
-def test_rules_of_json_are_checked(change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        Rules.from_json({**json.loads(Rules().to_json()), **change})
+    for change in ({"size": 4}, {"size": "9"}, {"komi": None}, {"scoring": "x"}, {"x": 1}):
+        with pytest.raises(ValueError):
+            Rules.from_json({**json.loads(Rules().to_json()), **change})
 
 
 # What a game promises to its users

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference import BLACK, ReferenceGame
+from reference import ReferenceGame
 
 from arena import IllegalMove
-from arena.go import kernels
 from arena.go.board import Board
 from arena.go.game import Game, Rules
 
@@ -95,10 +94,7 @@ def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) 
     folder = Path(__file__).parents[1]
     code = (
         "from test_kernels import play_beside_the_twin as play\n"
-        "from arena.go import kernels; import numpy as np\n"
         "for size, rules in ((5, 'cgos'), (5, 'tromp-taylor'), (9, 'cgos')): play(size, rules, 3, 60)\n"
-        "boards = np.zeros(2, kernels.BOARD); kernels.new_board(boards, 0, 9)\n"
-        "margins = np.zeros(3, np.int16); assert kernels.run_playouts(boards, 1, 3, 5, margins) > 200\n"
     )
     environment = {
         **os.environ,
@@ -107,34 +103,6 @@ def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) 
     }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("size", [5, 9, 19])
-def test_playouts_end_where_nobody_can_move_and_count_by_area(size: int) -> None:
-    """Played out by the slow twin's rules from the same moves, the quick count equals the flood fill."""
-    for seed in range(3):
-        game = Game(Rules.preset("japanese", size, move_limit=10_000), seed=seed)
-        while not game.is_over:
-            hashes = game.hashes
-            move = kernels.random_move(
-                game.board.array, 0, int(game.to_play), hashes, len(hashes), False, game.move_seed()
-            )
-            game.play(int(move))
-        boards = np.zeros(2, kernels.BOARD)
-        boards[0] = game.board.array[0]
-        margins = np.zeros(1, np.int16)
-        assert kernels.run_playouts(boards, BLACK, 1, seed, margins) == 2  # both pass
-        assert margins[0] == game.board.area_margin()
-
-
-def test_playouts_depend_on_their_seed_only() -> None:
-    boards = np.zeros(2, kernels.BOARD)
-    kernels.new_board(boards, 0, 9)
-    margins = np.zeros((3, 200), np.int16)
-    for row, seed in zip(margins, (1, 1, 2), strict=True):
-        kernels.run_playouts(boards, BLACK, 200, seed, row)
-    assert (margins[0] == margins[1]).all() and (margins[0] != margins[2]).any()
-    assert abs(margins.mean()) < 6 and margins.std() > 5
 
 
 TINY = "from arena.go.jit import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"

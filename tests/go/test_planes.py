@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from reference import ReferenceBoard, board_of_diagram
-from test_game import position
+from reference import ReferenceBoard, board_of_diagram, position
 
 from arena import CheckpointError
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf, pass_move
@@ -112,9 +111,8 @@ def escapes_a_ladder(board: ReferenceBoard, point: Point, colour: int, effort: E
 
 def slow_alphago(board: ReferenceBoard, colour: int, moves: list[int], effort: Effort) -> np.ndarray:
     size = board.size
-    planes = np.zeros((49, size, size), np.float32)
+    planes = np.zeros((48, size, size), np.float32)
     planes[3] = 1
-    planes[48] = float(colour == BLACK)
     for point in np.ndindex(size, size):
         stone = board.stones.get(point)
         if stone is not None:
@@ -211,7 +209,7 @@ def test_every_position_of_random_games_agrees_with_the_slow_twin(
 
 @pytest.mark.parametrize(("size", "seeds", "most"), [(5, range(3), 50), (7, range(2), 50), (9, range(1), 70)])
 def test_the_encoders_of_others_agree_with_their_slow_twins(size: int, seeds: range, most: int) -> None:
-    seen = np.zeros(49, bool)
+    seen = np.zeros(48, bool)
     for seed in seeds:
         game = random_game(size, "cgos", seed, most)
         for again, board, ply in follow(game):
@@ -219,8 +217,7 @@ def test_the_encoders_of_others_agree_with_their_slow_twins(size: int, seeds: ra
             alphago = slow_alphago(board, colour, game.moves[:ply], effort)
             assert effort.spent < min(EFFORT, DEPTH), "a chase this long is cut short"
             for name, expected in {
-                "alphago-49": alphago,
-                "alphago-48": alphago[:48],
+                "alphago-48": alphago,
                 "gocnn-8": slow_gocnn(board, colour),
                 "stones-1": alphago[:1] - alphago[1:2],
             }.items():
@@ -264,7 +261,6 @@ FROZEN_DIGESTS = {
     "gocnn-8": "7bb1c3b1195e1441f5de3d6f22e51fcbf6cd64c6631b47bc110c392f90fcedcd",
     "arena-17": "6ebb586e0fafb10f4d81c393e4ffbc8260766d5f0bf05d595bffc6904f456252",
     "alphago-48": "bc18eb8c1d5fdc934decddb82223c6fee8faaf2547662e08acbf36f55f898853",
-    "alphago-49": "172b2c962f14578a597eb1180dbf26fa21ab13710272eb8f264ff6966343ab3d",
     "human-34": "4d2325b4020427d7640a5f6256df04bcaa26c71e0503da78b24862ae5d8f6f93",
 }
 
@@ -338,7 +334,7 @@ def test_a_ladder_runs_across_the_board_until_a_stone_breaks_it() -> None:
 
 
 def test_encoders_are_found_by_name_and_games_of_several_sizes_are_refused() -> None:
-    planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "alphago-49": 49, "human-34": 34}
+    planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "human-34": 34}
     assert {name: encoder.planes for name, encoder in ENCODERS.items()} == planes
     words = "unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
     with pytest.raises(CheckpointError, match=words):

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import random
 import tarfile
 import zipfile
 from collections import Counter
@@ -16,44 +15,30 @@ from time import process_time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import random_game
 
 from arena import RecordError
 from arena.go.collection import Refusal, Statistics, read_path, statistics
 from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move, sgf_from_move, symmetry_table
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, handicap_points
 from arena.go.record import GameRecord
-from arena.go.sgf import read_sgf, write_sgf
+from arena.go.sgf import MAX_BYTES, read_sgf, write_sgf
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
 GAME = "(;GM[1]FF[4]SZ[9]KM[7]RU[CGOS]RE[B+R];B[ee];W[cc];B[gg])"
 
 
-def played_game(
-    seed: int, size: int, rules_name: str = "cgos", handicap: int = 0, moves: int = 60, pass_every: int = 9
-) -> Game:
-    """A game of random legal moves with a pass now and then, which may or may not have come to its end."""
-    choose = random.Random(seed)
-    rules = Rules.preset(rules_name, size)
-    game = Game(rules, seed, black=handicap_points(size, handicap) if handicap else ())
-    for _ in range(moves):
-        legal = [move for move, allowed in enumerate(game.legal_moves()) if allowed]
-        game.play(pass_move(size) if choose.randrange(pass_every) == 0 else choose.choice(legal))
-        if game.is_over:
-            break
-    return game
-
-
 @st.composite
 def records(draw: st.DrawFn) -> GameRecord:
-    size = draw(st.sampled_from([5, 9, 13, 19]))
-    game = played_game(
-        draw(st.integers(0, 2**63 - 1)),
-        size,
-        draw(st.sampled_from(list(PRESETS))),
-        draw(st.sampled_from([0, 0, 2, 4])) if size > 7 else 0,
-        draw(st.integers(0, 80)),
-        draw(st.integers(2, 40)),
-    )
+    """Games of legal moves and some passes, ended or not."""
+    rules = Rules.preset(draw(st.sampled_from(list(PRESETS))), draw(st.sampled_from([5, 9, 13, 19])))
+    handicap = draw(st.sampled_from([0, 0, 2, 4])) if rules.size > 7 else 0
+    black = handicap_points(rules.size, handicap) if handicap else ()
+    game = Game(rules, draw(st.integers(0, 2**63 - 1)), black=black)
+    for choice in draw(st.lists(st.integers(0, 2**16), max_size=80)):
+        if not game.is_over:
+            legal = game.legal_moves().nonzero()[0]
+            game.play(int(legal[choice % len(legal)]))
     ending = draw(st.sampled_from([None, Ending.RESIGN, Ending.TIME, Ending.ILLEGAL, Ending.CRASH]))
     if game.outcome is None and ending is not None:
         game.end(Outcome(draw(st.sampled_from([BLACK, WHITE])), ending))
@@ -64,7 +49,7 @@ def records(draw: st.DrawFn) -> GameRecord:
 
 @settings(deadline=None)
 @given(records(), st.integers(0, 7))
-def test_a_record_comes_back_from_its_sgf_replays_and_has_the_canonical_moves_of_its_mirror(
+def test_a_record_comes_back_from_its_sgf_replays_and_is_canonically_its_mirror(
     record: GameRecord, symmetry: int
 ) -> None:
     assert read_sgf(write_sgf(record)) == record
@@ -73,7 +58,7 @@ def test_a_record_comes_back_from_its_sgf_replays_and_has_the_canonical_moves_of
     assert GameRecord.from_game(game).moves == record.moves
     table = symmetry_table(record.rules.size)[symmetry].tolist()
     moves, black, white = (tuple(table[move] for move in moves) for moves in (record.moves, *record.setup))
-    assert replace(record, moves=moves, setup=(black, white)).canonical_moves() == record.canonical_moves()
+    assert replace(record, moves=moves, setup=(black, white)).canonical == record.canonical
 
 
 def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
@@ -101,13 +86,6 @@ def test_who_begins_and_a_move_limit_come_back() -> None:
     assert "HA[" not in write_sgf(single) and single.replay().margin() == 25 - 7  # a single stone is no handicap
 
 
-def test_a_record_with_an_illegal_move_or_setup_says_so_when_replayed() -> None:
-    with pytest.raises(RecordError, match="illegal move: move 2 by White, E5 is taken"):
-        GameRecord(Rules(), (40, 40), None).replay()
-    with pytest.raises(RecordError, match="illegal setup: "):
-        GameRecord(Rules(), (), None, setup=((40,), (40,))).replay()
-
-
 def test_setup_names_dates_and_the_main_line_are_read_also_by_old_long_names() -> None:
     record = read_sgf(
         "(;SZ[9]AB[aa][bb:cc]AW[ii]PB[Shusaku]PW[Gennan]BR[4d]WR[8d]DT[1846-09-11]EV[Ear]GN[x]"
@@ -120,6 +98,12 @@ def test_setup_names_dates_and_the_main_line_are_read_also_by_old_long_names() -
     assert (record.date, record.event, record.id) == ("1846-09-11", "Ear", "x")
     assert read_sgf("(;SZ[9];AB[ee];W[cc])").setup == ((40,), ())
     assert read_sgf("(;GaMe[1]SiZe[9];Black[ee];White[cc])").moves == (40, 20)
+
+
+def sgf_of(*points: str, rules: str = "Chinese") -> str:
+    """The moves of both sides in turn, by GTP's names on 5x5."""
+    moves = [sgf_from_move(move_from_gtp(point, 5), 5) for point in points]
+    return f"(;SZ[5]RU[{rules}]" + "".join(f";{'BW'[n % 2]}[{move}]" for n, move in enumerate(moves)) + ")"
 
 
 RESULTS = {
@@ -175,12 +159,6 @@ def test_charsets_are_read() -> None:
     assert read_sgf("(;CA[no-such-charset]SZ[9]PB[Müller])".encode("latin-1")).black == "Müller"
 
 
-def sgf_of(*points: str, rules: str = "Chinese") -> str:
-    """The moves of both sides in turn, by GTP's names on 5x5."""
-    moves = [sgf_from_move(move_from_gtp(point, 5), 5) for point in points]
-    return f"(;SZ[5]RU[{rules}]" + "".join(f";{'BW'[n % 2]}[{move}]" for n, move in enumerate(moves)) + ")"
-
-
 def test_suicide_repetition_and_length_are_allowed_by_the_rules_of_a_record_that_has_them() -> None:
     record = read_sgf(sgf_of("A1", "A2", "E5", "B2", "E4", "C1", "B1"))
     assert record.rules == replace(Rules.preset("chinese", 5), suicide=True)
@@ -231,21 +209,19 @@ def test_what_is_refused_and_why(reason: str, text: str) -> None:
 
 
 def test_texts_and_games_that_are_too_long_are_refused() -> None:
-    for limits, words in (({"max_bytes": 10}, "too large: 56 bytes"), ({"max_moves": 2}, "more than 2 moves")):
+    for text, words in ((" " * MAX_BYTES, "too large"), (";B[ee];W[]" * 2000, "more than 3000 moves")):
         with pytest.raises(RecordError, match=words):
-            read_sgf(GAME, **limits)
+            read_sgf(f"(;SZ[9]{text})")
 
 
-@pytest.mark.parametrize("nested", [True, False])
-def test_300_000_variations_take_less_than_a_second(nested: bool) -> None:
-    count = 300_000
-    text = "(;SZ[9];B[ee]C[a ) \\] (;]" + ("(;W[aa]" * count + ")" * count if nested else "(;W[aa])" * count) + ")"
+@pytest.mark.parametrize(("nested", "moves"), [(True, None), (False, 2)])
+def test_many_variations_take_no_more_time_than_they_must(nested: bool, moves: int | None) -> None:
+    text = "(;SZ[9];B[ee]C[a ) \\] (;]" + ("(;W[aa]" * 30_000 + ")" * 30_000 if nested else "(;W[aa])" * 30_000) + ")"
     start = process_time()
-    if nested:
-        with pytest.raises(RecordError, match="more than 100000 nodes"):
-            read_sgf(text)
-    else:
-        assert len(read_sgf(text).moves) == 2
+    try:
+        assert len(read_sgf(text).moves) == moves
+    except RecordError as error:
+        assert moves is None and "twice in a row" in str(error)
     assert process_time() - start < 1
 
 
@@ -289,29 +265,26 @@ def moves_of(items: Iterable[GameRecord | Refusal]) -> list[int]:
     return [item.moves[0] if isinstance(item, GameRecord) else -1 for item in items]
 
 
-def test_files_of_many_games_are_read(tmp_path: Path) -> None:
-    for name in ("games.sgf", "games.sgfs", "games.sgfs.xz", "games.sgfs.gz", "GAMES.SGF"):
-        (tmp_path / name).write_bytes(packed(name, "\n\n".join(games(3)).encode() + b"\n"))
-        assert moves_of(read_path(tmp_path / name)) == moves_of(read_path(f"{tmp_path}/{name}")) == [0, 10, 20]
-
-
 def write_archive(path: Path, members: dict[str, bytes]) -> None:
     """A ZIP or a TAR file, packed as the end of its name says."""
     archived = io.BytesIO()
     if path.suffix == ".zip":
-        with zipfile.ZipFile(archived, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in members.items():
                 archive.writestr(name, data)
-    else:
-        with tarfile.open(fileobj=archived, mode="w") as tar:
-            for name, data in members.items():
-                entry = tarfile.TarInfo(name)
-                entry.size = len(data)
-                tar.addfile(entry, io.BytesIO(data))
+        return
+    with tarfile.open(fileobj=archived, mode="w") as tar:
+        for name, data in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
     path.write_bytes(packed(path.name, archived.getvalue()))
 
 
-def test_archives_are_read(tmp_path: Path) -> None:
+def test_files_and_archives_of_many_games_are_read(tmp_path: Path) -> None:
+    for name in ("games.sgf", "games.sgfs", "games.sgfs.xz", "games.sgfs.gz", "GAMES.SGF"):
+        (tmp_path / name).write_bytes(packed(name, "\n\n".join(games(3)).encode() + b"\n"))
+        assert moves_of(read_path(tmp_path / name)) == moves_of(read_path(f"{tmp_path}/{name}")) == [0, 10, 20]
     members = {
         "a/one.sgf": games(1)[0].encode(),
         "a/readme.txt": b"no game",
@@ -331,10 +304,6 @@ def test_folders_are_read_in_order_with_the_folders_in_them(tmp_path: Path) -> N
     (tmp_path / "notes.txt").write_text("(;SZ[9];B[ee])")
     write_archive(tmp_path / "b" / "3.zip", {"x.sgf": games(3)[2].encode()})
     assert moves_of(read_path(tmp_path)) == [0, 10, 20]
-    (tmp_path / "b" / "bad.tgz").write_bytes(b"garbage")
-    with pytest.raises(RecordError, match=r"bad\.tgz is damaged"):
-        moves_of(read_path(tmp_path))
-    assert moves_of(read_path(tmp_path, skip_damaged=True)) == [0, 10, 20, -1]
 
 
 def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -375,7 +344,7 @@ def test_a_damaged_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> 
             write_archive(path, {"a.sgfs": text})
 
     path = tmp_path / name
-    pack("\n".join(write_sgf(GameRecord.from_game(played_game(seed, 9))) for seed in range(20)).encode())
+    pack("\n".join(write_sgf(GameRecord.from_game(random_game(9, seed, 60))) for seed in range(20)).encode())
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"\0garbage" * 200):
         path.write_bytes(damaged)

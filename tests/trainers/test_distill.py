@@ -491,9 +491,7 @@ def test_a_setting_that_cannot_be_is_refused_before_games_are_played(
 def test_the_command_tells_what_was_learned_and_goes_on_by_name(tiny: Config, net: Path, tmp_path: Path) -> None:
     settings = ("size=5", "net=arena-1x8", "games=12", "max_rows=64", "test_split=0.4", "validate_every=32")
     told = ("--preset", "tiny", "--start", str(net), *(f"--{pair}" for pair in settings))
-    run = arena(
-        "train", "distill", *told, "--teacher", f"checkpoint:{net},ensemble=true", "--name", "small", folder=tmp_path
-    )
+    run = arena("train", "distill", *told, "--teacher", f"checkpoint:{net}", "--name", "small", folder=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "the teacher's move" in run.stdout and "before" in run.stdout and "checkpoint:small" in run.stdout
     assert re.search(r"results/cache/distill-games-\w{24}; .* --earlier FOLDER", run.stdout)

@@ -11,6 +11,7 @@ from test_tactics import Point, is_self_atari, liberties, ring
 
 from arena import CheckpointError
 from arena.go import kernels
+from arena.go.board import move_from_point, point_from_move
 from arena.go.coords import move_from_gtp, symmetry_table
 from arena.go.game import Game, Outcome, Rules
 from arena.go.jit import kernel
@@ -20,7 +21,6 @@ from arena.go.sgf import write_sgf
 from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.rollout import RolloutPolicy, save_policy
 from bots.search import rollouts
-from bots.search.tree import move_from_point, point_from_move
 from trainers import records as data
 from trainers import rollout
 

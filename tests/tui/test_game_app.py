@@ -26,7 +26,6 @@ CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[
 ;B[cc]SBKV[60.0]C[In the middle.]
 ;W[bc]SBKV[58]
 ;B[cb]SBKV[20]V[-7.5]C[Too slow: White gets the left side, and there is hardly anything that Black can do about it.]
-LB[bb:A][bd:B]TR[dd]
 ;W[bb]SBKV[22]
 ;B[ab]SBKV[9]
 ;W[ac];B[tt];W[tt])"""
@@ -51,14 +50,12 @@ def test_remarks_are_read_beside_the_moves_that_they_belong_to():
     assert [remark.win_rate for remark in remarks] == [None, 0.6, 0.58, 0.2, 0.22, 0.09, None, None, None]
     assert remarks[0].comment == "A club game." and remarks[1].comment == "In the middle."
     assert remarks[3].margin == -7.5
-    letters = {move_from_gtp(point, 5): sign for point, sign in (("B4", "A"), ("B2", "B"), ("D2", "△"))}
-    assert remarks[3].letters == letters
 
 
 def test_remarks_that_are_none_or_make_no_sense_are_left_out():
     record = record_of(match_of(size=5), 3, "sl")  # our own files note things of a game
     assert said(write_sgf(record).replace("GM[1]", "GM[1]C[seed 3]")) == []
-    for value in ("SBKV[nonsense]", "SBKV[101]", "V[1e9]", "LB[zz:A]", "LB[:A]", "LB[aa:]", "TR[]", "C[]"):
+    for value in ("SBKV[nonsense]", "SBKV[101]", "V[1e9]", "C[]"):
         assert said(f"(;GM[1]SZ[5];B[cc]{value})") == []
     text = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"  # passes that ended nothing
     assert [remark.comment for remark in said(text)] == ["one", "two"]
@@ -236,9 +233,9 @@ def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
         "",
         "    A B C D E ",
         " 5  · · · · · ",
-        " 4  · A(●)· · ",
+        " 4  · ·(●)· · ",
         " 3  · ○ ● · · ",
-        " 2  · B · △ · ",
+        " 2  · · · · · ",
         " 1  · · · · · ",
         "",
         "move 3 of 8: ● C4",
