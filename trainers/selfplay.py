@@ -26,7 +26,7 @@ import numpy as np
 
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
-from arena.go.kernels import area_of
+from arena.go.kernels import area_score
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves
@@ -180,7 +180,7 @@ class SelfPlayGames:
         size, games = self._rules.size, self._games
         for slot in slots[~games.playing[slots]].tolist():
             moves, komi = games.moves[slot, : games.lengths[slot]].copy(), float(games.komis[slot])
-            margin, is_sound = float(area_of(games.boards, slot)) - komi, moves[-2:].tolist() == [size**2, size**2]
+            margin, is_sound = float(area_score(games.boards[slot])) - komi, moves[-2:].tolist() == [size**2, size**2]
             self.pace.moves += len(moves)
             self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *self._found(slot)))
 

@@ -21,12 +21,12 @@ from arena.go.kernels import (
     LEGAL,
     area_score,
     clear,
+    legal_mask,
     move_of,
     next_random,
     play_any,
     point_of,
     seeded,
-    sensible_mask,
 )
 from arena.go.planes import HISTORY, NO_MOVE, Positions
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
@@ -125,7 +125,7 @@ def put_game(
     games: GameSlots, slot: int, rules: RuleParams, size: int, komi: float, seed: int, opening: Sequence[int]
 ) -> None:
     """Begin a game in a slot. Raises IllegalMove for an opening that can't be played, or that ends the game."""
-    kernels.new_board(games.boards, slot, size)
+    kernels.clear(games.boards[slot], size)
     hashes = games.hashes[slot]
     hashes[0] = games.boards["hash"][slot]
     games.seeds[slot], games.komis[slot] = seed, komi
@@ -179,9 +179,11 @@ def play_move(games, slot, move, rules):
 
 @inlined
 def write_sensible(boards, index, colour, hashes, count, komi, rules, mask):
-    """``sensible_mask`` by these rules; see there."""
+    """Write to ``mask`` what ``Game.sensible_moves`` is by these rules."""
+    legal_mask(boards, index, colour, hashes, count, rules.superko, rules.suicide, False, mask)
     margin = area_score(boards[index]) - komi
-    sensible_mask(boards, index, colour, hashes, count, rules.superko, rules.suicide, margin, mask)
+    if margin < 0 if colour == 1 else margin > 0:
+        mask[-1] = not mask[:-1].any()
 
 
 @kernel

@@ -229,8 +229,7 @@ class Game:
     def random_move(self) -> Move:
         """One of the legal moves that fill no own eye, each as likely, by ``move_seed``; the pass when there is none.
         Never suicide."""
-        *position, _ = self._position()
-        return int(kernels.random_move(*position, self.move_seed()))
+        return int(kernels.random_move(*self._position()[:-1], self.move_seed()))
 
     def _legal_mask(self, eyes: bool) -> np.ndarray:
         mask = np.empty(self.rules.size**2 + 1, np.bool_)

@@ -281,7 +281,7 @@ def probabilities(game: Game, weights: rollouts.Weights) -> np.ndarray:
 def test_what_is_kept_stays_true_and_no_move_is_illegal_or_fills_an_eye(size: int) -> None:
     boards = np.zeros(1, BOARD)
     for seed in range(3):
-        kernels.new_board(boards, 0, size)
+        kernels.clear(boards[0], size)
         wrong, compared, forbidden, taken = differences(boards, any_weights(size, seed), seed, 3 * size * size)
         assert (wrong, forbidden) == (0, 0)
         assert compared > 10_000 and taken > 5
@@ -292,7 +292,7 @@ def test_probabilities_are_a_distribution_over_sensible_moves() -> None:
     for game, _, _ in random_positions(SIZE, 8):
         chances = probabilities(game, weights)
         sensible = np.empty(SIZE * SIZE + 1, np.bool_)
-        kernels.sensible_mask(game.board.array, 0, int(game.to_play), game.hashes, 0, False, False, 0, sensible)
+        kernels.legal_mask(game.board.array, 0, int(game.to_play), game.hashes, 0, False, False, False, sensible)
         sensible[-1] = True
         assert chances.sum() == pytest.approx(1, abs=1e-5)
         assert np.array_equal(chances > 0, sensible)
