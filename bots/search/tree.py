@@ -215,23 +215,20 @@ def best_child(nodes, roots, slot):
     ties = 0
     state = roots[slot].random
     for i in range(first, first + np.int64(nodes.children[slot, 0])):
-        visits = nodes.visits[slot, i]
-        if visits < 0:
+        if nodes.visits[slot, i] < 0:
             continue
-        if best < 0 or visits > nodes.visits[slot, best]:
-            better = True
-        elif visits < nodes.visits[slot, best] or nodes.value[slot, i] < nodes.value[slot, best]:
-            better = False
-        else:
-            better = nodes.value[slot, i] > nodes.value[slot, best]
-            if not better:
+        if best >= 0:
+            more = nodes.visits[slot, i] - nodes.visits[slot, best]
+            better = nodes.value[slot, i] - nodes.value[slot, best]
+            if more < 0 or (more == 0 and better < 0):
+                continue
+            if more == 0 and better == 0:
                 ties += 1
                 state = next_random(state)
-                if below(state, ties + 1) == 0:
-                    best = i
-        if better:
-            best = i
-            ties = 0
+                best = i if below(state, ties + 1) == 0 else best
+                continue
+        best = i
+        ties = 0
     roots[slot].random = state
     return best
 

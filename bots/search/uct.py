@@ -213,7 +213,7 @@ def _add_rave_result(nodes, slot, node, colour, time, when, result):
 
 
 @inlined
-def _simulate(board, root, hashes, nodes, owners, slot, params, path, below_root, when, state, weights, chances):
+def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, state, weights, chances):
     """One simulation from the root's position, which is on ``board``; (whether it counts, the random state).
 
     ``when`` (CELLS,) is scratch: 2 * time + colour - 1 of the first stone on each point that was empty, where time
@@ -242,9 +242,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, params, path, below_root
         if p:
             play(board, p, colour)
             if root.superko and nodes.visits[slot, child] == 0:
-                if repeats(hashes[slot], np.int64(root.positions), board.hash) >= 0 or (
-                    repeats(below_root, depth - 1, board.hash) >= 0
-                ):
+                if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
                     nodes.visits[slot, child] = FORBIDDEN
                     return False, state
             if when[U(p)] == 0:
@@ -253,7 +251,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, params, path, below_root
         else:
             board.ko = 0
             passes += 1
-        below_root[depth - 1] = board.hash
+        hashes[slot, root.positions + depth - 1] = board.hash
         path[depth] = child
         depth += 1
         colour = 3 - colour
@@ -285,15 +283,12 @@ def search(boards, roots, hashes, nodes, owners, slot, simulations, params, weig
     scratch = np.empty(1, BOARD)
     chances = np.zeros(CELLS, np.float32)
     path = np.empty(MAX_DEPTH + 1, np.int64)
-    below_root = np.empty(MAX_DEPTH + 1, np.uint64)
     when = np.zeros(CELLS, np.uint16)
-    root = roots[slot]
+    root, board = roots[slot], scratch[0]
     state = root.random
     done = 0
     while done < simulations:
         scratch[0] = boards[slot]
-        counts, state = _simulate(
-            scratch[0], root, hashes, nodes, owners, slot, params, path, below_root, when, state, weights, chances
-        )
+        counts, state = _simulate(board, root, hashes, nodes, owners, slot, params, path, when, state, weights, chances)
         done += counts
     root.random = state
