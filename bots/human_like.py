@@ -78,8 +78,8 @@ def _next_to_dead(game: Game) -> np.ndarray:
     from bots.search.dead import judge
 
     size = game.rules.size
-    dead = judge(game.board, shipped_weights(size)).dead.reshape(size, size)
-    dead &= game.board.stones == int(game.to_play.opponent)
+    fates, _ = judge(game.board, shipped_weights(size))
+    dead = fates.reshape(size, size) & (game.board.stones == int(game.to_play.opponent))
     beside = np.zeros((size + 2, size + 2), np.bool_)
     for rows, columns in ((0, 1), (2, 1), (1, 0), (1, 2)):
         beside[rows : rows + size, columns : columns + size] |= dead

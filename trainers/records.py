@@ -186,7 +186,8 @@ def owners_without_dead(record: GameRecord) -> np.ndarray | None:
 
 def dead_stones(board: Board) -> tuple[Move, ...]:
     """What playouts of the shipped rollout policy take for dead."""
-    return judge(board, shipped_weights(board.size)).moves
+    dead, _ = judge(board, shipped_weights(board.size))
+    return tuple(np.flatnonzero(dead).tolist())
 
 
 # --- Splits ---

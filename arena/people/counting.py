@@ -171,5 +171,5 @@ def estimated(game: Game, playouts: int = PLAYOUTS) -> Estimate:
     from bots.nets.rollout import shipped_weights
     from bots.search.dead import judge
 
-    shares = judge(game.board, shipped_weights(game.rules.size), playouts, game.move_seed() >> 32).ownership
+    _, shares = judge(game.board, shipped_weights(game.rules.size), playouts, game.move_seed() >> 32)
     return Estimate(game.expected_margin(shares), np.rint(100 * shares).astype(np.int8).tobytes(), playouts)

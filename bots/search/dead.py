@@ -6,12 +6,9 @@ when they seldom stay: in a seki both sides' stay too often for that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from arena.go.board import Board
-from arena.go.coords import Move
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, owner_map, point_of, region_owner, seeded
 from bots.search.alive import SAFE, TAKEN, mark_alive
@@ -23,21 +20,9 @@ STAYING = 0.35
 """In which share of the playouts stones must keep their points, or they are dead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fates:
-    """What becomes of a position."""
-
-    dead: np.ndarray  # (size²,) bool: the dead stones
-    ownership: np.ndarray  # (size²,) float32 in [-1, 1]: how much more often a point ended as Black's than as White's
-
-    @property
-    def moves(self) -> tuple[Move, ...]:
-        """The points of the dead stones, as ``Game.margin`` takes them."""
-        return tuple(np.flatnonzero(self.dead).tolist())
-
-
-def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 0) -> Fates:
-    """The fates of a position where both sides have passed; in half of the playouts either side begins.
+def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The dead stones (size²,) bool of a position where both sides have passed, and how much more often each point ends
+    as Black's than as White's (size²,) float32 in [-1, 1]; in half of the playouts either side begins.
 
     ``weights`` are of the board's size. The same board, weights, playouts and seed give the same fates.
     """
@@ -47,7 +32,7 @@ def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 
     count_owners(boards, 1, 2, weights, playouts, seed, counts)
     dead = np.zeros(board.size**2, np.bool_)
     mark_dead(boards, counts, STAYING * playouts, dead)
-    return Fates(dead, ((counts[0] - counts[1]) / playouts).astype(np.float32))
+    return dead, ((counts[0] - counts[1]) / playouts).astype(np.float32)
 
 
 @kernel

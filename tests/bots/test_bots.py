@@ -103,22 +103,14 @@ def test_bots_without_nets_play_every_size(spec: str, size: int) -> None:
         game.play(int(bot.choose(game, Limits()).move or 0))
 
 
-def test_random_and_fast_random_have_one_policy() -> None:
-    """From one position both choose each sensible move equally often."""
+def test_random_and_fast_random_choose_each_sensible_move_about_equally_often() -> None:
     game = some_games(5)[3]
-    sensible = np.flatnonzero(game.sensible_moves()[:-1])
+    sensible = np.flatnonzero(game.sensible_moves()[:-1]).tolist()
     for name in ("random", "fast-random"):
-        bot = Registry().resolve(name).build()
-        counts: Counter[int] = Counter()
-        draws = 60 * len(sensible)
-        for seed in range(draws):
-            game.seed = seed
+        bot, counts = Registry().resolve(name).build(), Counter[int]()
+        for game.seed in range(60 * len(sensible)):
             counts[int(bot.choose(game, Limits()).move or 0)] += 1
-        assert set(counts) == set(sensible.tolist())
-        expected = draws / len(sensible)
-        statistic = sum((count - expected) ** 2 / expected for count in counts.values())
-        freedom = len(sensible) - 1
-        assert statistic < freedom + 5 * (2 * freedom) ** 0.5
+        assert sorted(counts) == sensible and 20 < min(counts.values()) <= max(counts.values()) < 110
 
 
 def test_a_policy_at_a_temperature_varies_and_a_greedy_one_does_not() -> None:

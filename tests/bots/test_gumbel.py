@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from test_search import run_search
 
 from arena.go.board import move_from_point
-from arena.go.coords import symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.jit import kernel
 from arena.go.planes import ENCODERS, encode_game
@@ -147,23 +147,14 @@ def test_sequential_halving_visits_moves_in_the_order_of_the_paper() -> None:
 
 def fast_search(simulations: int, scale: float) -> tuple[tree.TreePool, int, dict[int, int]]:
     """A forest with one searched tree, its slot, and which of the root's children each move is."""
-    forest = tree.TreePool(20_000)
-    game = after_two_moves()
+    forest, game = tree.TreePool(20_000), after_two_moves()
     slot = int(forest.slots_of([game])[0])
     forest.roots[slot]["simulations"] = simulations
     gumbel.draw_gumbel(forest.roots, slot, MOVES, scale)
-    leaves, slots = puct.Leaves.empty(1), np.array([slot])
-    planes = np.empty((1, ENCODER.planes, SIZE * SIZE), np.float32)
-    trees = (forest.boards, forest.roots, forest.hashes, forest.nodes)
-    while count := puct.select_leaves(*trees, slots, simulations + 1, 1, PARAMS, leaves):
-        ENCODER.encode(leaves.positions, count, planes)
-        puct.expand_leaves(
-            forest.roots, forest.nodes, forest.owners, PARAMS, symmetry_table(SIZE), leaves, count, *odd_net(planes)
-        )
+    run_search(forest, np.array([slot]), SIZE, odd_net, simulations + 1, PARAMS)
     first, children = int(forest.nodes.first[slot, 0]), int(forest.nodes.children[slot, 0])
     points = forest.nodes.point[slot, first : first + children]
-    found = {move_from_point(int(point), SIZE): first + i for i, point in enumerate(points)}
-    return forest, slot, found
+    return forest, slot, {move_from_point(int(point), SIZE): first + i for i, point in enumerate(points)}
 
 
 def after_two_moves() -> Game:

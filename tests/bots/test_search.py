@@ -73,19 +73,20 @@ def search(
 ) -> np.ndarray:
     """Search all games in lock step; returns their slots."""
     slots = trees.slots_of(list(games), keep=keep)
-    size = games[0].rules.size
-    batch = len(games) * per_game
-    leaves = puct.Leaves.empty(batch)
-    planes = np.empty((batch, ENCODER.planes, size * size), np.float32)
-    tables = symmetry_table(size)
     if settled:
         puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
-    known = (trees.boards, trees.roots, trees.hashes, trees.nodes)
+    run_search(trees, slots, games[0].rules.size, net, visits, params, per_game)
+    return slots
+
+
+def run_search(trees: Any, slots: Any, size: int, net: Net, visits: int, params: Any, per_game: int = 1) -> None:
+    leaves = puct.Leaves.empty(len(slots) * per_game)
+    planes = np.empty((len(slots) * per_game, ENCODER.planes, size * size), np.float32)
+    tables, known = symmetry_table(size), (trees.boards, trees.roots, trees.hashes, trees.nodes)
     while count := puct.select_leaves(*known, slots, visits, per_game, params, leaves):
         ENCODER.encode(leaves.positions, count, planes)
-        logits, win_rates = net(planes[:count])
-        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, logits, win_rates)
-    return slots
+        found = net(planes[:count])
+        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found)
 
 
 def simulate(trees: tree.TreePool, game: Game, simulations: int, params: uct.UctParams = FULL) -> int:

