@@ -1,6 +1,6 @@
 """Measure speed beside what the arena is built on, and print ratios of medians as a Markdown table.
 
-playouts   the compiled engine: uniform playouts a second
+playouts   playouts of mcts a second
 uct        simulations a second of UCT and of mcts
 nets       evaluations a second beside ONNX Runtime
 tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")

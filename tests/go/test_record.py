@@ -47,7 +47,7 @@ def records(draw: st.DrawFn) -> GameRecord:
     return GameRecord.from_game(game, date="2020-02-29", opening=draw(st.integers(0, 8)), reason=reason, **names)
 
 
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(records(), st.integers(0, 7))
 def test_a_record_comes_back_from_its_sgf_replays_and_is_canonically_its_mirror(
     record: GameRecord, symmetry: int
