@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 
 from arena import ConfigError
 from arena.cli.options import registry_of
@@ -16,7 +14,6 @@ from arena.go.game import Rules
 from arena.match.openings import shipped_book
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Terms
-from arena.match.standings import MatchTally
 from arena.results.store import Store
 from benchmarks.speed import machine, row
 
@@ -51,17 +48,6 @@ def spsa(
         yield now
 
 
-def played(match: Match, store: Store, workers: int, progress: Progress) -> MatchTally:
-    """The match, as far as it isn't stored yet."""
-    standings = match.standings()
-    task = progress.add_task(f"{match.first.name} - {match.second.name}", total=match.games)
-    for update in play_event(match, store, workers):
-        standings.add(update.records)
-        progress.update(task, completed=standings.games + standings.waiting)
-    progress.remove_task(task)
-    return standings.between(*match.players)
-
-
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks tune", description=EXPLANATION, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -88,17 +74,17 @@ def main(words: Sequence[str]) -> int:
         values = zip(ranges, lows + place * (highs - lows), strict=True)
         return f"{options.bot}{',' if ':' in options.bot else ':'}{','.join(f'{n}={v:.3f}' for n, v in values)}"
 
-    with (
-        Store.of(options.results, write=True) as store,
-        Progress(console=Console(stderr=True), transient=True) as progress,
-    ):
+    with Store.of(options.results, write=True) as store:
 
         def score(k: int, first: np.ndarray, second: np.ndarray) -> float:
             ours, theirs = (registry.resolve(spec(place)).checked(options.size) for place in (first, second))
             seed = 1000 * options.seed + k
             terms = Terms(rules, seed=seed, book=shipped_book(rules, seed))
             match = Match(ours, theirs, terms, options.games)
-            tally = played(match, store, options.workers, progress)
+            standings = match.standings()
+            for update in play_event(match, store, options.workers):
+                standings.add(update.records)
+            tally = standings.between(*match.players)
             points.append(f"{tally.points:g}-{tally.games - tally.points:g}")
             return 2 * tally.points / tally.games - 1
 

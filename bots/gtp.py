@@ -291,7 +291,6 @@ class GtpBot(Bot):
         self._engine: Engine | None = None
         self._game: Game | None = None  # the one that the engine follows
         self._moves: list[Move] = []  # that it has seen of it
-        self._told: dict[str, str] = {}  # its limits, by command
         self._search = ""  # the one of SEARCHES that the engine has
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
@@ -346,8 +345,7 @@ class GtpBot(Bot):
         deadline = time.monotonic() + self.startup
         with self._running() as engine:
             if self._game is not game or self._moves != game.moves[: len(self._moves)]:
-                self._set_up(engine, game, deadline)
-                self._set_limits(engine, limits, deadline)
+                self._set_up(engine, game, limits, deadline)
                 self._catch_up(engine, game, deadline)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -355,7 +353,6 @@ class GtpBot(Bot):
         self.prepare(game, limits)
         deadline, letter = time.monotonic() + limits.allowed, game.to_play.letter.lower()
         with self._running() as engine:
-            self._set_limits(engine, limits, deadline)
             self._catch_up(engine, game, deadline)
             if limits.left is not None and limits.time is not None:
                 scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
@@ -397,8 +394,10 @@ class GtpBot(Bot):
             with suppress(Refusal):
                 engine.ask(command, deadline)
 
-    def _set_up(self, engine: Engine, game: Game, deadline: float) -> None:
-        """Set the engine up for a game before its first move."""
+    def _set_up(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> None:
+        """Set the engine up for a game before its first move, and tell it what it plays on (GTP 2, section 4.2): its
+        clock, or seconds a move as Canadian byo-yomi from the first move. All of it is whole: 0.5 s for a stone are 1 s
+        for two. KataGo takes a number of visits."""
         rules = game.rules
         try:
             engine.ask(f"boardsize {rules.size}", deadline)
@@ -414,22 +413,13 @@ class GtpBot(Bot):
         else:
             for play in [*(f"b {point}" for point in black), *(f"w {point}" for point in white)]:
                 engine.ask(f"play {play}", deadline)
-        self._game, self._moves, self._told = game, [], {}
-
-    def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
-        """Tell the engine once what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian byo-yomi
-        from the first move. All of it is whole: 0.5 s for a stone are 1 s for two. KataGo takes a number of visits."""
-        wanted = {}
         if limits.simulations is not None:
-            wanted["kata-set-param"] = f"maxVisits {limits.simulations}"
-        clock = limits.time or (limits.seconds and TimeSettings(0, limits.seconds, 1))
-        if clock:
+            self._tell(engine, f"kata-set-param maxVisits {limits.simulations}", deadline)
+        if clock := limits.time or (limits.seconds and TimeSettings(0, limits.seconds, 1)):
             period = _whole_period(clock.period)
-            wanted["time_settings"] = f"{int(clock.main)} {period.numerator} {clock.stones * period.denominator}"
-        for command, value in wanted.items():
-            if self._told.get(command) != value:
-                self._tell(engine, f"{command} {value}", deadline)
-                self._told[command] = value
+            told = f"{int(clock.main)} {period.numerator} {clock.stones * period.denominator}"
+            self._tell(engine, f"time_settings {told}", deadline)
+        self._game, self._moves = game, []
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Play to the engine what it hasn't seen of the game."""

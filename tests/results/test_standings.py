@@ -88,7 +88,7 @@ def batches_of(draw: st.DataObject, records: Sequence[GameRecord]) -> Iterator[S
     return (records[begin:end] for begin, end in pairwise([0, *cuts, len(records)]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(stored(), st.data())
 def test_a_sequential_test_counts_as_its_slow_twin_whatever_the_order_in_which_games_end(
     records: list[GameRecord], data: st.DataObject
@@ -109,7 +109,7 @@ def test_a_sequential_test_counts_as_its_slow_twin_whatever_the_order_in_which_g
     assert test.results == WinDrawLoss(points.count(1), points.count(0.5), points.count(0))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(stored(), st.data())
 def test_without_a_test_all_finished_games_count_at_once(records: list[GameRecord], data: st.DataObject) -> None:
     known = [record for record in records if record.outcome is not None]
