@@ -50,7 +50,7 @@ def play_bots(
 class PolicyBot(Bot):
     """A net that plays by its policy alone."""
 
-    def __init__(self, net: Evaluator, temperature: float):
+    def __init__(self, net: Evaluator, temperature: float = 1.0):
         self._net, self._temperature = net, temperature
 
     def choose(self, game: Game, limits: Limits) -> Decision:

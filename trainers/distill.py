@@ -36,14 +36,13 @@ from trainers.cluster import Lent
 from trainers.katago import Analyst
 from trainers.losses import search_loss, to_tensors
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
-from trainers.progress import Made, Progress
-from trainers.records import TRAIN, Batch, Mixed, Rows, SplitRule, parts_of, read_split
+from trainers.progress import Progress
+from trainers.records import TEST, TRAIN, Batch, Mixed, Rows, SplitRule, parts_of, read_split
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
-from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, draw_seeds, take_each
+from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
 from trainers.settings import Distill as Config
 from trainers.slots import SelfPlayParams
-from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, starts_of
-from trainers.train import check as check_supervised
+from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined, starts_of
 
 FORMAT = 4  # written into the name of every folder of games; a change of who plays what raises it
 BLOCK = 256  # openings that are drawn at a time
@@ -116,21 +115,21 @@ class Recipe:
         config = self.teacher.config
         if not isinstance(config, alphago.Config) or config.gumbel or self.player:
             return [partial(self._play_bot, numbers, slots) for _ in range(threads)]
-        shape = [(slots * threads, threads, 2)] if config.precision == Precision.BF16 else [(slots, 1, 1)] * threads
-        return [partial(self.search(*each).play, map(self.begin, take_each(numbers))) for each in shape]
+        shapes = Shape.of(config.precision == Precision.BF16, slots, threads)
+        return [partial(self.search(shape).play, map(self.begin, take_each(numbers))) for shape in shapes]
 
     def _params(self, **more: int) -> SelfPlayParams:
         visits = self.teacher.limits.simulations or int(getattr(self.teacher.config, "visits", 1))
         parts = self.cheap_search_visits, self.full_search_prob, self.temperature, self.temperature_moves
         return SelfPlayParams(visits, *parts, reuse=True, **more)
 
-    def search(self, slots: int, threads: int = 1, groups: int = 1) -> SearchGames:
+    def search(self, shape: Shape) -> SearchGames:
         """Plays as the bot does that is the teacher, an alphago with PUCT."""
         config = cast(alphago.Config, self.teacher.config)
         params = self._params(virtual_loss_batch=config.virtual_loss_batch or 1)
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
-        return SearchGames(self.rules, net, params, params_of(config, PuctParams), slots, threads, groups, most)
+        return SearchGames(self.rules, net, params, params_of(config, PuctParams), shape, most)
 
     def teaching_bot(self, teacher: Teacher) -> TeachingBot:
         """Plays as the ``teacher``, or the player, and notes what the teacher finds."""
@@ -165,7 +164,7 @@ def _draw_block(rules: Rules, plies: int, seed: int, block: int) -> Sequence[Ope
 
 
 def split_searches(
-    config: Config, own: SearchedGames, earlier: Sequence[SearchedGames], rules: Sequence[SplitRule]
+    own: SearchedGames, earlier: Sequence[SearchedGames], rules: Sequence[SplitRule]
 ) -> list[SearchedGames]:
     """Searches to learn from, those of the validation and those of the test: no game, under no symmetry, is in two of
     them. ``earlier`` ones are to learn from only. Raises ConfigError where nothing is left to learn from or to be
@@ -173,10 +172,10 @@ def split_searches(
     searched = SearchedGames.joined([own, *earlier])
     sides = parts_of(searched.games, rules)
     sides[len(own.games) :][sides[len(own.games) :] >= 0] = TRAIN
-    train, validation, test = (searched.select(sides == part) for part in range(3))
-    if not len(train) or not len(test):
+    parts = [searched.select(sides == part) for part in range(3)]
+    if not len(parts[TRAIN]) or not len(parts[TEST]):
         raise ConfigError(f"{len(own.games)} games leave nothing to learn from or for the test; play more games")
-    return [train, validation, test]
+    return parts
 
 
 class RecordRows(Rows):
@@ -207,49 +206,43 @@ def train(
     results: Path,
     registry: Registry,
     on_progress: Callable[[Progress], None] = lambda _: None,
-    on_made: Callable[[Made], None] = lambda _: None,
+    on_made: Callable[[str], None] = lambda _: None,
     lent: Lent | None = None,
 ) -> Path:
     """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
     folder. The teacher is one of ``registry``, and plays where it is ``lent`` cores. Games are in cache/; otherwise as
     ``sl.train``. Interrupted while they are played it raises KeyboardInterrupt."""
     config = with_net_named(config, results)
-    check_supervised(config, "distill", ("policy", "value"), results)
-    if config.test_split + config.validation_split >= 1:
-        raise ConfigError("test_split and validation leave no games to learn from; lower them")
+    check(config, ("policy", "value"), results)
     encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
     # before the games: or hours of play would come before what is wrong with them
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
     records = read_split(config, results / "cache", inherited) if config.data else None
     recipe = Recipe.of(config, registry)
-    threads, slots = config.game_threads, config.parallel_games
-    replay = play_games(config, recipe, results, on_made, lent, threads, slots, config.play_minutes)
+    replay = play_games(config, recipe, results, on_made, lent)
 
     # What is learned from
-    of_games = (SplitRule.of(config, played=True), *inherited)
-    parts = split_searches(config, replay.by_number(config.games)[0], earlier, of_games)
-    train_part, validation, test_part = parts
-    searches = SearchRows(train_part, encoder, config.seed, config.num_workers)
+    rules = (SplitRule.of_played(config), *inherited)
+    learned, validation, test = split_searches(replay.by_number(config.games)[0], earlier, rules)
+    searches = SearchRows(learned, encoder, config.seed, config.num_workers)
+    kept = SearchRows(validation if len(validation) else learned, encoder, config.seed + 1)
     rows: Rows | Mixed = searches
-    if records is not None:
-        played = RecordRows(records.train, encoder, config.seed, config.num_workers)
-        rows = Mixed(searches, played, config.records_share)
-    kept = SearchRows(validation if len(validation) else train_part, encoder, config.seed + 1)
-    rules = tuple(dict.fromkeys((*of_games, *(records.rules if records else ()))))
+    parts = (learned, validation, test)
     words = f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
     words += f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions"
-    words += f"; {records.source}" if records else ""
-    origin = origin_of(config, results, "distill", config.komi, words, lambda count: kept.batch(0, count).planes, rules)
+    if records is not None:
+        imitated = RecordRows(records.train, encoder, config.seed, config.num_workers)
+        rows, words = Mixed(searches, imitated, config.records_share), f"{words}; {records.source}"
+        rules = tuple(dict.fromkeys((*rules, *records.rules)))
+    origin = Origin(encoder, recipe.rules, words, lambda count: kept.batch(0, count).planes, rules)
     before = build(config, results).eval() if config.start else None
 
-    def figures(network: Net, part: str, searched: SearchedGames, count: int) -> dict[str, float]:
-        """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""
-        found: dict[str, float] = {}
-        if len(searched):
-            taught = metrics.of_rows(network, in_order(searched, encoder, count))
-            found |= {f"{part}_{name}": figure for name, figure in taught.items()}
+    def figures(network: Net, part: str) -> dict[str, float]:
+        """The figures of a net over a part, those of records under a name of their own."""
+        searched, count = (validation, VALIDATION_POSITIONS) if part == "validation" else (test, TEST_POSITIONS)
+        found = metrics.of_rows(network, in_order(searched, encoder, count), part) if len(searched) else {}
         if records is not None:
-            of = metrics.of_records(network, encoder, records, part, config)
+            of = metrics.of_records(network, encoder, records, part, config.seed)
             found |= {f"records_{name}": figure for name, figure in of.items()}
         return found
 
@@ -257,19 +250,15 @@ def train(
     with joined(config) as device, Run(build(config, results).to(device).train(), config, results) as run:
         run.restore()
 
-        def validate() -> dict[str, float]:
-            return figures(run.averaged, "validation", validation, VALIDATION_POSITIONS)
-
-        def test() -> dict[str, float]:
-            found = figures(run.averaged, "test", test_part, TEST_POSITIONS)
-            if before is not None:
-                start = figures(before.to(device), "test", test_part, TEST_POSITIONS)
-                found |= {f"start_{name}": figure for name, figure in start.items()}
+        def measure(part: str) -> dict[str, float]:
+            found = figures(run.averaged, part)
+            if part == "test" and before is not None:
+                found |= {f"start_{name}": figure for name, figure in figures(before.to(device), part).items()}
             return found
 
         with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
                 losses = search_loss(run.forward(planes), targets, config.outcome_share)
                 on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))
-                run.validate_and_save_when_due(origin, validate)
-        return run.finish(origin, validate, test)
+                run.validate_and_save_when_due(origin, measure)
+        return run.finish(origin, measure)

@@ -10,8 +10,7 @@ import json
 import logging
 import shutil
 import struct
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.overrides import TorchFunctionMode
 
 from arena import CheckpointError
 from arena.files import reason
@@ -38,14 +37,16 @@ from bots.nets.catalogue import Net
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.inference import INT8_TOLERANCE, RANGES
 from bots.nets.int8 import LANES
-from bots.nets.network import Network, win_rates
+from bots.nets.network import Network, Outputs, folded, win_rates
 
-OPSET = 17
+OPSET, FLOAT = 17, onnx.TensorProto.FLOAT
 PARITY = 1e-4
 """How far a logit of the exported net may be from torch, relative to the largest logit where that is over 1."""
 LEAST_AGREEMENT = 0.7
 """What int8_agreement must be for a model in int8 to be kept. Of the nets that ship it is 0.96 to 0.98; nets of random
 weights, whose moves are close, are still above this."""
+NOT_IN_INT8 = ("stack.0", ".spread")
+"""How the names of convolutions end that stay in fp32, though they are of a block or a stack."""
 PREPARED = {"onnx.infer": "onnxruntime.quant", "onnx.quant.pre_process": "onnxruntime.quant"}
 """Tells the quantiser that torch has already folded the graph; otherwise it logs a warning."""
 
@@ -54,32 +55,69 @@ def array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().to(torch.float32).contiguous().numpy().copy()
 
 
-def write_model(network: Net, path: Path, planes: np.ndarray, weights: Path | None = None) -> None:
-    """Write ``network``, in evaluation mode, as ONNX in fp32; batch normalisation is folded into convolutions.
-    ``planes`` (B, P, n, n) are any positions. With ``weights``, its safetensors file in the same folder, nothing is
-    folded, and the model has its numbers from there instead of having them again."""
-    given = torch.from_numpy(planes[:2])
-    with torch.no_grad():
-        outputs = [name for name, part in network(given)._asdict().items() if part is not None]
-    free: dict[str, dict[int, str]] = {name: {0: "batch"} for name in outputs}
-    free["planes"] = {0: "batch", 2: "size", 3: "size"}
-    folds = weights is None
-    with warnings.catch_warnings(), _disable_current_modes():  # a dispatch mode would hide operations from the trace
-        warnings.simplefilter("ignore")  # this exporter is deprecated; the other needs onnxscript and folds no norms
-        torch.onnx.export(
-            network,
-            (given,),
-            path,
-            dynamo=False,
-            opset_version=OPSET,
-            input_names=["planes"],
-            output_names=outputs,
-            dynamic_axes=free,
-            training=torch.onnx.TrainingMode.EVAL if folds else torch.onnx.TrainingMode.PRESERVE,
-            do_constant_folding=folds,
-        )
-    model = onnx.load(path)
-    onnx.helper.set_model_props(model, PREPARED)
+OPERATIONS: dict[str, Callable[..., tuple[str, Sequence[Tensor | None], dict[str, Any]]]] = {
+    "conv2d": lambda x, w, b, _, pads, *rest: ("Conv", (x, w, b), {"kernel_shape": w.shape[2:], "pads": 2 * pads}),
+    "batch_norm": lambda x, mean, var, weight, bias, eps, **rest: (
+        ("BatchNormalization", (x, weight, bias, mean, var), {"epsilon": eps})
+    ),
+    "relu": lambda x: ("Relu", (x,), {}),
+    "add": lambda x, y: ("Add", (x, y), {}),
+    "cat": lambda parts, axis: ("Concat", parts, {"axis": axis}),
+    "mean": lambda x, axes, keepdim: ("ReduceMean", (x,), {"axes": axes, "keepdims": int(keepdim)}),
+    "amax": lambda x, axes, keepdim: ("ReduceMax", (x,), {"axes": axes, "keepdims": int(keepdim)}),
+    "flatten": lambda x, axis: (
+        ("Flatten", (x,), {"axis": 1}) if axis else ("ReduceMax", (x,), {"axes": [1, 2, 3], "keepdims": 0})
+    ),
+    "dropout": lambda x, *rest, **more: ("Identity", (x,), {}),
+}
+"""The operations of our nets in ONNX, by their names in torch and what they are called with there."""
+
+
+class Tape(TorchFunctionMode):
+    """While it is on, notes what a net computes as nodes of ONNX, each named for its weights."""
+
+    def __init__(self, network: nn.Module, planes: Tensor):
+        super().__init__()
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights = {name: tensor for name, tensor in (*network.named_parameters(), *network.named_buffers())}
+        self.names = {id(tensor): name for name, tensor in self.weights.items()} | {id(planes): "planes"}
+        self._results: list[Tensor] = []  # as long as they are there no other has the id of one
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            kind, given, attributes = OPERATIONS[function.__name__.strip("_")](*args, **(kwargs or {}))
+            inputs = [self.names[id(part)] for part in given if part is not None]
+            self.names[id(result)] = output = f"{kind} {len(self.nodes)}"
+            name = inputs[-1].rpartition(".")[0] or output
+            self.nodes.append(onnx.helper.make_node(kind, inputs, [output], name, **attributes))
+            self._results.append(result)
+        return result
+
+
+def write_model(
+    network: Net, path: Path, planes: np.ndarray, weights: Path | None = None, heads: Collection[str] = Outputs._fields
+) -> None:
+    """Write ``network``, in evaluation mode, as ONNX in fp32, as far as ``heads`` need it; batch norms are folded into
+    convolutions. ``planes`` (B, P, n, n) are any positions. With ``weights``, its safetensors file in the same folder,
+    nothing is folded, and the model has its numbers from there instead of having them again."""
+    net: Any = folded(network) if weights is None else network
+    given, make = torch.from_numpy(planes[:2]), onnx.helper
+    with torch.no_grad(), Tape(net, given) as tape:
+        answer = net(given, heads) if isinstance(net, Network) else net(given)
+    outputs = {head: part for head, part in answer._asdict().items() if part is not None}
+    ends = [make.make_node("Identity", [tape.names[id(part)]], [head]) for head, part in outputs.items()]
+    shapes = {head: ["batch", *[None] * (part.ndim - 1)] for head, part in outputs.items()}
+    used = {name for node in tape.nodes for name in node.input} & tape.weights.keys()
+    graph = make.make_graph(
+        [*tape.nodes, *ends],
+        "net",
+        [make.make_tensor_value_info("planes", FLOAT, ["batch", planes.shape[1], "size", "size"])],
+        [make.make_tensor_value_info(head, FLOAT, shape) for head, shape in shapes.items()],
+        [onnx.numpy_helper.from_array(array(tape.weights[name]), name) for name in sorted(used)],
+    )
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", OPSET)], ir_version=8)
+    make.set_model_props(model, PREPARED)
     if weights is not None:
         _point_to(weights, model)
     onnx.save(model, path)
@@ -92,10 +130,9 @@ def _point_to(weights: Path, model: onnx.ModelProto) -> None:
         (length,) = struct.unpack("<Q", file.read(8))
         places = json.loads(file.read(length))
     for number in model.graph.initializer:
-        if number.name in places:
-            begin, end = places[number.name]["data_offsets"]
-            onnx.external_data_helper.set_external_data(number, weights.name, 8 + length + begin, end - begin)
-            number.ClearField("raw_data")
+        begin, end = places[number.name]["data_offsets"]
+        onnx.external_data_helper.set_external_data(number, weights.name, 8 + length + begin, end - begin)
+        number.ClearField("raw_data")
 
 
 class Positions(CalibrationDataReader):
@@ -110,15 +147,17 @@ class Positions(CalibrationDataReader):
 
 
 def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
-    """Write the model at ``exact`` with int8 convolutions in its blocks, scaled by what ``planes`` give.
+    """Write the model at ``exact`` with int8 convolutions in its residual blocks or, of a classic net, its stack after
+    the first, scaled by what ``planes`` give.
 
     Weights get 7 bits (``reduce_range``): with 8 the AVX2 instruction that adds pairs of products saturates at 16 bits,
     and sums would differ from those of a processor with VNNI (ONNX Runtime, "Quantize ONNX models").
     """
     nodes = onnx.load(exact).graph.node
-    blocks = [node for node in nodes if node.op_type == "Conv" and _is_in_a_block(node)]
-    answers = {node.output[0] for node in blocks}
-    activations = [node for node in nodes if node.op_type == "Relu" and node.input[0] in answers]
+    blocks = [
+        node for node in nodes if node.name.startswith(("tower.", "stack.")) and not node.name.endswith(NOT_IN_INT8)
+    ]
+    answers = {node.output[0] for node in blocks if node.op_type == "Conv"}
     quantize_static(
         exact,
         path,
@@ -128,14 +167,12 @@ def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
         reduce_range=True,
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
-        nodes_to_quantize=[node.name for node in (*blocks, *activations)],
+        nodes_to_quantize=[
+            node.name
+            for node in nodes
+            if node.output[0] in answers or (node.op_type == "Relu" and node.input[0] in answers)
+        ],
     )
-
-
-def _is_in_a_block(node: onnx.NodeProto) -> bool:
-    """Whether a convolution is one of a residual block or, in a classic net, one of its stack after the first."""
-    width = next(one.ints[0] for one in node.attribute if one.name == "kernel_shape")
-    return width > 1 and ("tower." in node.name or ("stack." in node.name and "stack.0/" not in node.name))
 
 
 def ranges_of(network: Net, planes: np.ndarray) -> list[float]:
@@ -146,19 +183,18 @@ def ranges_of(network: Net, planes: np.ndarray) -> list[float]:
     shape = network.config
     if any(count % LANES for count in (shape.channels, shape.head_channels, shape.pooled_channels)):
         return []
-    found: dict[nn.Module, float] = {}
-
-    def note(module: nn.Module, given: tuple[Tensor, ...]) -> None:
-        found[module] = max(1e-3, float(given[0].max()))
-
-    told: list[Any] = [conv for block in network.tower for conv in (block.conv1, block.conv2)]
-    told += [network.policy.conv, network.policy.points]
-    hooks = [conv.register_forward_pre_hook(note) for conv in told]
+    found: list[float] = []
+    convolutions: list[Any] = [conv for block in network.tower for conv in (block.conv1, block.conv2)]
+    convolutions += [network.policy.conv, network.policy.points]
+    hooks = [
+        conv.register_forward_pre_hook(lambda _, given: found.append(max(1e-3, float(given[0].max()))))
+        for conv in convolutions  # in the order in which they compute
+    ]
     with torch.no_grad():
         network(torch.from_numpy(planes), ("policy",))
     for hook in hooks:
         hook.remove()
-    return [found[conv] for conv in told]
+    return found
 
 
 def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
@@ -251,14 +287,14 @@ SNAPSHOTS = 3  # how many snapshots of a run are kept
 
 
 def forget_snapshots(folder: Path, kept: int = 0) -> None:
-    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` latest. A checkpoint with
-    such a name that another run made stays."""
+    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` last saved. A checkpoint
+    with such a name that another run made stays."""
     found = []
     for path in folder.parent.glob(f"{folder.name}-step*"):
-        step = path.name.removeprefix(f"{folder.name}-step")
         with suppress(CheckpointError):
-            if step.isdecimal() and Checkpoint.open(path).manifest.settings.get("name") == folder.name:
-                found.append((int(step), path))
+            is_step = path.name.removeprefix(f"{folder.name}-step").isdecimal()
+            if is_step and Checkpoint.open(path).manifest.settings.get("name") == folder.name:
+                found.append((path.stat().st_mtime_ns, path))  # not by step: a run that begins anew has smaller ones
     for _, path in sorted(found)[: max(0, len(found) - kept)]:
         shutil.rmtree(path)
 

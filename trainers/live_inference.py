@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
@@ -16,7 +16,7 @@ from bots.nets.checkpoint import has_fast_int8
 from bots.nets.gpu import TorchModel
 from bots.nets.inference import INT8_TOLERANCE, POLICY, VALUE, Model, OnnxModel, errors_of_int8
 from bots.nets.int8 import PackedModel, is_supported
-from bots.nets.network import Network, Outputs, win_rates
+from bots.nets.network import Network, win_rates
 from trainers.export import array, quantise, ranges_of, write_model
 
 ASKED = (POLICY, VALUE)
@@ -56,18 +56,6 @@ class TorchEvaluator:
         return np.concatenate(policies)[:count], np.concatenate(rates)[:count]
 
 
-class _PlayedHeads(nn.Module):
-    """A net that computes what a search needs alone, which spares the other heads' time."""
-
-    def __init__(self, network: Network):
-        super().__init__()
-        self.network = network
-
-    def forward(self, planes: Tensor) -> Outputs:
-        answer: Outputs = self.network(planes, ASKED)
-        return answer
-
-
 class LiveEvaluator:
     """A net in int8 where the processor is fast at it and it is exact enough; in torch on a GPU. Several threads may
     evaluate, also while ``take`` takes over weights."""
@@ -92,37 +80,33 @@ class LiveEvaluator:
 
     def _on_processor(self, network: Network, planes: np.ndarray) -> Model:
         with TemporaryDirectory() as folder:
-            rough = _in_int8(network, planes, Path(folder)) if len(planes) >= 32 else None
+            exact = Path(folder) / "net.onnx"
+            rough = _in_int8(network, planes, exact) if len(planes) >= 32 else None
+            self.is_int8 = False
             if rough is not None:
                 with torch.no_grad():
                     answer = network(torch.from_numpy(planes), ASKED)
-                exact = answer.policy.numpy(), win_rates(answer.value).numpy()
-                self.is_int8 = max(errors_of_int8(exact, evaluate_with(rough, planes))) <= INT8_TOLERANCE
-                if self.is_int8:
-                    return rough
-            self.is_int8 = False
-            return OnnxModel(_exported(network, planes, Path(folder)), 1)
+                wanted = answer.policy.numpy(), win_rates(answer.value).numpy()
+                self.is_int8 = max(errors_of_int8(wanted, evaluate_with(rough, planes))) <= INT8_TOLERANCE
+            if rough is not None and self.is_int8:
+                return rough
+            write_model(network, exact, planes, heads=ASKED)
+            return OnnxModel(exact, 1)
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See ``selfplay.Evaluator``."""
         assert self._model is not None  # ``take`` comes first
-        if self.device.type == "cpu":
-            return evaluate_with(self._model, planes)
-        with self._gpu:
+        with nullcontext() if self.device.type == "cpu" else self._gpu:
             return evaluate_with(self._model, planes)
 
 
-def _exported(network: Network, planes: np.ndarray, folder: Path) -> Path:
-    path = folder / "net.onnx"
-    write_model(_PlayedHeads(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
-    return path
-
-
-def _in_int8(network: Network, planes: np.ndarray, folder: Path) -> Model | None:
-    """The net in int8, by our own kernels where they can; None where the processor isn't fast at it."""
+def _in_int8(network: Network, planes: np.ndarray, exact: Path) -> Model | None:
+    """The net in int8, by our own kernels where they can, else by way of a model at ``exact``; None where the processor
+    isn't fast at it."""
     if is_supported() and (ranges := ranges_of(network, planes)):
         return PackedModel({name: array(tensor) for name, tensor in network.state_dict().items()}, ranges)
     if not has_fast_int8():
         return None
-    quantise(_exported(network, planes, folder), folder / "int8.onnx", planes)
-    return OnnxModel(folder / "int8.onnx", 1)
+    write_model(network, exact, planes, heads=ASKED)
+    quantise(exact, exact.with_name("int8.onnx"), planes)
+    return OnnxModel(exact.with_name("int8.onnx"), 1)

@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from trainers.settings import Loop
 
 LAST_RATE = 0.01  # the learning rate at the end, as a share of the highest
-DECAY = 0.2  # the share of the budget in which the schedule wsd lowers the learning rate
 
 
 def learning_rate(config: Loop, done: float) -> float:
-    """The learning rate when the share ``done`` of the budget is spent: a linear rise, then the schedule."""
+    """The learning rate when the share ``done`` of the budget is spent: a linear rise, then a cosine, or with a
+    ``DECAY`` under 1 a constant and a linear fall in the last ``DECAY`` of the budget."""
     if done < config.WARMUP:
         return config.learning_rate * (done / config.WARMUP * 0.99 + 0.01)
     turn = min(1.0, (done - config.WARMUP) / (1 - config.WARMUP))
-    falls = {"cosine": 0.5 * (1 + math.cos(math.pi * turn)), "constant": 1.0, "wsd": min(1.0, (1 - turn) / DECAY)}
-    return config.learning_rate * (LAST_RATE + (1 - LAST_RATE) * falls[config.lr_schedule])
+    fall = 0.5 * (1 + math.cos(math.pi * turn)) if config.DECAY == 1 else min(1.0, (1 - turn) / config.DECAY)
+    return config.learning_rate * (LAST_RATE + (1 - LAST_RATE) * fall)
 
 
 def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
@@ -64,15 +64,12 @@ class Muon(torch.optim.Optimizer):
 
 def _directions(gradients: Sequence[Tensor]) -> list[Tensor]:
     """Orthogonal steps in the directions of gradients, of their shapes."""
-    rows = [gradient.movedim(1, -1).flatten(1) for gradient in gradients]  # no copy of filters in channels_last
-    alike: dict[torch.Size, list[int]] = {}
-    for place, gradient in enumerate(gradients):
-        alike.setdefault(gradient.shape, []).append(place)
     steps = list(gradients)
-    for shape, places in alike.items():
-        stacked = torch.stack([rows[place] for place in places])
-        longer = max(1.0, stacked.shape[1] / stacked.shape[2]) ** 0.5
-        turned = (orthogonalised(stacked) * longer).view(len(places), shape[0], *shape[2:], shape[1]).movedim(-1, 2)
+    for shape in {gradient.shape for gradient in gradients}:
+        places = [place for place, gradient in enumerate(gradients) if gradient.shape == shape]
+        rows = torch.stack([gradients[place].movedim(1, -1).flatten(1) for place in places])  # channels_last: no copy
+        longer = max(1.0, rows.shape[1] / rows.shape[2]) ** 0.5
+        turned = (orthogonalised(rows) * longer).view(len(places), shape[0], *shape[2:], shape[1]).movedim(-1, 2)
         for place, step in zip(places, turned, strict=True):
             steps[place] = step
     return steps

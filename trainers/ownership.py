@@ -11,13 +11,14 @@ from pathlib import Path
 
 from torch import Tensor
 
+from arena.go.game import Rules
 from bots.nets.network import Outputs
 from trainers import metrics
 from trainers.losses import Target, to_tensors
 from trainers.progress import Progress
 from trainers.records import Rows, read_split
 from trainers.settings import Ownership as Config
-from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of
+from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined
 
 
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
@@ -34,20 +35,20 @@ def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
-    check(config, "ownership", ("ownership",), results)
+    check(config, ("ownership",), results)
     encoder = encoder_of(config)
     split = read_split(config, results / "cache", inherited_rules(config.start, results))
     network = build(config, results)
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
     for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step
         parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))
-    planes = split.planes(encoder, config.seed)
-    origin = origin_of(config, results, "ownership", split.komi, split.source, planes, split.rules)
+    rules = Rules.preset("cgos", config.size, split.komi)
+    origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:
 
-        def figures(part: str) -> dict[str, float]:
-            found = metrics.of_records(run.averaged, encoder, split, part, config)
+        def measure(part: str) -> dict[str, float]:
+            found = metrics.of_records(run.averaged, encoder, split, part, config.seed)
             names = {"positions": "scored", "ownership": "ownership", "brier": "brier"}
             return {f"{part}_{name}": found[f"{part}_{known}"] for name, known in names.items() if found}
 
@@ -56,5 +57,5 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
             for inputs, target in batches:
                 error, right = loss(run.forward(inputs), target)
                 on_progress(run.step(error, config.batch_size, {"right": right}))
-                run.validate_and_save_when_due(origin, lambda: figures("validation"))
-        return run.finish(origin, lambda: figures("validation"), lambda: figures("test"))
+                run.validate_and_save_when_due(origin, measure)
+        return run.finish(origin, measure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,32 +30,12 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """How far the games are that a trainer plays first."""
-
-    games: int
-    wanted: int
-    positions: int  # positions to learn from in the games of this sitting
-    moves_per_second: float
-    minutes_left: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.games:,} of {self.wanted:,} games played, {self.positions:,} positions, "
-            f"{self.moves_per_second:,.1f} moves/s, {self.minutes_left:.0f} min left"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Rating:
     """A match of a net that learns from its own games, from its point of view."""
 
     iteration: int
     against: str  # the first net, or a bot
     games: int
-    won: int
-    drawn: int
-    lost: int
     share: float  # its share of the points
     low: float  # the ends of the 95 % interval of the share, from pairs of games with one opening
     high: float
@@ -62,12 +43,21 @@ class Rating:
     @classmethod
     def of(cls, iteration: int, against: str, points: np.ndarray) -> Rating:
         """From the points of the learner, (games,), two games after another with one opening."""
-        pairs = points[0::2] + points[1::2]
-        ends = compare(PairCounts.of(pairs.tolist())).elo.interval
-        won, drawn, lost = (int((points == worth).sum()) for worth in (1.0, 0.5, 0.0))
+        ends = compare(PairCounts.of((points[0::2] + points[1::2]).tolist())).elo.interval
         low = 0.0 if ends.low is None else expected_score(ends.low)
         high = 1.0 if ends.high is None else expected_score(ends.high)
-        return cls(iteration, against, len(points), won, drawn, lost, float(points.mean()), low, high)
+        return cls(iteration, against, len(points), float(points.mean()), low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlayProgress:
+    """How a run is doing that learns from its own games: the figures of the line that it logged last, and all matches
+    so far."""
+
+    step: int
+    figures: Mapping[str, float]
+    minutes_left: float | None
+    ratings: tuple[Rating, ...]
 
 
 @lru_cache(maxsize=4)
@@ -81,45 +71,6 @@ def strengths(ratings: tuple[Rating, ...]) -> dict[int, Estimate]:
     fit = rate(matches, black_advantage=False)
     anchor = f" {ratings[0].against}"
     return {number: fit.difference(str(number), anchor) for number in sorted({match.iteration for match in ratings})}
-
-
-@dataclass(frozen=True, slots=True)
-class Iteration:
-    """How a run is doing that learns from its own games: the figures of an iteration, and all matches so far."""
-
-    iteration: int
-    games_per_second: float  # with the time for learning
-    positions_per_second: float  # while the games are played
-    share: float  # the learner's share of the points against the pool
-    entropy: float
-    divergence: float
-    length: float  # mean moves of a game
-    black: float  # Black's share of the points
-    minutes_left: float | None
-    ratings: tuple[Rating, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """How a run is doing that learns from its own searches: the figures of the latest round, and all matches."""
-
-    step: int
-    games: int  # of all sittings, as the next two
-    positions: int
-    rows: int  # positions that were searched in full
-    games_per_second: float  # while games are played, as the next
-    evaluations_per_second: float
-    net_share: float  # the share of the players' time that is spent in the net
-    batch: float  # positions of a batch that the net evaluates, in the mean
-    learned_per_second: float  # rows learned from, while it learns
-    loss: float
-    right: float  # the share of the rows whose best move the net predicted
-    length: float  # mean moves of a game
-    black: float  # Black's share of the points
-    komi: float  # the mean komi that is drawn now
-    age: float  # the mean age of the rows learned from, in rows played since
-    minutes_left: float | None
-    ratings: tuple[Rating, ...]
 
 
 def write_rating(folder: Path, rating: Rating) -> None:

@@ -41,7 +41,7 @@ from arena.match.worker import end_with_parent
 from arena.results.store import Store
 from bots.nets.rollout import shipped_weights
 from bots.search.dead import judge
-from trainers.settings import Records
+from trainers.settings import HeldOut, Records
 
 UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
 """How ``Games.winners`` tells results; the first three are also 0 and the two colours."""
@@ -118,10 +118,11 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
     owners = np.empty((len(used), size * size), np.int8)
     final_owners(size, moves, starts, owners)
     scored = owners.sum(1) == np.array([_margin(record) for record in used], np.float64)  # NaN equals nothing
-    if dead_stones:
-        for game in np.flatnonzero(~scored).tolist():
-            if (marked := owners_without_dead(used[game])) is not None:
-                owners[game], scored[game] = marked, True
+    for game in np.flatnonzero(~scored).tolist() if dead_stones else ():
+        if (marked := owners_without_dead(used[game])) is not None:
+            owners[game], scored[game] = marked, True
+    pairs = [[(r.black, r.black_rank), (r.white, r.white_rank)] for r in used]
+    ranks = [[UNRANKED if (rank := rank_of(text)) is None else rank for _, text in pair] for pair in pairs]
     return Games(
         size,
         moves,
@@ -131,10 +132,8 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
         dates=np.array([_date(record.date) for record in used], np.int32),
         scored=scored,
         owners=owners,
-        ranks=np.array([[_rank(record.black_rank), _rank(record.white_rank)] for record in used], np.int8).reshape(
-            -1, 2
-        ),
-        players=np.array([[player_digest(r.black), player_digest(r.white)] for r in used], np.uint32).reshape(-1, 2),
+        ranks=np.array(ranks, np.int8).reshape(-1, 2),
+        players=np.array([[player_digest(name) for name, _ in pair] for pair in pairs], np.uint32).reshape(-1, 2),
         territory=np.array([record.rules.scoring is Scoring.TERRITORY for record in used], np.bool_),
     )
 
@@ -142,11 +141,6 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
 def player_digest(name: str) -> int:
     """What stands for a player in ``Games.players``."""
     return crc32(name.encode(errors="replace"))
-
-
-def _rank(text: str) -> int:
-    rank = rank_of(text)
-    return UNRANKED if rank is None else rank
 
 
 def _margin(record: GameRecord) -> float:
@@ -163,11 +157,8 @@ def _winner(record: GameRecord) -> int:
 
 def _date(text: str) -> int:
     """20180301 from 2018-03-01; 0 from anything else."""
-    digits = text[:10].split("-")
-    if len(digits) != 3 or not all(part.isdecimal() for part in digits):
-        return 0
-    year, month, day = (int(part) for part in digits)
-    return year * 10000 + month * 100 + day
+    found = re.fullmatch(r"(\d+)-(\d+)-(\d+)", text[:10])
+    return int(found[1]) * 10000 + int(found[2]) * 100 + int(found[3]) if found else 0
 
 
 def owners_without_dead(record: GameRecord) -> np.ndarray | None:
@@ -215,9 +206,9 @@ class SplitRule:
     """Whether players are split as well: a game is in the test if one of its players is, and so for validation."""
 
     @classmethod
-    def of(cls, settings: Records, played: bool = False) -> SplitRule:
-        """Raises ConfigError for a day that is none."""
-        return cls(day_of(settings.test_from), settings.validation_split, settings.test_split, played)
+    def of_played(cls, settings: HeldOut) -> SplitRule:
+        """The rule for games that a run plays."""
+        return cls(validation=settings.validation_split, test=settings.test_split, played=True)
 
     def part_of(self, key: bytes, day: int, players: Sequence[int] = ()) -> int:
         """TRAIN, VALIDATION or TEST, by a game's ``canonical_key``, its date and digests of its players' names."""
@@ -305,8 +296,6 @@ def some_games(games: Games, positions: int, seed: int) -> Games:
 
 # --- Reading ---
 
-RESULTS = ("any", "known", "scored")
-
 CHUNK = 200  # games that a process parses at a time
 
 
@@ -317,14 +306,11 @@ class GameFilter:
     size: int = 9
     rating: float = 0  # Elo that both must have at least; 0 asks for none
     rank: str = ""  # what both must be at least, such as 5k or 1d; any when empty
-    results: str = "any"  # any, known (a winner or a draw), or scored (counted at the end)
     min_moves: int = 1
     dead_stones: bool = False  # mark the dead stones of counted games whose raw count isn't the recorded one
     players: str = ""  # a regular expression that the names of both match; any names when empty
 
     def __post_init__(self) -> None:
-        if self.results not in RESULTS:
-            raise ConfigError(f"results = '{self.results}' is not one of {', '.join(RESULTS)}")
         if self.rank and rank_of(self.rank) is None:
             raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
         try:
@@ -334,20 +320,15 @@ class GameFilter:
 
     def refusal(self, record: GameRecord) -> str:
         """Why a game isn't taken, in words fit to count; empty when it is."""
-        outcome, ranks = record.outcome, (record.black_rank, record.white_rank)
+        ranks, least = (record.black_rank, record.white_rank), rank_of(self.rank)
         if record.rules.size != self.size:
             return "another size"
         if any(record.setup) or record.first is not BLACK:
             return "handicap or setup stones"
         if len(record.moves) < max(1, self.min_moves):
             return "too short"
-        if self.results != "any" and outcome is None:
-            return "unknown result"
-        if self.results == "scored" and outcome is not None and outcome.ending is not Ending.SCORE:
-            return "not scored"
         if self.rating and min(rating_of(text) or 0 for text in ranks) < self.rating:
             return "rating too low or unknown"
-        least = rank_of(self.rank)
         if least is not None and any((rank := rank_of(text)) is None or rank < least for text in ranks):
             return "rank too low or unknown"
         if self.players and not all(re.fullmatch(self.players, name) for name in (record.black, record.white)):
@@ -416,18 +397,14 @@ def _parse_all(chunks: Iterator[list[bytes]], filter: GameFilter, processes: int
     if processes == 1:
         yield from map(work, chunks)
         return
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin_parsing)
     try:
-        waiting = deque(pool.submit(work, chunk) for chunk in islice(chunks, 3 * processes))
-        while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(pool.submit(work, chunk) for chunk in islice(chunks, 1))
+        with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin_parsing) as pool:
+            while some := list(islice(chunks, 4 * processes)):
+                yield from pool.map(work, some)
     except BrokenProcessPool:
         raise RecordError(
             "a process that reads games was killed, perhaps for want of memory; use --processes 1"
         ) from None
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def read_texts(path: Path) -> Iterator[Text]:
@@ -461,11 +438,6 @@ def digest_of(paths: Sequence[Path]) -> str:
             except OSError as error:
                 raise RecordError(f"{file}: can't be read ({error.strerror}); give files of SGF games") from error
     return digest.hexdigest()
-
-
-def described(paths: Sequence[Path]) -> str:
-    """The names of some paths and the sha256 of their contents, for a manifest."""
-    return f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
 
 
 def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
@@ -531,12 +503,10 @@ class Dataset:
     def open(cls, folder: str | Path) -> Dataset:
         """Raises RecordError for a folder that is missing, damaged or of another version."""
         folder, hint = Path(folder), "build the dataset with: arena data build"
-        content = read_object(folder / MANIFEST, error=RecordError, hint=hint)
+        content = read_object(path := folder / MANIFEST, error=RecordError, hint=hint)
         if (found := content.get("format")) != DATASET_FORMAT:
-            raise RecordError(
-                f"{folder / MANIFEST}: has format {found!r}, and this version reads {DATASET_FORMAT}; {hint}"
-            )
-        manifest = convert(content, Manifest, folder / MANIFEST, error=RecordError, hint=hint)
+            raise RecordError(f"{path}: has format {found!r}, and this version reads {DATASET_FORMAT}; {hint}")
+        manifest = convert(content, Manifest, path, error=RecordError, hint=hint)
         games, others = _load_arrays(folder / ARRAYS_FILE, manifest.size)
         return cls(folder, manifest, games, others["parts"])
 
@@ -612,8 +582,9 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
     if not any((path / MANIFEST).is_file() for path in paths):
-        rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
-        split = split_by_game(load_games(paths, settings.size, cache), *rules)
+        rule = SplitRule(day_of(settings.test_from), settings.validation_split, settings.test_split)
+        games = load_games(paths, settings.size, cache)
+        split = split_by_game(games, *dict.fromkeys((rule, *inherited)))
     elif len(paths) > 1:
         raise RecordError("a dataset can't be mixed with other records; make one of all: arena data build")
     else:
@@ -631,7 +602,7 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
         raise RecordError(
             "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
         )
-    return replace(split, source=described(paths))
+    return replace(split, source=f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}")
 
 
 # --- Rows ---

@@ -33,7 +33,6 @@ from arena.go.planes import Encoder, final_owners
 from arena.go.ranks import UNRANKED
 from arena.players.player import Player
 from trainers.cluster import Cores, Lent, Stage
-from trainers.progress import Made
 from trainers.records import (
     BLACK_WON,
     DRAWN,
@@ -41,7 +40,6 @@ from trainers.records import (
     WHITE_WON,
     Batch,
     Games,
-    MakeBatch,
     Rows,
     encode_positions,
     flat_ranges,
@@ -199,33 +197,23 @@ class Replay:
         """Of all games that were ever added, those outside the window included."""
         self.seconds = 0.0
         self._parts: deque[tuple[Path, np.ndarray, SearchedGames]] = deque()
-        self._kept = 0
         self._joined: SearchedGames | None = None
         self._about = {"format": FORMAT, "size": size, "rules": "cgos"}
-        path, found = folder / FORMAT_FILE, list(folder.glob("*.npz"))
+        path, found = folder / FORMAT_FILE, sorted(folder.glob("*.npz"))
         if (path.exists() or found) and read_object(path, error=ConfigError, hint=OTHER_GAMES) != self._about:
             raise ConfigError(f"{folder}: {OTHER_GAMES}")
-        for chunk in sorted(found):
-            self._read(chunk)
+        for chunk in found:
+            try:
+                with np.load(chunk, allow_pickle=False) as arrays:  # which compares the checksums of the zip file
+                    self._take(chunk, {name: arrays[name] for name in STORED})
+            except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
+                logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", chunk, reason(error))
         self._forget()
 
-    def _read(self, path: Path) -> None:
-        """Take a file into the window; one that is damaged is skipped with a warning."""
-        try:
-            counts = [int(word) for word in path.stem.split("-")]
-            with np.load(path, allow_pickle=False) as arrays:  # which compares the checksums of the zip file
-                chunk = {name: arrays[name] for name in STORED}
-            searched = searched_games(self.size, chunk)
-            self._take(path, counts, chunk, searched)
-        except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
-            logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", path, reason(error))
-
-    def _take(
-        self, path: Path, counts: Sequence[int], chunk: Mapping[str, np.ndarray], searched: SearchedGames
-    ) -> None:
+    def _take(self, path: Path, chunk: Mapping[str, np.ndarray]) -> None:
+        counts, searched = [int(word) for word in path.stem.split("-")], searched_games(self.size, chunk)
         self.rows, self.games, self.positions = counts
         self._parts.append((path, chunk["numbers"], searched))
-        self._kept += len(searched)
         self.seconds += float(chunk["seconds"])
         self._joined = None
 
@@ -240,16 +228,18 @@ class Replay:
         path = self.folder / "{:011}-{:09}-{:011}.npz".format(*counts)
         with replacing(path) as aside, aside.open("wb") as file:
             np.savez_compressed(file, **chunk)  # type: ignore[arg-type]  # numpy takes an array for its flag
-        self._take(path, counts, chunk, searched_games(self.size, chunk))
+        self._take(path, chunk)
         self._forget()
 
     def _forget(self) -> None:
         """Drop the oldest games outside the window, except one file."""
-        if self.rows <= self._begin:
-            return
-        while len(self._parts) > 1 and self._kept - len(self._parts[0][2]) >= window(self.rows, self._begin):
-            path, _, searched = self._parts.popleft()
-            self._kept -= len(searched)
+        kept = sum(len(searched) for *_, searched in self._parts)
+        while self.rows > self._begin and len(self._parts) > 1:
+            path, _, searched = self._parts[0]
+            kept -= len(searched)
+            if kept < window(self.rows, self._begin):
+                return
+            self._parts.popleft()
             path.unlink(missing_ok=True)
             self._joined = None
 
@@ -269,28 +259,18 @@ class Replay:
 
     def missing(self, count: int) -> deque[int]:
         """The numbers below ``count`` of games that aren't there."""
-        known = set(self.numbers.tolist())
-        return deque(number for number in range(count) if number not in known)
+        return deque(sorted(set(range(count)).difference(self.numbers.tolist())))
 
     def by_number(self, count: int) -> tuple[SearchedGames, np.ndarray]:
         """The games with numbers below ``count``, each once, and their rising numbers. Raises RecordError for none."""
         numbers, firsts = np.unique(self.numbers, return_index=True)
         return self.searched.select(firsts[numbers < count]), numbers[numbers < count]
 
-    @property
-    def age(self) -> float:
-        """The mean age of a row of the window, in rows played since."""
-        return self._kept / 2
-
-    def batch(self, seed: Sequence[int], count: int, encoder: Encoder, threads: int = 1) -> Batch:
-        """Rows drawn from the window by ``seed``, each under a random symmetry."""
-        random, searched = np.random.default_rng(seed), self.searched
+    def batch(self, seed: int, encoder: Encoder, threads: int, first: int, count: int) -> Batch:
+        """Rows drawn from the window as it is by ``seed`` and the number of the first, each under a random symmetry."""
+        random, searched = np.random.default_rng([seed, first]), self.searched
         which = random.integers(0, len(searched), count)
         return encode_searches(searched, encoder, which, random.integers(0, 8, count), threads)
-
-    def random_rows(self, seed: int, encoder: Encoder, threads: int) -> MakeBatch:
-        """An endless order of rows drawn from the window as it is; each batch depends on the seed and its first row."""
-        return lambda first, count: self.batch([seed, first], count, encoder, threads)
 
     @property
     def margin(self) -> float:
@@ -303,6 +283,7 @@ class Replay:
 # --- Games that a run plays before it learns ---
 
 CHUNK_SECONDS = 20.0  # seconds of games in a chunk: what a process that is killed loses
+SLOTS_THERE = 128  # the most games at once on a core of a cluster
 
 
 class Recipe(Protocol):
@@ -313,19 +294,15 @@ class Recipe(Protocol):
 
     def folder(self, cache: Path) -> Path:
         """Where the games are kept."""
-        ...
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
         """Who plays the games of ``numbers``, which are taken from the left, ``slots`` at once in each thread."""
-        ...
 
     def packed(self) -> tuple[Recipe, list[Player]]:
         """It as it travels to another machine, and the players whose nets do."""
-        ...
 
     def moved(self, place: Path) -> Recipe:
         """It there, with the nets that were shipped to folders of ``place``."""
-        ...
 
 
 def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
@@ -335,23 +312,17 @@ def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator
 
 
 def play_games(
-    config: Value | Distill,
-    recipe: Recipe,
-    results: Path,
-    on_made: Callable[[Made], None],
-    lent: Lent | None,
-    threads: int,
-    slots_there: int,
-    minutes: float | None = None,
+    config: Value | Distill, recipe: Recipe, results: Path, on_made: Callable[[str], None], lent: Lent | None
 ) -> Replay:
     """Play the games that are still missing, here or on the cores that are ``lent``; all that are there. No more begin
-    once so many ``minutes`` of play are over, those of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games
-    that are over are kept, and it raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError
-    under torchrun, where each process would play them."""
+    once the minutes of play are over, those of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are
+    over are kept, and it raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError under
+    torchrun, where each process would play them."""
     replay = Replay(recipe.folder(results / "cache"), config.size)
+    minutes = config.play_minutes if isinstance(config, Distill) else None
     left = math.inf if minutes is None else 60 * minutes - replay.seconds
     missing = replay.missing(config.games) if left > 0 else deque[int]()
-    there, made, moves, rows = config.games - len(missing), 0, 0, 0
+    there, made = config.games - len(missing), 0
     ready, players = recipe.packed()
     with ExitStack() as stack:
         cores = stack.enter_context(Cores(lent, recipe.rules, players)) if lent and missing else None
@@ -361,27 +332,28 @@ def play_games(
         refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, then resume with it")
         stack.enter_context(kept_to_one(replay.folder, "; it plays the same games"))
         if cores is None:
-            engines = recipe.engines(missing, config.parallel_games, threads)
+            engines = recipe.engines(missing, config.parallel_games, config.num_workers)
         else:
-            engines = [lambda goes_on: cores.play(partial(play_there, ready), missing, slots_there, goes_on)]
+            work, slots = partial(play_there, ready), min(SLOTS_THERE, config.parallel_games)
+            engines = [lambda goes_on: cores.play(work, missing, slots, goes_on)]
         asked, playing, began = threading.Event(), Players(engines), time.monotonic()
         stack.enter_context(stop_signals(asked.set))
         stack.callback(lambda: replay.add(playing.rest()))
         stack.enter_context(playing)
         while not asked.is_set():
-            marked = time.monotonic()
-            more = began + left - marked
-            if more <= 0:
+            spent = time.monotonic() - began
+            if spent >= left:
                 missing.clear()
-            seconds = min(CHUNK_SECONDS, more) if more > 0 else CHUNK_SECONDS
+            seconds = min(CHUNK_SECONDS, left - spent) if spent < left else CHUNK_SECONDS
             played = playing.take(math.inf, lambda: not asked.is_set(), seconds)
-            replay.add(played, time.monotonic() - marked)
+            replay.add(played, time.monotonic() - began - spent)
             if playing.are_done and not played:
                 return replay
-            made, moves = made + len(played), moves + sum(len(game.moves) for game in played)
-            rows += sum(len(game.plies) for game in played)
+            made, elapsed = made + len(played), time.monotonic() - began
             if made:
-                elapsed = time.monotonic() - began
-                later = min(elapsed * (config.games - there - made) / made, max(0.0, more)) / 60
-                on_made(Made(there + made, config.games, rows, moves / elapsed, later))
+                later = min(elapsed * (config.games - there - made) / made, max(0.0, left - elapsed)) / 60
+                on_made(
+                    f"{there + made:,} of {config.games:,} games played, {replay.rows:,} positions, "
+                    f"{made / elapsed:,.2f} games/s, {later:.0f} min left"
+                )
     raise KeyboardInterrupt

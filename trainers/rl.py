@@ -17,21 +17,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arena import CheckpointError, ConfigError
-from arena.files import reason, replacing
+from arena import CheckpointError
+from arena.files import replacing
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from arena.match.openings import Opening, draw_openings
+from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.inference import sample_planes
@@ -41,34 +40,23 @@ from trainers.bot_games import PolicyBot, RatingMatch
 from trainers.cluster import Cores, Lent, Stage
 from trainers.export import forget_snapshots
 from trainers.live_inference import TorchEvaluator
-from trainers.progress import Iteration, Rating, read_ratings, write_rating
+from trainers.progress import Rating, SelfPlayProgress, read_ratings, write_rating
 from trainers.records import Games, encode_positions, in_order, results_of
 from trainers.replay import make_chunk, searched_games
-from trainers.selfplay import NewGame, PlayedGame, PolicyGames, draw_seeds
+from trainers.selfplay import NewGame, PlayedGame, PolicyGames, Shape, draw_seeds
 from trainers.settings import RL as Config
 from trainers.slots import RuleParams, all_sensible
-from trainers.train import Origin, Run, check_run, inherited_rules, prepare, refuse_torchrun, start_of
+from trainers.train import Origin, Run, check_run, inherited_rules, joined, read_tensors, start_of
 
 LEARNER, OPPONENT = 0, 1  # the nets of a game
 SHORT = 32  # games of the last match of a run that was stopped
 POOL_SIZE = 20  # opponents in the pool: the first net and the latest others
-TEMPERATURE = 1.0  # of the policy when moves are drawn, in matches, too
 BOT_GAMES, LAST = 40, 4  # most games of a match against a bot, and how many times as many as others the last match has
 AT_ONCE, AT_ONCE_THERE = 1024, 32  # games under way at once, and on a core of a cluster
+MICRO_BATCH, MICRO_BATCH_ON_GPU = 512, 8192  # rows in memory at once; all rows of an iteration make one step
 
 
 # --- What is learned ---
-
-
-class Moves(NamedTuple):
-    """Moves that the learner decided, a row each."""
-
-    chosen: Tensor  # (B,) int64
-    sensible: Tensor  # (B, n² + 1) bool: what could have been drawn
-    advantages: Tensor  # (B,) float32: how much better than expected it went for whoever played it
-
-    def part(self, begin: int, count: int, device: torch.device) -> Moves:
-        return Moves(*(column[begin : begin + count].to(device) for column in self))
 
 
 def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
@@ -89,23 +77,32 @@ def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
     return (sides * credits).astype(np.float32)
 
 
-def log_policy(logits: Tensor, sensible: Tensor, temperature: float) -> Tensor:
+def log_policy(logits: Tensor, sensible: Tensor) -> Tensor:
     """The logs of the probabilities (B, n² + 1) with which moves are drawn; those that can't be have minus infinity."""
-    return (logits / temperature).masked_fill(~sensible, -math.inf).log_softmax(1)
+    return logits.masked_fill(~sensible, -math.inf).log_softmax(1)
 
 
-def policy_loss(logits: Tensor, moves: Moves, temperature: float) -> tuple[Tensor, Tensor]:
-    """The loss whose gradient is that of REINFORCE, and the entropy of the moves in nats: means over rows."""
-    logs = log_policy(logits, moves.sensible, temperature)
-    played = logs.gather(1, moves.chosen[:, None])[:, 0]
-    entropy = -(logs.exp() * logs.masked_fill(~moves.sensible, 0.0)).sum(1).mean()  # 0 log 0 is 0
-    return -(moves.advantages * played).mean(), entropy
+def policy_loss(logits: Tensor, chosen: Tensor, sensible: Tensor, gained: Tensor) -> tuple[Tensor, Tensor]:
+    """The loss whose gradient is that of REINFORCE, and the entropy of the moves in nats: means over rows. ``chosen``
+    (B,) are moves of those that are ``sensible`` (B, n² + 1), and ``gained`` (B,) their advantages."""
+    logs = log_policy(logits, sensible)
+    played = logs.gather(1, chosen[:, None])[:, 0]
+    entropy = -(logs.exp() * logs.masked_fill(~sensible, 0.0)).sum(1).mean()  # 0 log 0 is 0
+    return -(gained * played).mean(), entropy
 
 
-def divergence(logits: Tensor, first: Tensor, sensible: Tensor, temperature: float) -> Tensor:
+def divergence(logits: Tensor, first: Tensor, sensible: Tensor) -> Tensor:
     """From the first net's policy to this one's (Kullback and Leibler), in nats, the mean over rows."""
-    own, theirs = (log_policy(each, sensible, temperature) for each in (logits, first))
+    own, theirs = (log_policy(each, sensible) for each in (logits, first))
     return (own.exp() * (own - theirs).masked_fill(~sensible, 0.0)).sum(1).mean()
+
+
+def sensible_moves(games: Games, rules: Rules) -> np.ndarray:
+    """What could have been drawn in place of each move of some games, (all moves, size² + 1) bool."""
+    sensible = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
+    if not all_sensible(games.size, games.moves, games.starts, games.komis, RuleParams.of(rules), sensible):
+        raise ValueError(f"a game is longer than {rules.move_limit} moves")
+    return sensible
 
 
 # --- The games ---
@@ -120,7 +117,6 @@ class Play:
     nets: tuple[Net, Net]
     encoder: str
     rules: Rules
-    temperature: float
     seeds: np.ndarray  # (games,) uint64
     openings: Sequence[Opening]  # one for two games
 
@@ -130,8 +126,8 @@ class Play:
     def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
         return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
-    def games(self, nets: Sequence[TorchEvaluator], slots: int, threads: int, groups: int) -> PolicyGames:
-        return PolicyGames(self.rules, nets, self.seats, slots, self.temperature, threads, groups)
+    def games(self, nets: Sequence[TorchEvaluator], shape: Shape) -> PolicyGames:
+        return PolicyGames(self.rules, nets, self.seats, shape)
 
 
 def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
@@ -139,7 +135,7 @@ def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
     torch.set_num_threads(1)
     play: Play = stage.sent
     encoder, device = find_encoder(play.encoder), torch.device("cpu")
-    games = play.games([TorchEvaluator(net, encoder, device) for net in play.nets], len(numbers), 1, 1)
+    games = play.games([TorchEvaluator(net, encoder, device) for net in play.nets], Shape(len(numbers)))
     yield from games.play(map(play.new_game, numbers))
 
 
@@ -167,11 +163,7 @@ class Pool:
 
     def load(self, iteration: int, network: Net) -> None:
         """Give ``network`` a member's weights. Raises CheckpointError when they can't be read."""
-        path = self.folder / f"{iteration:06}.pt"
-        try:
-            network.load_state_dict(torch.load(path, "cpu", weights_only=True))
-        except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
-            raise CheckpointError(f"{path}: can't be read ({reason(error)}); start again with --new") from error
+        network.load_state_dict(read_tensors(self.folder / f"{iteration:06}.pt"))
 
     def keep(self, iteration: int) -> None:
         """Delete who isn't in it any more; only once the state is saved that won't ask for them."""
@@ -186,37 +178,20 @@ class Pool:
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_run(config)
-    for name in ("games", "eval_games"):
-        if (count := getattr(config, name)) % 2:
-            raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
-    checkpoint = start_of(config, results)
-    checkpoint.require("policy", "value")
-    checkpoint.require_size(config.size)
-    draw_openings(rules_of(config), max(config.games, LAST * config.eval_games) // 2, config.plies, config.seed)
-
-
-def rules_of(config: Config) -> Rules:
-    return Rules.preset("cgos", config.size, config.komi)
-
-
-def moves_of(games: Games, rules: Rules, places: np.ndarray, gained: np.ndarray) -> Moves:
-    """The moves at flat indices ``places`` of some games; ``gained`` are their advantages."""
-    sensible = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
-    if not all_sensible(games.size, games.moves, games.starts, games.komis, RuleParams.of(rules), sensible):
-        raise ValueError(f"a game is longer than {rules.move_limit} moves")
-    chosen = torch.from_numpy(games.moves[places].astype(np.int64))
-    return Moves(chosen, torch.from_numpy(sensible[places]), torch.from_numpy(gained))
+    start_of(config, results)
+    rules = Rules.preset("cgos", config.size, config.komi)
+    draw_openings(rules, max(config.games, LAST * config.eval_games) // 2, config.plies, config.seed)
 
 
 def train(
     config: Config,
     results: Path,
     registry: Registry,
-    on_progress: Callable[[Iteration], None] = lambda _: None,
+    on_progress: Callable[[SelfPlayProgress], None] = lambda _: None,
     lent: Lent | None = None,
 ) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bot that it is rated
-    against is one of ``registry``. Games are played here, or on the cores that are ``lent``: the same ones, where nets
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
+    against are of ``registry``. Games are played here, or on the cores that are ``lent``: the same ones, where nets
     play on a CPU here, too.
 
     Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
@@ -225,152 +200,151 @@ def train(
     ConfigError for settings that can't be, and CheckpointError for a net that can't learn so or a state that doesn't
     fit.
     """
-    refuse_torchrun("arena train rl learns in one process: start it without torchrun")
     check(config, results)
-    bot = registry.resolve(config.eval_opponent).checked(config.size) if config.eval_opponent else None
-    rules, device, start = rules_of(config), prepare(config), start_of(config, results)
-    torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
-    encoder = find_encoder(start.manifest.encoder)
+    bots = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
+    rules, start = Rules.preset("cgos", config.size, config.komi), start_of(config, results)
+    encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config.start, results)
+    with joined(config) as device, Cores(lent, rules) if lent else nullcontext() as cores:
+        torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
 
-    def first_net() -> Net:
-        """Batch norms stay in evaluation mode, while their weights learn: what learns must be what played, and it
-        played with the running means of the records' positions. With the means over dependent positions from few games
-        it would be another policy, whose likelihoods REINFORCE can't use."""
-        return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
+        def first_net() -> Net:
+            """Batch norms stay in evaluation mode, while their weights learn: what learns must be what played, and it
+            played with the running means of the records' positions. With the means over dependent positions from few
+            games it would be another policy, whose likelihoods REINFORCE can't use."""
+            return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
 
-    network, opponent, first = first_net(), first_net(), first_net()
-    run = Run(network, config, results, dynamic=True)
-    run.settings["start"] = start.identity
-    nets = (network, opponent, run.averaged, first)
-    learner_plays, opponent_plays, averaged_plays, first_plays = (
-        TorchEvaluator(net, encoder, device, config.bf16) for net in nets
-    )
-    pool = Pool(run.folder / "pool", config.pool_every, POOL_SIZE)
-    with Cores(lent, rules) if lent else nullcontext() as cores, run:
-        run.restore()
+        network, opponent, first = first_net(), first_net(), first_net()
+        run = Run(network, config, results, dynamic=True)
+        run.settings["start"] = start.identity
+        learner_plays, opponent_plays, averaged_plays, first_plays = (
+            TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first)
+        )
+        pool = Pool(run.folder / "pool", config.pool_every, POOL_SIZE)
         games: Games | None = None  # of the latest iteration
+        micro_batch = MICRO_BATCH if device.type == "cpu" else MICRO_BATCH_ON_GPU
+
+        def planes(count: int) -> np.ndarray:
+            if games is None:
+                return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
+            places = np.random.default_rng(config.seed).choice(len(games.moves), count)
+            return encode_positions(games, encoder, places, places % 8).planes
 
         def origin() -> Origin:
-            def planes(count: int) -> np.ndarray:
-                if games is None:
-                    return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
-                places = np.random.default_rng(config.seed).choice(len(games.moves), count)
-                return encode_positions(games, encoder, places, places % 8).planes
-
             words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
-            return Origin("rl", encoder, rules, words, planes, inherited_rules(config.start, results), start.identity)
+            return Origin(encoder, rules, words, planes, splits)
 
-        def rate_start(count: int) -> Rating:
-            """A match of the averaged net against the first one, always with the same openings."""
+        def rate(count: int, others: Sequence[Player]) -> Rating:
+            """A match of the averaged net against the first one and, unless the run is stopped, shorter ones against
+            others, always with the same openings."""
             averaged_plays.refresh()
+            player, other = (PolicyBot(net) for net in (averaged_plays, first_plays))
             match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
-            player, other = (PolicyBot(net, TEMPERATURE) for net in (averaged_plays, first_plays))
             rating = Rating.of(run.step_count, start.manifest.name, match.play(player, other, slots=AT_ONCE))
             write_rating(run.folder, rating)
+            short = RatingMatch(rules, min(BOT_GAMES, count), config.plies, (config.seed, 5, run.step_count))
+            for bot in others:
+                if found := short.rate(run.step_count, player, bot, lambda: not run.stop_asked):
+                    write_rating(run.folder, found)
             return rating
 
-        def rate_bot() -> None:
-            """The same against the bot, unless the run is stopped in it."""
-            averaged_plays.refresh()
-            count = min(BOT_GAMES, config.eval_games)
-            match = RatingMatch(rules, count, config.plies, (config.seed, 5, run.step_count))
-            player = PolicyBot(averaged_plays, TEMPERATURE)
-            if bot and (rating := match.rate(run.step_count, player, bot, lambda: not run.stop_asked)):
-                write_rating(run.folder, rating)
+        with run:
+            run.restore()
+            read_ratings(run.folder, 0)  # or a damaged file is refused after hours
+            if not run.step_count:
+                pool.add(0, network)
+            run.count_minutes()
+            while not run.is_over and not run.stop_asked:
+                # Play, against a member of the pool
+                begun, iteration = time.monotonic(), run.step_count
+                pool.load(met := pool.draw(iteration, config.seed), opponent)
+                seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
+                openings = draw_openings(rules, config.games // 2, config.plies, seed)
+                seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))
+                play = Play((network, opponent), encoder.name, rules, seeds, openings)
+                if cores is None:
+                    learner_plays.refresh()
+                    opponent_plays.refresh()
+                    shape = Shape(min(AT_ONCE, config.games), config.num_workers, 1 if device.type == "cpu" else 2)
+                    engine = play.games((learner_plays, opponent_plays), shape)
+                    played = list(engine.play(map(play.new_game, numbers)))
+                else:
+                    there = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
+                    played = list(
+                        cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there))
+                    )
+                played.sort(key=lambda game: game.number)
+                spent = time.monotonic() - begun
 
-        read_ratings(run.folder, 0)  # or a damaged file is refused after hours
-        if not run.step_count:
-            pool.add(0, network)
-        while not run.is_over and not run.stop_asked:
-            # Play, against a member of the pool
-            begun, iteration = time.monotonic(), run.step_count
-            pool.load(met := pool.draw(iteration, config.seed), opponent)
-            seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
-            openings = draw_openings(rules, config.games // 2, config.plies, seed)
-            seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))
-            play = Play((network, opponent), encoder.name, rules, TEMPERATURE, seeds, openings)
-            if cores is None:
-                learner_plays.refresh()
-                opponent_plays.refresh()
-                slots, groups = min(AT_ONCE, config.games), 1 if device.type == "cpu" else 2
-                engine = play.games((learner_plays, opponent_plays), slots, config.num_workers, groups)
-                played = list(engine.play(map(play.new_game, numbers)))
-            else:
-                there = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
-                played = list(cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there)))
-            played.sort(key=lambda game: game.number)
-            spent = time.monotonic() - begun
+                # What is learned from it: the moves of the learner, with their advantages
+                chunk = make_chunk(played, config.size)
+                games = searched_games(config.size, {**chunk, "sound": np.ones(len(played), np.bool_)}).games
+                batches = partial(in_order, games, encoder, size=micro_batch, threads=config.num_workers)
+                with torch.no_grad():
+                    values = [
+                        run.forward(heads.to_tensors(batch, device)[0]).value
+                        for batch in batches(np.arange(len(games.moves)))
+                    ]
+                forecasts = [expected_result(value).cpu().numpy() for value in values if value is not None]
+                gained = advantages(games, np.concatenate(forecasts), config.gae_lambda)
+                own = play.seats(np.repeat([game.number for game in played], games.lengths), games.plies) == LEARNER
+                given = np.repeat([len(openings[game.number // 2]) for game in played], games.lengths)
+                places = np.flatnonzero(own & (games.plies >= given))
+                places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
+                sensible = sensible_moves(games, rules)
 
-            # What is learned from it: the moves of the learner, with their advantages
-            chunk = make_chunk(played, config.size)
-            games = searched_games(config.size, {**chunk, "sound": np.ones(len(played), np.bool_)}).games
-            batches = partial(in_order, games, encoder, size=config.micro_batch_size, threads=config.num_workers)
-            with torch.no_grad():
-                values = [
-                    run.forward(heads.to_tensors(batch, device)[0]).value
-                    for batch in batches(np.arange(len(games.moves)))
-                ]
-            forecasts = [expected_result(value).cpu().numpy() for value in values if value is not None]
-            gained = advantages(games, np.concatenate(forecasts), config.gae_lambda)
-            own = [play.seats(np.full(len(game.moves), game.number), np.arange(len(game.moves))) for game in played]
-            given = np.repeat([len(openings[game.number // 2]) for game in played], games.lengths)
-            places = np.flatnonzero((np.concatenate(own) == LEARNER) & (games.plies >= given))
-            places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
-            moves = moves_of(games, rules, places, gained[places])
+                # One step: the sum over the moves of a game, the mean over games
+                sums, far = torch.zeros(4, device=device), torch.zeros((), device=device)
+                run.zero_grad()
+                for at, batch in zip(range(0, len(places), micro_batch), batches(places), strict=True):
+                    inputs, targets = heads.to_tensors(batch, device)
+                    some = places[at : at + micro_batch]
+                    could, gain = (heads.moved(rows[some], device) for rows in (sensible, gained))
+                    outputs = run.forward(inputs)
+                    assert outputs.policy is not None  # what ``check`` makes sure of
+                    usual = heads.loss(outputs, targets)
+                    others = usual.total(config) - usual.policy
+                    of_policy, entropy = policy_loss(outputs.policy, targets.moves, could, gain)
+                    total = of_policy - config.entropy_weight * entropy + others
+                    (total * (len(batch) / len(games))).backward()
+                    means = torch.stack([total, of_policy, entropy, others])
+                    sums += means.detach() * (len(batch) / len(places))
+                    if at == 0:  # rows enough to tell how far away the first net is
+                        with torch.no_grad():
+                            then = first(inputs).to(torch.float32).policy
+                            far = divergence(outputs.policy.detach(), then, could)
+                names = ("loss", "policy_loss", "entropy", "others_loss")
+                run.update(len(places), {**dict(zip(names, sums, strict=True)), "divergence": far})
 
-            # One step: the sum over the moves of a game, the mean over games
-            sums, far = torch.zeros(4, device=device), torch.zeros((), device=device)
-            run.zero_grad()
-            for at, batch in zip(range(0, len(places), config.micro_batch_size), batches(places), strict=True):
-                planes, targets = heads.to_tensors(batch, device)
-                part, outputs = moves.part(at, len(batch), device), run.forward(planes)
-                assert outputs.policy is not None  # what ``check`` makes sure of
-                usual = heads.loss(outputs, targets)
-                others = usual.total(config) - usual.policy
-                of_policy, entropy = policy_loss(outputs.policy, part, TEMPERATURE)
-                total = of_policy - config.entropy_weight * entropy + others
-                (total * (len(batch) / len(games))).backward()
-                means = torch.stack([total, of_policy, entropy, others])
-                sums += means.detach() * (len(batch) / len(places))
-                if at == 0:  # rows enough to tell how far away the first net is
-                    with torch.no_grad():
-                        then = first(planes).to(torch.float32).policy
-                        far = divergence(outputs.policy.detach(), then, part.sensible, TEMPERATURE)
-            names = ("loss", "policy_loss", "entropy", "others_loss")
-            run.update(len(places), {**dict(zip(names, sums, strict=True)), "divergence": far})
-
-            # Log and measure, then save: a run that is resumed lacks no figures and no match
-            black = np.sign(chunk["margins"]) / 2 + 0.5
-            figures = {
-                "games_per_second": config.games / (time.monotonic() - begun),
-                "positions_per_second": int((games.plies >= given).sum()) / spent,
-                "opponent": met,
-                "share": float(np.where(np.arange(config.games) % 2 == 0, black, 1 - black).mean()),
-                "black": float(black.mean()),
-                "length": float(games.lengths.mean()),
-                **run.figures(1),
-            }
-            run.log(**figures)
-            if run.step_count % config.eval_every == 0 and not run.stop_asked:
-                rate_start(config.eval_games)
-                rate_bot()
-            if run.snapshot_is_due():
-                run.save_snapshot(origin())
-            if run.step_count % config.pool_every == 0:
-                pool.add(run.step_count, network)
-                run.save()
-                pool.keep(run.step_count)
-            run.save_when_due()
-            known = {item.name: figures[item.name] for item in fields(Iteration) if item.name in figures}
-            left, ratings = run.progress().minutes_left, read_ratings(run.folder, run.step_count)
-            on_progress(Iteration(iteration=run.step_count, minutes_left=left, ratings=ratings, **known))
-        run.save()
-        is_done = run.done >= 1
-        if is_done and run.step_count not in {rating.iteration for rating in read_ratings(run.folder, run.step_count)}:
-            rate_bot()
-        last = rate_start(LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games))
-        metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
-        metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
-        if is_done:
-            forget_snapshots(run.saved)
-        return run.save_checkpoint(origin(), metrics)
+                # Log and measure, then save: a run that is resumed lacks no figures and no match
+                black = np.sign(chunk["margins"]) / 2 + 0.5
+                figures = {
+                    "games_per_second": config.games / (time.monotonic() - begun),
+                    "positions_per_second": int((games.plies >= given).sum()) / spent,
+                    "opponent": met,
+                    "share": float(np.where(np.arange(config.games) % 2 == 0, black, 1 - black).mean()),
+                    "black": float(black.mean()),
+                    "length": float(games.lengths.mean()),
+                    **run.figures(1),
+                }
+                run.log(**figures)
+                if run.snapshot_is_due():
+                    run.save_snapshot(origin())
+                if run.step_count % config.pool_every == 0:
+                    if not run.stop_asked:
+                        rate(config.eval_games, bots)
+                    pool.add(run.step_count, network)
+                    run.save()
+                    pool.keep(run.step_count)
+                run.save_when_due()
+                ratings = read_ratings(run.folder, run.step_count)
+                on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
+            run.save()
+            is_done, ratings = run.done >= 1, read_ratings(run.folder, run.step_count)
+            is_rated = run.step_count in {rating.iteration for rating in ratings}
+            count = LAST * config.eval_games
+            last = rate(count if is_done else min(SHORT, count), bots if is_done and not is_rated else ())
+            metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
+            metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
+            if is_done:
+                forget_snapshots(run.saved)
+            return run.save_checkpoint(origin(), metrics)

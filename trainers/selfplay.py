@@ -13,14 +13,14 @@ import os
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -81,21 +81,17 @@ class PlayedGame:
     win_rates: np.ndarray  # (searches,) float32, of the side to move
 
 
-@dataclass(slots=True)
-class Pace:
-    """What was played, and the seconds that it took, summed over engines; an engine counts its own on."""
+class Shape(NamedTuple):
+    """How an engine plays."""
 
-    seconds: float = 0.0
-    net_seconds: float = 0.0
-    evaluations: int = 0
-    batches: int = 0
-    moves: int = 0  # of games that are over
+    slots: int  # games at once
+    threads: int = 1
+    groups: int = 1  # of slots: with two, a net evaluates one in a thread of its own while the other is played
 
-    def __add__(self, other: Pace) -> Pace:
-        return Pace(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(Pace)))
-
-    def __sub__(self, other: Pace) -> Pace:
-        return Pace(*(getattr(self, item.name) - getattr(other, item.name) for item in fields(Pace)))
+    @classmethod
+    def of(cls, on_gpu: bool, slots: int, threads: int) -> list[Shape]:
+        """Engines with so many slots a thread: one a thread or, on a GPU, one with all of them, in two groups."""
+        return [cls(slots * threads, threads, 2)] if on_gpu else [cls(slots)] * threads
 
 
 def draw_seeds(count: int, *key: int) -> np.ndarray:
@@ -119,18 +115,17 @@ Evaluations = Generator[tuple[int, np.ndarray], tuple[np.ndarray, np.ndarray], N
 
 
 class SelfPlayGames:
-    """Games in slots, which are parted into groups: with two, a net evaluates the positions of one in a thread of its
-    own while the moves of the other are played. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
+    """Games in slots. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
 
-    def __init__(self, rules: Rules, nets: Sequence[Evaluator], slots: int, threads: int = 1, groups: int = 1):
+    def __init__(self, rules: Rules, nets: Sequence[Evaluator], shape: Shape):
         """Raises ConfigError for rules that count prisoners."""
-        self.pace = Pace()
-        """Of all that was played so far."""
+        self.pace: Any = Counter()
+        """Of all that was played: moves of games that are over, evaluations, batches, and seconds and net_seconds."""
         self._rules, self._rule_params, self._nets = rules, RuleParams.of(rules), nets
-        self._games = GameSlots.empty(slots, rules.move_limit)
-        self._numbers = np.full(slots, -1)
-        self._groups = np.array_split(np.arange(slots), min(groups, slots))
-        self._threads, self._pool = threads, ThreadPoolExecutor(threads)
+        self._games = GameSlots.empty(shape.slots, rules.move_limit)
+        self._numbers = np.full(shape.slots, -1)
+        self._groups = np.array_split(np.arange(shape.slots), min(shape.groups, shape.slots))
+        self._threads, self._pool = shape.threads, ThreadPoolExecutor(shape.threads)
         self._over: list[PlayedGame] = []
 
     def play(self, new_games: Iterator[NewGame], goes_on: Callable[[], bool] = lambda: True) -> Iterator[PlayedGame]:
@@ -146,7 +141,7 @@ class SelfPlayGames:
                 except StopIteration:
                     return
                 waiting.append((group, evaluate if len(self._groups) == 1 else beside.submit(evaluate).result))
-                self.pace.seconds += time.perf_counter() - began
+                self.pace["seconds"] += time.perf_counter() - began
 
             for slots in self._groups:
                 go_on(self._play_group(slots, partial(self._fill, slots, new_games, goes_on)))
@@ -170,9 +165,7 @@ class SelfPlayGames:
     def _evaluate(self, number: int, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         began = time.perf_counter()
         answer = self._nets[number].evaluate(planes)
-        self.pace.net_seconds += time.perf_counter() - began
-        self.pace.evaluations += len(planes)
-        self.pace.batches += 1
+        self.pace.update(net_seconds=time.perf_counter() - began, evaluations=len(planes), batches=1)
         return answer
 
     def _finish(self, slots: np.ndarray) -> None:
@@ -181,7 +174,7 @@ class SelfPlayGames:
         for slot in slots[~games.playing[slots]].tolist():
             moves, komi = games.moves[slot, : games.lengths[slot]].copy(), float(games.komis[slot])
             margin, is_sound = float(area_score(games.boards[slot])) - komi, moves[-2:].tolist() == [size**2, size**2]
-            self.pace.moves += len(moves)
+            self.pace["moves"] += len(moves)
             self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *self._found(slot)))
 
     def _parts(self, count: int) -> list[slice]:
@@ -219,12 +212,10 @@ class PolicyGames(SelfPlayGames):
         rules: Rules,
         nets: Sequence[Evaluator],
         seats: Seats,
-        slots: int,
+        shape: Shape,
         temperature: float = 1.0,
-        threads: int = 1,
-        groups: int = 1,
     ):
-        super().__init__(rules, nets, slots, threads, groups)
+        super().__init__(rules, nets, shape)
         self._seats, self._temperature = seats, temperature
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
@@ -271,16 +262,14 @@ class SearchGames(SelfPlayGames):
         net: Evaluator,
         params: SelfPlayParams,
         puct: PuctParams,
-        slots: int,
-        threads: int = 1,
-        groups: int = 1,
+        shape: Shape,
         most_nodes: int = 2**31,
     ):
-        super().__init__(rules, [net], slots, threads, groups)
+        super().__init__(rules, [net], shape)
         self._params, self._puct, self._encoder = params, puct, net.encoder
         moves, at_once = rules.size**2 + 1, params.virtual_loss_batch
         capacity = (max(params.visits, params.cheap_search_visits) + at_once) * moves + 1
-        self._searches = SearchSlots.empty(slots, min(most_nodes, capacity), rules.move_limit, moves)
+        self._searches = SearchSlots.empty(shape.slots, min(most_nodes, capacity), rules.move_limit, moves)
 
     def _begin(self, slot: int, new: NewGame) -> None:
         slots = np.array([slot])

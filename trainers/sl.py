@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from arena.go.game import Rules
 from trainers import metrics
 from trainers.losses import loss, to_tensors
 from trainers.progress import Progress
 from trainers.records import Rows, read_split
 from trainers.settings import SL as Config
-from trainers.train import Run, build, check, encoder_of, inherited_rules, joined, origin_of
+from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
@@ -26,22 +27,23 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     saves its state and a checkpoint without the test figures, and returns as always. Raises ConfigError, RecordError
     or CheckpointError for settings, records or a saved state that can't be used.
     """
-    check(config, "sl", ("policy",), results)
+    check(config, ("policy",), results)
     encoder = encoder_of(config)
     split = read_split(config, results / "cache", inherited_rules(config.start, results))
     network = build(config, results)
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
-    origin = origin_of(config, results, "sl", split.komi, split.source, split.planes(encoder, config.seed), split.rules)
+    rules = Rules.preset("cgos", config.size, split.komi)
+    origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:
 
-        def figures(part: str) -> dict[str, float]:
-            return metrics.of_records(run.averaged, encoder, split, part, config)
+        def measure(part: str) -> dict[str, float]:
+            return metrics.of_records(run.averaged, encoder, split, part, config.seed)
 
         run.restore()
         with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for planes, target in batches:
                 losses = loss(run.forward(planes), target)
                 on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))
-                run.validate_and_save_when_due(origin, lambda: figures("validation"))
-        return run.finish(origin, lambda: figures("validation"), lambda: figures("test"))
+                run.validate_and_save_when_due(origin, measure)
+        return run.finish(origin, measure)

@@ -67,8 +67,10 @@ def pick_device(name: str) -> torch.device:
     return torch.device(GPU, int(os.environ.get("LOCAL_RANK", "0")) % devices.device_count())
 
 
-def prepare(config: Loop) -> torch.device:
-    """The device of this process, set up to learn on. Raises ConfigError when it isn't there."""
+@contextmanager
+def joined(config: Loop) -> Iterator[torch.device]:
+    """The device of this process, set up to learn on; while inside, this process shares the batches of its run with the
+    others that torchrun started. Raises ConfigError when the device isn't there."""
     device = pick_device(config.device)
     with suppress(OSError, AttributeError):  # torch frees and takes the same activations at every step: without this
         libc = ctypes.CDLL("libc.so.6")  # the page faults of taking them anew cost a third of a step on a CPU
@@ -78,15 +80,7 @@ def prepare(config: Loop) -> torch.device:
     if device.type != "cpu":
         torch.set_float32_matmul_precision("high")  # TF32
         torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
-    return device
-
-
-@contextmanager
-def joined(config: Loop) -> Iterator[torch.device]:
-    """The device of this process, as ``prepare`` gives it; while inside, this process shares the batches of its run
-    with the others that torchrun started. Raises ConfigError when the device isn't there."""
-    device = prepare(config)
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+    if not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
         yield device
         return
     if device.type == "cuda":
@@ -135,25 +129,30 @@ def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
                 folder.rmdir()
 
 
-def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
-    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
-    Where there is none the net is left as it is, with a warning in the log."""
-    if not config.compile:
-        return network
-    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
-    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
-        return torch.compile(network, **options)  # type: ignore[return-value]  # of a module it is one
-    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
-    logging.getLogger(__name__).warning(words, " or ".join(usual))
-    return network
+@contextmanager
+def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
+    """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
+    in the main thread."""
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, lambda *_: ask())
+    try:
+        yield
+    finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)
 
 
 # --- The first net ---
 
 
-def check(config: Supervised, trainer: str, heads: Sequence[str], results: Path) -> None:
+def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be; the net must have these ``heads``."""
     check_run(config)
+    if config.test_split + config.validation_split >= 1:
+        raise ConfigError("test_split and validation_split leave no games to learn from; lower them")
     if config.batch_size % int(os.environ.get("WORLD_SIZE", "1")):
         raise ConfigError(
             f"a batch of {config.batch_size} can't be shared by {os.environ['WORLD_SIZE']} processes; choose a multiple"
@@ -162,16 +161,21 @@ def check(config: Supervised, trainer: str, heads: Sequence[str], results: Path)
     with torch.no_grad():
         outputs = network(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
     if missing := [head for head in heads if outputs[head] is None]:
-        raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
+        raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {config.trainer} trains")
 
 
 def check_run(config: Loop) -> None:
-    """Raise ConfigError for a run without a name, an end, or its device."""
+    """Raise ConfigError for a run without a name, an end, or its device, and for one that plays what it can't."""
     if not config.name:
         raise ConfigError("a run needs a name; give --name")
     if not config.limits():
         raise ConfigError(f"a training run needs an end: give {' or '.join(config.ends())}")
     pick_device(config.device)
+    if not isinstance(config, Supervised):
+        refuse_torchrun(f"arena train {config.trainer} learns in one process: start it without torchrun")
+        for name in ("games", "eval_games"):
+            if (count := getattr(config, name, 0)) % 2:
+                raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
 
 
 def start_of(config: RL | Zero, results: Path) -> Checkpoint:
@@ -179,7 +183,21 @@ def start_of(config: RL | Zero, results: Path) -> Checkpoint:
     start = Checkpoint.open(find(config.start, results))
     if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
         raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+    start.require("policy", "value")
+    start.require_size(config.size)
     return start
+
+
+def starts_of(start: str, results: Path) -> list[Checkpoint]:
+    """The checkpoints that ``start`` names, with commas between them. Raises CheckpointError."""
+    return [Checkpoint.open(find(name.strip(), results)) for name in start.split(",") if name.strip()]
+
+
+def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
+    """By what the games were split that the checkpoints of ``start`` and those before them learned from; none without.
+    Raises CheckpointError."""
+    known = [rule for checkpoint in starts_of(start, results) for rule in checkpoint.manifest.splits]
+    return tuple(dict.fromkeys(SplitRule(**rule) for rule in known))
 
 
 def encoder_of(config: Supervised | Zero) -> Encoder:
@@ -188,8 +206,8 @@ def encoder_of(config: Supervised | Zero) -> Encoder:
 
 
 def build(config: Supervised | Zero, results: Path) -> Net:
-    """The net to begin with: the mean of those of ``start``, or untrained and the same for the same seed. Raises
-    CheckpointError."""
+    """The net to begin with: untrained and the same for the same seed, or the mean of those of ``start``, as in
+    stochastic weight averaging (Izmailov et al. 2018). Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = named_network(config.net, encoder_of(config).planes, config.size)
@@ -198,28 +216,9 @@ def build(config: Supervised | Zero, results: Path) -> Net:
         start_from(network, checkpoint)
         states.append(deepcopy(network.state_dict()))
     if states:
-        network.load_state_dict(mean_of(states))
+        stacked = {key: torch.stack([state[key] for state in states]) for key in states[0]}
+        network.load_state_dict({key: part.double().mean(0).to(part.dtype) for key, part in stacked.items()})
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
-
-
-def starts_of(start: str, results: Path) -> list[Checkpoint]:
-    """The checkpoints that ``start`` names, with commas between them. Raises CheckpointError."""
-    return [Checkpoint.open(find(name.strip(), results)) for name in start.split(",") if name.strip()]
-
-
-def mean_of(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of nets' weights and running statistics, as in stochastic weight averaging (Izmailov et al. 2018)."""
-    return {
-        key: torch.stack([state[key] for state in states]).double().mean(0).to(first.dtype)
-        for key, first in states[0].items()
-    }
-
-
-def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
-    """By what the games were split that the checkpoints of ``start`` and those before them learned from; none without.
-    Raises CheckpointError."""
-    known = [rule for checkpoint in starts_of(start, results) for rule in checkpoint.manifest.splits]
-    return tuple(dict.fromkeys(SplitRule(**rule) for rule in known))
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
@@ -237,19 +236,35 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
     load_weights(network, checkpoint, strict=False)
 
 
+def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
+    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
+    Where there is none the net is left as it is, with a warning in the log."""
+    if not config.compile:
+        return network
+    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
+    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
+        return torch.compile(network, **options)  # type: ignore[return-value]  # of a module it is one
+    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
+    logging.getLogger(__name__).warning(words, " or ".join(usual))
+    return network
+
+
 # --- A run ---
 
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 
 MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound run seldom has half of it
 
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
 
+SAVE_SECONDS = 60.0  # between saved states: what a run that is killed loses
 REMEMBERED = 50  # steps whose mean figures are shown
 READ_SECONDS = 0.5  # how often the figures are read from a GPU: meanwhile it is ahead of what is shown
 
 Ready = TypeVar("Ready")
+Measure = Callable[[str], Mapping[str, float]]
+"""Measures the averaged net on a part, "validation" or "test", with which the names of the figures begin."""
 
 
 class Step(NamedTuple):
@@ -265,28 +280,11 @@ class Step(NamedTuple):
 class Origin:
     """What a manifest says of a run's nets, and the positions by which they are quantised and checked."""
 
-    trainer: str
     encoder: Encoder
     rules: Rules
     data: str  # from what it learns, in words
     planes: Callable[[int], np.ndarray]  # as many positions as asked for, (B, P, n, n)
     splits: Sequence[SplitRule] = ()
-    parent: str = ""  # the identity of the checkpoint that it started from
-
-
-def origin_of(
-    config: Supervised,
-    results: Path,
-    trainer: str,
-    komi: float,
-    data: str,
-    planes: Callable[[int], np.ndarray],
-    splits: Sequence[SplitRule],
-) -> Origin:
-    """The origin of nets that learn from rows: their encoder and parent are those of the settings."""
-    parent = ", ".join(checkpoint.identity for checkpoint in starts_of(config.start, results))
-    rules = Rules.preset("cgos", config.size, komi)
-    return Origin(trainer, encoder_of(config), rules, data, planes, splits, parent)
 
 
 class Run:
@@ -307,9 +305,10 @@ class Run:
         if processes() > 1:
             self.model = DistributedDataParallel(self.model, static_graph=True)
         self.settings = settings_of_a_step(config)
+        self.parent = ", ".join(checkpoint.identity for checkpoint in starts_of(config.start, results))
         self.step_count = self.rows = self.games = 0
         self.stop_asked = self._stop_agreed = False
-        self._said: Tensor | None = None
+        self._sums: Tensor | None = None  # of the processes' clocks and wishes to stop, in the last step
         pairs = list(zip(self.averaged.state_dict().values(), network.state_dict().values(), strict=True))
         self._numbers = [pair for pair in pairs if pair[0].is_floating_point()]
         self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
@@ -322,22 +321,14 @@ class Run:
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         self._logged = -1
         self._open = ExitStack()
-        self._tensorboard: Any = None
         make_private(self.folder)
 
     def __enter__(self) -> Run:
-        self._open.__enter__()
-        if is_first() and self.config.tensorboard:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise ConfigError("tensorboard = true needs one more package: pip install tensorboard") from error
-            self._tensorboard = self._open.enter_context(SummaryWriter(self.folder / "tensorboard"))
         self._open.enter_context(stop_signals(self.ask_to_stop))
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
+        self._open.close()
 
     def ask_to_stop(self) -> None:
         """Have the run end after its present step."""
@@ -351,15 +342,19 @@ class Run:
     @property
     def done(self) -> float:
         """The share of the budget that is spent: 1 or more when the run is over."""
-        minutes = self._agreed_seconds / 60
-        spent = {"max_rows": self.rows, "max_minutes": minutes, "max_games": self.games}
-        spent["max_iterations"] = self.step_count
+        spent = {"max_rows": self.rows, "max_minutes": self._agreed_seconds / 60}
+        spent |= {"max_games": self.games, "max_iterations": self.step_count}
         return max((spent[name] / limit for name, limit in self.config.limits().items()), default=0.0)
 
     @property
     def is_over(self) -> bool:
         """Whether the budget is spent or a process was asked to stop; all processes see it after the same step."""
         return self._stop_agreed or self.done >= 1
+
+    @property
+    def minutes_left(self) -> float | None:
+        """As much more of the budget at the speed so far; None while that isn't known."""
+        return max(0.0, self.seconds / 60 * (1 / self.done - 1)) if self.step_count > 1 and self.done else None
 
     # --- Steps ---
 
@@ -370,10 +365,6 @@ class Run:
         """This process's parts of the batches from where the run stands until it is over, made ahead in a thread."""
         rank = distributed.get_rank() if distributed.is_initialized() else 0
         share = batch_size // processes()
-        first = self.rows + rank * share
-
-        def ready(batch: Batch) -> Ready:
-            return to_tensors(batch, self.device)
 
         def parts(ahead: Iterator[Ready]) -> Iterator[Ready]:
             while not self.is_over:
@@ -383,7 +374,8 @@ class Run:
                 torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
                 yield part
 
-        with prefetched(make_batch, ready, first, share, batch_size) as ahead:
+        first = self.rows + rank * share
+        with prefetched(make_batch, lambda batch: to_tensors(batch, self.device), first, share, batch_size) as ahead:
             yield parts(ahead)
 
     def forward(self, planes: Tensor) -> Outputs:
@@ -413,8 +405,8 @@ class Run:
             for group in optimizer.param_groups:
                 group["lr"] = self._rate * group["share"]
         if self._is_first_step:  # it may have compiled the net for a minute, which would be most of the warmup
-            self._is_first_step, self._started = False, time.monotonic()
-        self._agree()
+            self._started = time.monotonic()
+        self.count_minutes()
         norm = torch.nn.utils.clip_grad_norm_(list(self.network.parameters()), MAX_GRAD_NORM, foreach=True)
         for optimizer in self.optimizers:
             optimizer.step()
@@ -427,17 +419,14 @@ class Run:
         return self.progress()
 
     def count_minutes(self) -> None:
-        """Count the minutes so far, of a run that plays before it learns: else they count from its first step on."""
+        """Have all processes see the same clock, and whether one was asked to stop. A run that plays before it learns
+        calls this first: else the minutes count from the end of its first step."""
         self._is_first_step = False
-        self._agree()
-
-    def _agree(self) -> None:
-        """Have all processes see the same clock, and whether one was asked to stop."""
         asked, seconds = float(self.stop_asked), self.seconds
         if processes() > 1:  # read a step later, or every process would wait for its GPU here
             sums = torch.tensor([asked, seconds], device=self.device)
             distributed.all_reduce(sums)
-            read, self._said = sums if self._said is None else self._said, sums
+            read, self._sums = sums if self._sums is None else self._sums, sums
             asked, seconds = (read / processes()).tolist()
         self._stop_agreed, self._agreed_seconds = asked > 0, seconds
 
@@ -456,26 +445,19 @@ class Run:
         return dict(zip(self._names, torch.stack(last).mean(0).cpu().tolist(), strict=True)) if last else {}
 
     def progress(self) -> Progress:
-        recent = list(self._recent)
+        """How it is doing: means of the last steps."""
         if self.device.type == "cpu" or time.monotonic() - self._read > READ_SECONDS:
             self._shown |= self.figures()
             self._read = time.monotonic()
-        if not recent:
-            return Progress(self.step_count, self.rows, 0.0, math.nan, math.nan, None, 0.0)
-        elapsed, limits = max(1e-9, recent[-1].ended - recent[0].ended), self.config.limits()
-        speed = sum(step.rows for step in recent[1:]) / elapsed
-        left = [limits["max_minutes"] - self.seconds / 60] if "max_minutes" in limits else []
-        if "max_rows" in limits and speed:
-            left.append((limits["max_rows"] - self.rows) / speed / 60)
-        if "max_iterations" in limits and len(recent) > 1:
-            left.append((limits["max_iterations"] - self.step_count) * elapsed / (len(recent) - 1) / 60)
+        recent = list(self._recent)
+        elapsed = max(1e-9, recent[-1].ended - recent[0].ended) if recent else math.inf
         return Progress(
             step=self.step_count,
             rows=self.rows,
-            rows_per_second=speed,
+            rows_per_second=sum(step.rows for step in recent[1:]) / elapsed,
             loss=self._shown["loss"],
             right=self._shown["right"],
-            minutes_left=max(0.0, min(left)) if left else None,
+            minutes_left=self.minutes_left,
             waiting=sum(step.waited for step in recent[1:]) / elapsed,
         )
 
@@ -485,10 +467,6 @@ class Run:
         line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
         with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(line)}\n")
-        if self._tensorboard is not None:
-            for name, figure in rounded.items():
-                self._tensorboard.add_scalar(name, figure, self.rows)
-            self._tensorboard.flush()
         self._logged = self.step_count
 
     def _log_validation(self, figures: Mapping[str, float]) -> None:
@@ -501,7 +479,7 @@ class Run:
 
     def save_when_due(self) -> None:
         """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
-        if is_first() and time.monotonic() - self._saved > 60 * self.config.save_minutes:
+        if is_first() and time.monotonic() - self._saved > SAVE_SECONDS:
             self.save()
 
     def save(self) -> Path:
@@ -524,33 +502,30 @@ class Run:
         """Go on from the state in ``folder``, and keep the settings beside it; False when there is none. Raises
         CheckpointError when it doesn't fit, and leaves the settings of the run that it is of."""
         path = self.folder / STATE_FILE
-        if not path.exists():
+        if is_there := path.exists():
+            state = read_tensors(path)
+            if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
+                raise CheckpointError(f"{path}: the state is of another version; start again with --new")
+            before, now = state["settings"], self.settings
+            if wrong := [
+                f"{key} = {before.get(key)!r}, not {now[key]!r}" for key in now if before.get(key) != now[key]
+            ]:
+                raise CheckpointError(
+                    f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start again with --new"
+                )
+            self.network.load_state_dict(state["network"])
+            self.averaged.load_state_dict(state["averaged"])
+            for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
+            counters = state["counters"]
+            self.step_count, self.rows = counters["step"], counters["rows"]
+            self._seconds_before = self._agreed_seconds = counters["seconds"]
+            self._started = self._saved = self._kept = time.monotonic()
             if is_first():
-                write_file(self.config, self.folder)
-            return False
-        try:
-            state = torch.load(path, "cpu", weights_only=True)
-        except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
-            raise CheckpointError(f"{path}: can't be read ({reason(error)}); start again with --new") from error
-        if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
-            raise CheckpointError(f"{path}: the state has another format; start again with --new")
-        before, now = state["settings"], self.settings
-        if wrong := [f"{key} = {before.get(key)!r}, not {now[key]!r}" for key in now if before.get(key) != now[key]]:
-            raise CheckpointError(
-                f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start again with --new"
-            )
-        self.network.load_state_dict(state["network"])
-        self.averaged.load_state_dict(state["averaged"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        counters = state["counters"]
-        self.step_count, self.rows = counters["step"], counters["rows"]
-        self._seconds_before = self._agreed_seconds = counters["seconds"]
-        self._started = self._saved = self._kept = time.monotonic()
+                self._reopen_log()
         if is_first():
             write_file(self.config, self.folder)
-            self._reopen_log()
-        return True
+        return is_there
 
     def _reopen_log(self) -> None:
         """Take the lines of steps that will be made again, and one that was cut off, out of the log."""
@@ -573,29 +548,18 @@ class Run:
             name or self.config.name,
             origin.encoder,
             origin.rules,
-            trainer=origin.trainer,
+            trainer=self.config.trainer,
             data=origin.data,
             rows=self.rows,
             minutes=round(self.seconds / 60, 1),
             settings=portable_settings(self.config),
             metrics={key: round(figure, 5) for key, figure in (metrics or {}).items()},
             splits=[asdict(rule) for rule in origin.splits],
-            parent=origin.parent,
+            parent=self.parent,
         )
         planes = origin.planes(CALIBRATION * calibrates + (QUICK_ROWS if name else PARITY_ROWS))
         calibration, checked = (planes[:CALIBRATION], planes[CALIBRATION:]) if calibrates else (None, planes)
         return export(network, self.saved.with_name(manifest.name), manifest, calibration, checked).folder
-
-    def validate_and_save_when_due(self, origin: Origin, validate: Callable[[], Mapping[str, float]]) -> None:
-        """Log the figures of ``validate`` if the last step reached a multiple of ``validate_every`` rows; keep a
-        snapshot and save the state when it is time."""
-        assert isinstance(self.config, Supervised)  # whose budget may be in rows
-        rows, before = self.config.validate_every, self.rows - self._recent[-1].rows
-        if is_first() and self.rows // rows > before // rows:
-            self._log_validation(validate())
-        if self.snapshot_is_due():
-            self.save_snapshot(origin)
-        self.save_when_due()
 
     def snapshot_is_due(self) -> bool:
         minutes = self.config.snapshot_minutes
@@ -608,39 +572,38 @@ class Run:
         self._kept = time.monotonic()
         return folder
 
-    def finish(
-        self, origin: Origin, validate: Callable[[], Mapping[str, float]], test: Callable[[], Mapping[str, float]]
-    ) -> Path:
+    def validate_and_save_when_due(self, origin: Origin, measure: Measure) -> None:
+        """Log the figures of a validation if the last step reached a multiple of ``validate_every`` rows; keep a
+        snapshot and save the state when it is time."""
+        assert isinstance(self.config, Supervised)  # whose budget may be in rows
+        rows, before = self.config.validate_every, self.rows - self._recent[-1].rows
+        if is_first() and self.rows // rows > before // rows:
+            self._log_validation(measure("validation"))
+        if self.snapshot_is_due():
+            self.save_snapshot(origin)
+        self.save_when_due()
+
+    def finish(self, origin: Origin, measure: Measure) -> Path:
         """Save the state and the checkpoint, with the figures of a last validation and, once the budget is spent, of
         the test; the checkpoint's folder."""
         if not is_first():
             return self.saved
         self.save()
-        figures = dict(validate())
+        figures = dict(measure("validation"))
         if self.done >= 1:
             if self._logged != self.step_count:  # the log ends with the run
                 self._log_validation(figures)
-            figures |= test()
+            figures |= measure("test")
             forget_snapshots(self.saved)
         return self.save_checkpoint(origin, figures)
 
 
-@contextmanager
-def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
-    """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
-    in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    stops = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        stops.append(signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: ask()) for number in stops}
+def read_tensors(path: Path) -> Any:
+    """What a run saved in a file. Raises CheckpointError."""
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        return torch.load(path, "cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
+        raise CheckpointError(f"{path}: can't be read ({reason(error)}); start again with --new") from error
 
 
 def claim(config: Supervised, results: Path) -> None:

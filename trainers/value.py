@@ -34,28 +34,14 @@ from trainers import losses
 from trainers.cluster import Lent
 from trainers.losses import Losses, Target, to_tensors
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.progress import Made, Progress
-from trainers.records import (
-    NO_RESULT,
-    TEST,
-    TRAIN,
-    UNKNOWN,
-    VALIDATION,
-    Games,
-    Rows,
-    SplitRule,
-    in_order,
-    parts_of,
-    results_of,
-)
+from trainers.progress import Progress
+from trainers.records import NO_RESULT, UNKNOWN, Games, Rows, SplitRule, in_order, parts_of
 from trainers.replay import Replay, play_games
-from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, draw_seeds, take_each
+from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
 from trainers.settings import Value as Config
-from trainers.train import Run, build, encoder_of, inherited_rules, joined, origin_of, pick_device
-from trainers.train import check as check_supervised
+from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined, pick_device
 
 FORMAT = 2  # written into the name of every folder of games; a change of who plays what raises it
-AT_ONCE_THERE = 128  # games that a core of a cluster plays at once
 
 # --- The games ---
 
@@ -74,13 +60,14 @@ class Recipe:
     @classmethod
     def of(cls, config: Config, results: Path) -> Recipe:
         """Raises CheckpointError for a checkpoint that isn't there or doesn't play on such boards."""
-        names = (config.policy, config.finisher or config.policy)
-        policy, finisher = (Checkpoint.open(find(name, results)) for name in names)
+        policy, finisher = (
+            Checkpoint.open(find(name, results)) for name in (config.policy, config.finisher or config.policy)
+        )
         for checkpoint in (policy, finisher):
             checkpoint.require_size(config.size)
             checkpoint.require("policy")
         rules, on_gpu = Rules.preset("cgos", config.size, config.komi), pick_device(config.device).type != "cpu"
-        return cls(policy, finisher, rules, config.policy_moves, config.seed, on_gpu)
+        return cls(policy, finisher, rules, config.size**2 * 3 // 4, config.seed, on_gpu)
 
     def folder(self, cache: Path) -> Path:
         parts = (FORMAT, self.policy.identity, self.finisher.identity, self.rules, self.policy_moves, self.seed)
@@ -92,15 +79,11 @@ class Recipe:
         return seed, drawn % self.policy_moves + 1
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
-        """On a GPU one engine plays all games, in two groups, and the threads share its boards."""
-        if self.on_gpu:
-            return [self._engine(numbers, "bf16", slots, threads, 2)]
-        return [self._engine(numbers, "auto", slots) for _ in range(threads)]
+        return [self._engine(numbers, shape) for shape in Shape.of(self.on_gpu, slots, threads)]
 
-    def _engine(self, numbers: deque[int], precision: str, slots: int, threads: int = 1, groups: int = 1) -> PlayGames:
-        nets = [Evaluator(self.policy, precision)]
-        if self.finisher.identity != self.policy.identity:
-            nets.append(Evaluator(self.finisher, precision))
+    def _engine(self, numbers: deque[int], shape: Shape) -> PlayGames:
+        checkpoints = {checkpoint.identity: checkpoint for checkpoint in (self.policy, self.finisher)}
+        nets = [Evaluator(checkpoint, "bf16" if self.on_gpu else "auto") for checkpoint in checkpoints.values()]
         lengths: dict[int, int] = {}
 
         def seats(which: np.ndarray, plies: np.ndarray) -> np.ndarray:
@@ -111,7 +94,7 @@ class Recipe:
             seed, lengths[number] = self.first_moves(number)
             return NewGame(number, seed, self.rules.komi)
 
-        games = PolicyGames(self.rules, nets, seats, slots, 1.0, threads, groups)
+        games = PolicyGames(self.rules, nets, seats, shape)
         return partial(games.play, map(new_game, take_each(numbers)))
 
     def packed(self) -> tuple[Recipe, list[Player]]:
@@ -139,10 +122,10 @@ def read_positions(
     known = searched.games.winners != UNKNOWN
     games, plies = searched.games.select(known), plies[known]
     sides = np.where(games.lengths > plies, parts_of(games, rules), -1)
-    parts = [(games.starts[:-1] + plies)[sides == part] for part in (TRAIN, VALIDATION, TEST)]
-    if not len(parts[TRAIN]) or not len(parts[TEST]):
+    train, validation, test = ((games.starts[:-1] + plies)[sides == part] for part in range(3))
+    if not len(train) or not len(test):
         raise ConfigError(f"{config.games} games leave nothing to learn from or for the test; play more games")
-    return games, parts
+    return games, [train, validation, test]
 
 
 # --- The loss ---
@@ -162,84 +145,51 @@ def loss(outputs: Outputs, targets: Target, before: Tensor | None) -> Losses:
     return replace(usual, right=right, policy=functional.kl_div(logs, kept, reduction="batchmean", log_target=True))
 
 
-# --- Measuring ---
-
-
-def results_at(games: Games, places: np.ndarray) -> np.ndarray:
-    """1 where the side to move won, 0 for a draw, -1 where it lost; (positions,) float64."""
-    owners = np.searchsorted(games.starts, places, side="right") - 1
-    return 1.0 - results_of(games.winners[owners], places - games.starts[owners])
-
-
 # --- Training ---
-
-
-def check(config: Config, results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be."""
-    check_supervised(config, "value", ("policy", "value"), results)
-    if config.data:
-        raise ConfigError("train value learns from games that it plays, not from records; see arena train sl")
-    if config.test_split + config.validation_split >= 1:
-        raise ConfigError("test_split and validation leave no games to learn from; lower them")
 
 
 def train(
     config: Config,
     results: Path,
     on_progress: Callable[[Progress], None] = lambda _: None,
-    on_made: Callable[[Made], None] = lambda _: None,
+    on_made: Callable[[str], None] = lambda _: None,
     lent: Lent | None = None,
 ) -> Path:
     """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
     of this name stopped; the checkpoint's folder. Games are in cache/; otherwise as ``sl.train``."""
-    check(config, results)
+    check(config, ("policy", "value"), results)
     recipe, encoder = Recipe.of(config, results), encoder_of(config)
-    play_games(config, recipe, results, on_made, lent, config.num_workers, AT_ONCE_THERE)
-    rules = (SplitRule.of(config, played=True), *inherited_rules(config.start, results))
-    games, parts = read_positions(config, recipe, results, rules)
-    rows = Rows(games, encoder, config.seed, config.num_workers, parts[TRAIN])
-    kept = Rows(games, encoder, config.seed + 1, 1, parts[VALIDATION] if len(parts[VALIDATION]) else parts[TRAIN])
+    play_games(config, recipe, results, on_made, lent)
+    rules = (SplitRule.of_played(config), *inherited_rules(config.start, results))
+    games, (learned, validation, test) = read_positions(config, recipe, results, rules)
+    rows = Rows(games, encoder, config.seed, config.num_workers, learned)
+    kept = Rows(games, encoder, config.seed + 1, 1, validation if len(validation) else learned)
     names = " and ".join(f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher))
     words = f"{config.games} games of {names}"
-    origin = origin_of(config, results, "value", config.komi, words, lambda count: kept.batch(0, count).planes, rules)
+    origin = Origin(encoder, recipe.rules, words, lambda count: kept.batch(0, count).planes, rules)
     network = build(config, results)
     before = deepcopy(network).eval() if config.start else None
 
-    def some(part: int, count: int) -> np.ndarray:
-        return parts[part][np.random.default_rng(config.seed).permutation(len(parts[part]))[:count]]
-
-    def squared_error(network: Net, places: np.ndarray) -> float:
-        return of_rows(network, in_order(games, encoder, places, 512))["value_mse"]
-
-    floor = results_at(games, some(TRAIN, TEST_POSITIONS)).mean()
-
-    def measure(network: Net, name: str, places: np.ndarray) -> dict[str, float]:
-        """The errors of a net, and of the mean result of training games."""
-        if not len(places):
-            return {}
-        return {
-            f"{name}_positions": float(len(places)),
-            f"{name}_mse": squared_error(network, places),
-            f"{name}_floor": float(((floor - results_at(games, places)) ** 2).mean()),
-        }
+    def errors(network: Net, part: str) -> dict[str, float]:
+        """The figures of a net over some of the positions of a part."""
+        places = {"train": learned, "validation": validation, "test": test}[part]
+        count = VALIDATION_POSITIONS if part == "validation" else TEST_POSITIONS
+        some = places[np.random.default_rng(config.seed).permutation(len(places))[:count]]
+        return of_rows(network, in_order(games, encoder, some, 512), part) if len(some) else {}
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:
         if before is not None:
             before.to(device)
         run.restore()
 
-        def validation() -> dict[str, float]:
-            return measure(run.averaged, "validation", some(VALIDATION, VALIDATION_POSITIONS))
-
-        def test() -> dict[str, float]:
-            """The errors over test positions and as many of training games, the gap between the two, and the error of
-            the net from which the run started."""
-            tested = some(TEST, TEST_POSITIONS)
-            found = measure(run.averaged, "train", some(TRAIN, TEST_POSITIONS))
-            found |= measure(run.averaged, "test", tested)
-            if before is not None:
-                found["test_start"] = squared_error(before, tested)
-            return found | {"gap": found["test_mse"] - found["train_mse"]}
+        def measure(part: str) -> dict[str, float]:
+            """Of the test also the errors on training games, and those of the net from which the run started."""
+            found = errors(run.averaged, part)
+            if part == "test":
+                found |= errors(run.averaged, "train")
+            if part == "test" and before is not None:
+                found |= {f"start_{name}": figure for name, figure in errors(before, part).items()}
+            return found
 
         with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
@@ -249,5 +199,5 @@ def train(
                         policy = before(planes).policy.to(torch.float32)
                 terms = loss(run.forward(planes), targets, policy)
                 on_progress(run.step(terms.total(config), config.batch_size, terms.figures()))
-                run.validate_and_save_when_due(origin, validation)
-        return run.finish(origin, validation, test)
+                run.validate_and_save_when_due(origin, measure)
+        return run.finish(origin, measure)

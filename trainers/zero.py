@@ -12,15 +12,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -42,33 +41,23 @@ from trainers.cluster import Cores, Lent, Stage
 from trainers.export import forget_snapshots
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss, to_tensors
-from trainers.progress import Round, read_ratings, write_rating
+from trainers.progress import SelfPlayProgress, read_ratings, write_rating
 from trainers.records import prefetched
 from trainers.replay import Replay
-from trainers.selfplay import Evaluator, NewGame, Pace, PlayedGame, Players, PlayGames, SearchGames
+from trainers.selfplay import Evaluator, NewGame, PlayedGame, Players, PlayGames, SearchGames, Shape
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
-from trainers.train import (
-    QUICK_ROWS,
-    Origin,
-    Run,
-    build,
-    check_run,
-    encoder_of,
-    inherited_rules,
-    prepare,
-    refuse_torchrun,
-    start_of,
-)
+from trainers.train import Origin, Run, build, check_run, encoder_of, inherited_rules, joined, start_of
 
 GAMES = "games"  # the folder of a run's games, beside its state
 
 MANY, RANGE = 1_000_000, 8
 """Games that a sitting without a limit may play, and how many, a slot, a core of a cluster is asked for at a time."""
 
+SCALED = 64  # positions by which int8 is scaled
 NICE_INCREMENT = 6  # of the threads that play: they step back behind the net that learns
-LEAST = 4  # batches of rows that there must be before anything is learned
-PLIES = 4  # random moves at the start of the games against other bots
+ROUND_BATCHES = 8  # batches of new rows between two learning phases
+PLIES, EVAL_VISITS = 4, 100  # random moves at the start of the games against other bots, and visits a move there
 
 POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3
 """The share of games whose first moves are drawn from the policy, and the most of them."""
@@ -83,6 +72,11 @@ FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the point
 DECIDED_FULL_SEARCH_FACTOR = 0.25  # on full_search_prob in games that are as good as decided
 
 
+def komi_stdev(size: int) -> float:
+    """The standard deviation of komi: on a small board one side may win all of it."""
+    return 4.0 if size < 7 else 1.0
+
+
 # --- The games ---
 
 
@@ -94,7 +88,7 @@ class Recipe:
     size: int
     komi: float  # its mean
 
-    def games(self, net: Evaluator, slots: int, threads: int = 1, groups: int = 1) -> SearchGames:
+    def games(self, net: Evaluator, shape: Shape) -> SearchGames:
         """An engine that plays them."""
         config, points = self.config, self.size**2
         params = SelfPlayParams(
@@ -107,13 +101,13 @@ class Recipe:
         )
         search = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
         rules = Rules.preset("cgos", self.size, move_limit=2 * points + 38)
-        return SearchGames(rules, net, params, search, slots, threads, groups)
+        return SearchGames(rules, net, params, search, shape)
 
     def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
         """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one
         before half of it and before the first pass."""
-        config, random = self.config, np.random.default_rng([self.config.seed, number])
-        stdev = config.komi_stdev * (WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0)
+        random = np.random.default_rng([self.config.seed, number])
+        stdev = komi_stdev(self.size) * (WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0)
         komi = max(-float(self.size**2), min(float(self.size**2), round(2 * random.normal(self.komi, stdev)) / 2))
         seed, drawn = int(random.integers(2**62)), 0
         opening: Opening = ()
@@ -158,8 +152,22 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
         return not stage.is_over
 
     goes_on()
-    games = stage.sent.recipe.games(net, slots)
+    games = stage.sent.recipe.games(net, Shape(slots))
     yield from play(games, lambda: stage.sent.recipe, iter(numbers), slots, goes_on)
+
+
+def engines_of(
+    config: Config, net: LiveEvaluator, latest: Callable[[], Latest], numbers: range, cores: Cores | None
+) -> tuple[list[SearchGames], list[PlayGames]]:
+    """Who plays the games of ``numbers``, each to be called in a thread of its own, and what of it is here."""
+    slots = config.parallel_games
+    if cores is not None:
+        there = partial(play_there, slots, net.encoder.name)
+        return [], [lambda goes_on: cores.play(there, deque(numbers), RANGE * slots, goes_on, latest)]
+    net.take(latest().network, latest().planes)
+    shapes = Shape.of(net.device.type != "cpu", slots, config.num_workers)
+    searches, left = [latest().recipe.games(net, shape) for shape in shapes], iter(numbers)
+    return searches, [partial(play, games, lambda: latest().recipe, left, slots) for games in searches]
 
 
 # --- The settings ---
@@ -168,44 +176,32 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_run(config)
-    if config.eval_games % 2:
-        raise ConfigError(f"eval_games = {config.eval_games} can't be played in pairs; give an even number")
     if not config.net.startswith("arena-"):
         raise ConfigError(
             f"the net {config.net} gives no policy, value, ownership and score; choose arena-BLOCKSxCHANNELS"
         )
-    if config.start:
-        start = start_of(config, results)
-        start.require()
-        start.require_size(config.size)
-        if start.manifest.encoder != encoder_of(config).name:
-            raise ConfigError(
-                f"{config.start} has the encoder {start.manifest.encoder}; give --encoder {start.manifest.encoder}"
-            )
+    if config.start and (known := start_of(config, results).manifest.encoder) != encoder_of(config).name:
+        raise ConfigError(f"{config.start} has the encoder {known}; give --encoder {known}")
     stages_of(config)
     build(config, results)
 
 
 def stages_of(config: Config) -> list[tuple[int, float]]:
-    """The board sizes of the curriculum in turn, each with the share of the budget at which it ends. A size without a
-    share has an equal part of what is left. Raises ConfigError."""
-    if not config.sizes:
-        return [(config.size, 1.0)]
+    """The board sizes of the curriculum in turn, each with the share of the budget at which it ends. Raises
+    ConfigError."""
+    *pairs, last = config.sizes.split(",") if config.sizes else [f"{config.size}"]
     try:
-        parts = [part.partition(":") for part in config.sizes.split(",")]
-        given = [(int(size), float(share) if share else None) for size, _, share in parts]
+        given = [pair.split(":") for pair in pairs]
+        sizes, shares = [int(size) for size, _ in given], [float(share) for _, share in given]
+        is_right = int(last) == config.size and len({*sizes, config.size}) > len(sizes) and sum(shares) < 1
     except ValueError:
-        raise ConfigError(f"sizes = '{config.sizes}' is not a list of sizes, such as 5,7,9 or 5:0.1,7:0.2,9") from None
-    sizes = [size for size, _ in given]
-    if sizes[-1] != config.size:
-        raise ConfigError(f"the last size of sizes = '{config.sizes}' must be the board size {config.size} (--size)")
-    if len(set(sizes)) < len(sizes) or not all(MIN_SIZE <= size <= MAX_SIZE for size in sizes):
-        raise ConfigError(f"sizes = '{config.sizes}': give each size once, from {MIN_SIZE} to {MAX_SIZE}")
-    left, free = 1 - sum(share or 0.0 for _, share in given), sum(share is None for _, share in given)
-    shares = [left / free if share is None else share for _, share in given]
-    if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
-        raise ConfigError(f"sizes = '{config.sizes}': the shares must be above 0, with a sum of 1")
-    return list(zip(sizes, np.cumsum(shares).tolist(), strict=True))
+        is_right = False
+    if not is_right or not all(MIN_SIZE <= size <= MAX_SIZE for size in sizes) or min(shares, default=1) <= 0:
+        raise ConfigError(
+            f"sizes = '{config.sizes}' is no curriculum: give each size with its share of the budget and the last one, "
+            f"which is --size {config.size}, without, such as 5:0.1,7:0.2,9"
+        )
+    return list(zip([*sizes, config.size], [*np.cumsum(shares).tolist(), 1.0], strict=True))
 
 
 # --- The run ---
@@ -215,7 +211,7 @@ def train(
     config: Config,
     results: Path,
     registry: Registry,
-    on_progress: Callable[[Round], None] = lambda _: None,
+    on_progress: Callable[[SelfPlayProgress], None] = lambda _: None,
     lent: Lent | None = None,
 ) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
@@ -226,72 +222,63 @@ def train(
     it loses the games of one round and what was learned since the state was saved. Raises ConfigError for settings that
     can't be, and CheckpointError for a net that can't learn so or a state that doesn't fit.
     """
-    refuse_torchrun("arena train zero learns in one process: start it without torchrun")
     check(config, results)
     opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
-    device, encoder = prepare(config), encoder_of(config)
+    encoder, splits = encoder_of(config), inherited_rules(config.start, results)
     rules = Rules.preset("cgos", config.size, None if config.komi is None else round(2 * config.komi) / 2)
-    run = Run(build(config, results).to(device).train(), config, results)
-    folders = {
-        size: run.folder / (GAMES if size == config.size else f"{GAMES}-{size}x{size}") for size, _ in stages_of(config)
-    }
-    replays = {size: Replay(folder, size, config.replay_window) for size, folder in folders.items()}
-
-    def total(name: str) -> int:
-        """Games, positions or rows of all sizes."""
-        return sum(getattr(replay, name) for replay in replays.values())
-
-    def planes_of(replay: Replay, count: int) -> np.ndarray:
-        """Planes of positions that were played, (count, P, n, n); of random games before that."""
-        if replay.rows:
-            return replay.batch([config.seed, run.step_count, 1], count, encoder).planes
-        sample = sample_planes(encoder, replay.size)
-        return np.resize(sample, (count, *sample.shape[1:]))
-
-    def origin() -> Origin:
-        words = f"{total('games')} games of its own search, {total('rows')} of {total('positions')} positions in full"
-        parent = start_of(config, results).identity if config.start else ""
-        planes, splits = partial(planes_of, replays[config.size]), inherited_rules(config.start, results)
-        return Origin("zero", encoder, rules, words, planes, splits, parent)
-
-    def latest_of(replay: Replay) -> Latest:
-        """The averaged weights, and a mean komi that is fair."""
-        is_given = config.komi is not None and replay.size == config.size
-        recipe = Recipe(config, replay.size, config.komi if is_given else replay.margin)  # type: ignore[arg-type]
-        return Latest(
-            run.averaged if cores is None else deepcopy(run.averaged).cpu(), planes_of(replay, QUICK_ROWS), recipe
-        )
-
     with ExitStack() as stack:
+        device = stack.enter_context(joined(config))
         cores = stack.enter_context(Cores(lent, rules)) if lent else None
-        beside = stack.enter_context(ThreadPoolExecutor(1, "matches"))
-        has_ended = threading.Event()
+        beside, has_ended = stack.enter_context(ThreadPoolExecutor(1, "matches")), threading.Event()
         stack.callback(has_ended.set)
-        stack.enter_context(run)
-        run.restore()
-        run.games = total("games")
+        run = stack.enter_context(Run(build(config, results).to(device).train(), config, results))
+        names = {size: GAMES if size == config.size else f"{GAMES}-{size}x{size}" for size, _ in stages_of(config)}
+        replays = {size: Replay(run.folder / name, size, config.replay_window) for size, name in names.items()}
 
-        matches: Future[None] | None = None
+        def total(name: str) -> int:
+            """Games, positions or rows of all sizes."""
+            return sum(getattr(replay, name) for replay in replays.values())
+
+        def planes_of(replay: Replay, count: int) -> np.ndarray:
+            """Planes of positions that were played, (count, P, n, n); of random games before that."""
+            if replay.rows:
+                return replay.batch(config.seed, encoder, 1, run.step_count, count).planes
+            sample = sample_planes(encoder, replay.size)
+            return np.resize(sample, (count, *sample.shape[1:]))
+
+        def origin() -> Origin:
+            words = (
+                f"{total('games')} games of its own search, {total('rows')} of {total('positions')} positions in full"
+            )
+            return Origin(encoder, rules, words, partial(planes_of, replays[config.size]), splits)
+
+        def latest_of(replay: Replay) -> Latest:
+            """The averaged weights, and a mean komi that is fair."""
+            komi = config.komi if config.komi is not None and replay.size == config.size else replay.margin
+            network = run.averaged if cores is None else deepcopy(run.averaged).cpu()
+            return Latest(network, planes_of(replay, SCALED), Recipe(config, replay.size, komi))
 
         def rate(folder: Path, step: int) -> None:
             """Play the matches of a snapshot, with the search and the precision of the games."""
             precision = "bf16" if device.type != "cpu" and config.bf16 else "auto"
-            search = Search(
-                str(folder), search="gumbel", visits=config.eval_visits, rollout_weight=0.0, precision=precision
-            )
+            search = Search(str(folder), search="gumbel", visits=EVAL_VISITS, rollout_weight=0.0, precision=precision)
             player, match = AlphaGo(search), RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
             for opponent in opponents:
                 rating = match.rate(step, player, opponent, lambda: not (run.stop_asked or has_ended.is_set()))
                 if rating is not None:
                     write_rating(run.folder, rating)
 
+        run.restore()
+        run.games = total("games")
+        matches: Future[None] | None = None
+        round_rows = ROUND_BATCHES * config.batch_size
+
         while not run.is_over and not run.stop_asked:
             size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
             replay, net = replays[size], LiveEvaluator(encoder, device, config.bf16)
             latest = latest_of(replay)
             last = math.ceil(end * config.max_games) if config.max_games else run.games + MANY
-            numbers = range(run.games, last)
-            searches, engines = engines_of(config, net, lambda: latest, numbers, cores)  # noqa: B023  # of this stage
+            searches, engines = engines_of(config, net, lambda: latest, range(run.games, last), cores)  # noqa: B023  # of this stage
 
             def goes_on(end: float = end) -> bool:
                 run.count_minutes()
@@ -301,24 +288,24 @@ def train(
                 while goes_on():
                     # Play
                     began, before = time.monotonic(), pace_of(searches)
-                    played = players.take(config.round_rows, goes_on)
+                    played = players.take(round_rows, goes_on)
                     replay.add(played)
                     run.games = total("games")
                     if run.stop_asked or not played:
                         break
 
                     # Learn: as many steps as the new rows allow, but no more than those of two rounds
-                    learning, rows, steps = time.monotonic(), run.rows, 0
-                    if replay.rows >= LEAST * config.batch_size:
-                        due = int(config.replay_ratio * total("rows")) - run.rows
-                        steps = min(due, int(2 * config.replay_ratio * config.round_rows)) // config.batch_size
-                    if steps > 0:
-                        drawn = replay.random_rows(config.seed, encoder, config.num_workers)
-                        ready = partial(to_tensors, device=device)
-                        with prefetched(drawn, ready, run.rows, config.batch_size, config.batch_size) as ahead:
+                    learning, rows = time.monotonic(), run.rows
+                    due = min(
+                        int(config.replay_ratio * total("rows")) - rows, int(2 * config.replay_ratio * round_rows)
+                    )
+                    if (steps := due // config.batch_size) > 0:
+                        drawn = partial(replay.batch, config.seed, encoder, config.num_workers)
+                        batch, ready = config.batch_size, partial(to_tensors, device=device)
+                        with prefetched(drawn, ready, rows, batch, batch) as ahead:
                             for _, (planes, targets) in zip(range(steps), ahead, strict=False):
                                 losses = search_loss(run.forward(planes), targets, config.outcome_share)
-                                run.step(losses.total(config), config.batch_size, losses.figures())
+                                run.step(losses.total(config), batch, losses.figures())
                                 if run.stop_asked:
                                     break
                     learned_per_second = (run.rows - rows) / max(1e-9, time.monotonic() - learning)
@@ -335,12 +322,12 @@ def train(
                         "games": run.games,
                         "positions": total("positions"),
                         "new_rows": total("rows"),
-                        "age": replay.age,
                         "komi": latest.recipe.komi,
                         "int8": float(net.is_int8),
                         "learned_per_second": learned_per_second,
+                        **run.figures(),
                     }
-                    run.log(**figures, **run.figures())
+                    run.log(**figures)
                     run.save_when_due()
                     if matches is not None and matches.done():
                         matches = matches.result()
@@ -348,14 +335,8 @@ def train(
                         snapshot = run.save_snapshot(origin(), calibrates=net.is_int8)
                         if opponents and matches is None:  # else those of its predecessor still go on
                             matches = beside.submit(rate, snapshot, run.step_count)
-                    progress = run.progress()
-                    left = [np.inf if progress.minutes_left is None else progress.minutes_left]
-                    if config.max_games:
-                        left.append(max(0, config.max_games - run.games) / figures["games_per_second"] / 60)
-                    figures |= {"step": run.step_count, "rows": total("rows"), "minutes_left": min(left)}
-                    figures |= {"loss": progress.loss, "right": progress.right}
-                    known: Any = {item.name: figures[item.name] for item in fields(Round) if item.name in figures}
-                    on_progress(Round(**known, ratings=read_ratings(run.folder, run.step_count)))
+                    ratings = read_ratings(run.folder, run.step_count)
+                    on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
             replay.add(players.rest())
             run.games = total("games")
         run.save()
@@ -372,35 +353,19 @@ def train(
         return run.save_checkpoint(origin(), metrics)
 
 
-def engines_of(
-    config: Config, net: LiveEvaluator, latest: Callable[[], Latest], numbers: range, cores: Cores | None
-) -> tuple[list[SearchGames], list[PlayGames]]:
-    """Who plays the games of ``numbers``, each to be called in a thread of its own, and what of it is here. On a GPU
-    one engine has all games, in two groups: one is evaluated while the moves of the other are played."""
-    slots, threads = config.parallel_games, config.game_threads
-    if cores is not None:
-        there = partial(play_there, slots, net.encoder.name)
-        return [], [lambda goes_on: cores.play(there, deque(numbers), RANGE * slots, goes_on, latest)]
-    net.take(latest().network, latest().planes)
-    shapes = [(slots, 1, 1)] * threads if net.device.type == "cpu" else [(slots * threads, threads, 2)]
-    searches, left = [latest().recipe.games(net, *shape) for shape in shapes], iter(numbers)
-    return searches, [partial(play, games, lambda: latest().recipe, left, slots) for games in searches]
+def pace_of(searches: Sequence[SearchGames]) -> Counter[str]:
+    """What all of them have played."""
+    return sum((games.pace for games in searches), Counter())
 
 
-def pace_of(searches: Sequence[SearchGames]) -> Pace:
-    return sum((games.pace for games in searches), Pace())
-
-
-def figures_of(played: Sequence[PlayedGame], pace: Pace, spent: float) -> dict[str, float]:
+def figures_of(played: Sequence[PlayedGame], pace: Counter[str], spent: float) -> dict[str, float]:
     """Of a round's games, and of how they were played in ``spent`` seconds."""
     margins = np.array([game.margin for game in played])
     return {
         "games_per_second": len(played) / spent,
-        "positions_per_second": pace.moves / spent,
-        "evaluations_per_second": pace.evaluations / spent,
-        "net_share": pace.net_seconds / max(1e-9, pace.seconds),
-        "batch": pace.evaluations / max(1, pace.batches),
+        "evaluations_per_second": pace["evaluations"] / spent,
+        "net_share": pace["net_seconds"] / max(1e-9, pace["seconds"]),
+        "batch": pace["evaluations"] / max(1, pace["batches"]),
         "length": float(np.mean([len(game.moves) for game in played])),
         "black": float((np.sign(margins) / 2 + 0.5).mean()),
-        "cut_off": float(np.mean([not game.is_sound for game in played])),
     }

@@ -28,9 +28,6 @@ def build(
     players: Annotated[
         str, typer.Option(metavar="PATTERN", help="Regular expression that both players' names match.")
     ] = "",
-    game_results: Annotated[
-        str, typer.Option("--with-result", metavar="RESULT", help="any, known or scored (default any).")
-    ] = "any",
     min_moves: Annotated[int, typer.Option(help="Minimum number of moves (default 1).", min=1)] = 1,
     test_from: Annotated[str, typer.Option(metavar="DAY", help="Test set: games from this day on.")] = "",
     test: Annotated[float, typer.Option(help="Share in the test set, without a day (default 0).", min=0, max=1)] = 0.0,
@@ -58,7 +55,7 @@ def build(
     from arena.report.style import Console
     from trainers.records import GameFilter, SplitRule, build, day_of
 
-    chosen = GameFilter(size, rating, rank, game_results, min_moves, dead_stones, players)
+    chosen = GameFilter(size, rating, rank, min_moves, dead_stones, players)
     rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
     with Console(stderr=True).status("Reading") as status:
 

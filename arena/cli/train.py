@@ -26,11 +26,7 @@ FIGURES = {
     "sl": {"top1": ("top-1", ".1%"), "late_top1": ("from ply 15 on", ".1%")},
     "rollout": {"top1": ("top-1", ".1%"), "late_top1": ("from ply 15 on", ".1%")},
     "ownership": {"ownership": ("points predicted", ".1%"), "brier": ("Brier score", ".3f")},
-    "value": {
-        "mse": ("squared error of the result", ".3f"),
-        "start": ("before training", ".3f"),
-        "floor": ("of the best constant", ".3f"),
-    },
+    "value": {"value_mse": ("squared error of the result", ".3f"), "value_floor": ("of the best constant", ".3f")},
     "distill": {
         "top1": ("the teacher's move", ".1%"),
         "policy_loss": ("cross entropy", ".3f"),
@@ -177,8 +173,10 @@ def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any],
     """What shows the progress of a run until ``stack`` is closed; where games are played first, from its first step."""
     from arena.report import progress
 
-    own: dict[str, Any] = {"rl": progress.iteration_words, "zero": progress.round_words}
-    words = own.get(trainer) or progress.training_words(PREDICTED[trainer])
+    own = {"rl": progress.ITERATION, "zero": progress.ROUND}
+    words: Any = (
+        progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(PREDICTED[trainer])
+    )
     if trainer not in PLAY_FIRST:
         return stack.enter_context(progress.show_training(name, words))
     shown: list[Callable[[Any], None]] = []

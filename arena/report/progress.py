@@ -30,7 +30,7 @@ from arena.report.chart import LINE, POINT, Canvas, Scale
 
 if TYPE_CHECKING:
     from trainers import progress as training
-    from trainers.progress import Iteration, Rating, Round
+    from trainers.progress import Rating, SelfPlayProgress
 
 
 CURVE_ROWS, NARROWEST = 11, 16
@@ -114,25 +114,26 @@ def training_words(predicted: str) -> Callable[[training.Progress], str]:
     )
 
 
-def iteration_words(progress: Iteration) -> str:
-    """The figures of a run of ``rl``."""
-    return (
-        f"{progress.iteration:,} iterations · {progress.games_per_second:.2g} games/s · against the pool "
-        f"{progress.share:.0%} · entropy {progress.entropy:.2f} · from the start {progress.divergence:.3f} nats · "
-        f"{progress.length:.0f} moves · Black {progress.black:.0%}{_left(progress.minutes_left)}"
-    )
+ITERATION = (
+    "{games_per_second:.2g} games/s · against the pool {share:.0%} · entropy {entropy:.2f} · from the start "
+    "{divergence:.3f} nats · {length:.0f} moves · Black {black:.0%}"
+)
+ROUND = (
+    "{games:,.0f} games · {games_per_second:.3g}/s · {new_rows:,.0f} rows · {evaluations_per_second:,.0f} "
+    "evaluations/s, {net_share:.0%} of the time in the net, batches of {batch:.0f} · learns {learned_per_second:,.0f} "
+    "rows/s · loss {loss:.3f} · top-1 {right:.1%} · {length:.0f} moves · Black {black:.0%} at komi {komi:.1f}"
+)
+"""The figures of a run of ``rl``, and of one of ``zero``."""
 
 
-def round_words(progress: Round) -> str:
-    """The figures of a run of ``zero``."""
-    return (
-        f"{progress.games:,} games · {progress.games_per_second:.3g}/s · {progress.rows:,} rows · "
-        f"{progress.evaluations_per_second:,.0f} evaluations/s, {progress.net_share:.0%} of the time in the net, "
-        f"batches of {progress.batch:.0f} · learns {progress.learned_per_second:,.0f} rows/s, "
-        f"{progress.age:,.0f} old · loss {progress.loss:.3f} · top-1 {progress.right:.1%} · "
-        f"{progress.length:.0f} moves · Black {progress.black:.0%} at komi {progress.komi:.1f}"
-        f"{_left(progress.minutes_left)}"
-    )
+def self_play_words(spelled: str) -> Callable[[SelfPlayProgress], str]:
+    """The figures of a run that learns from its own games, spelled so."""
+
+    def words(progress: SelfPlayProgress) -> str:
+        figures = {"loss": float("nan"), "right": float("nan"), **progress.figures}
+        return f"{progress.step:,} steps · {spelled.format_map(figures)}{_left(progress.minutes_left)}"
+
+    return words
 
 
 def _left(minutes: float | None) -> str:

@@ -341,35 +341,35 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
     named, whole = phases(evaluation), evaluation.figures()
 
     def sheet(note: str, columns: Mapping[str, str]) -> Sheet:
-        """``columns`` are fields of ``Figures`` and how they are written, by their titles."""
+        """``columns`` are names of figures and how they are written, by their titles."""
         asked = [column.split() for column in columns.values()]
-        rows = [(part, *(_known(getattr(one, field), spelled) for field, spelled in asked)) for part, one in named]
+        rows = [(part, *(_known(one[field], spelled) for field, spelled in asked)) for part, one in named]
         return Sheet(("moves", *columns), rows, note, numbers=tuple(range(1, len(columns) + 1)))
 
-    if not isnan(whole.top1):
+    if not isnan(whole["top1"]):
         yield sheet(
             f"{name}: move prediction; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
             f"{_known(evaluation.top1_error, '.1%') or 'unknown'}.",
             {"positions": "positions ,", "games": "games ,"}
             | {"top-1": "top1 .1%", "top-3": "top3 .1%", "top-5": "top5 .1%", "loss": "policy_loss .3f"},
         )
-    if not isnan(whole.value_error):
+    if not isnan(whole["value_error"]):
         yield sheet(
             f"result: mean squared error (-1 to 1) and cross entropy (nats), next to those of the best constant. "
-            f"{whole.result_games:,} of {whole.games:,} games have a winner.",
+            f"{whole['result_games']:,} of {whole['games']:,} games have a winner.",
             {"positions": "results ,", "games": "result_games ,", "MSE": "value_error .3f"}
             | {"constant": "value_floor .3f", "loss": "value_loss .3f", "of constant": "value_loss_floor .3f"},
         )
-    beyond = f"Margin and ownership rest on {whole.scored_games:,} of {whole.games:,} games"
-    if whole.scored_games < whole.games:
+    beyond = f"Margin and ownership rest on {whole['scored_games']:,} of {whole['games']:,} games"
+    if whole["scored_games"] < whole["games"]:
         beyond += ": the last position of the others doesn't give their score (--dead-stones marks dead stones)"
     basis = {"positions": "scored ,", "games": "scored_games ,"}
-    if not isnan(whole.score_error):
+    if not isnan(whole["score_error"]):
         yield sheet(
             f"margin: mean absolute error in points, next to calling every game even. {beyond}.",
             basis | {"points off": "score_error .3f", "even game": "score_floor .3f"},
         )
-    if not isnan(whole.ownership):
+    if not isnan(whole["ownership"]):
         yield sheet(
             f"ownership at the end: the share of points predicted, next to a simple baseline. {beyond}.",
             basis | {"owners": "ownership .1%", "by nearest stone": "by_nearest .1%", "Brier": "brier .3f"},
