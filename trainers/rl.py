@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +46,7 @@ from trainers.records import Games, encode_positions, in_order, results_of
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, PlayedGame, PolicyGames, Shape, draw_seeds
 from trainers.settings import RL as Config
-from trainers.slots import RuleParams, all_sensible
+from trainers.slots import all_sensible
 from trainers.train import Origin, Run, check_run, inherited_rules, joined, read_tensors, start_of
 
 LEARNER, OPPONENT = 0, 1  # the nets of a game
@@ -97,14 +98,6 @@ def divergence(logits: Tensor, first: Tensor, sensible: Tensor) -> Tensor:
     return (own.exp() * (own - theirs).masked_fill(~sensible, 0.0)).sum(1).mean()
 
 
-def sensible_moves(games: Games, rules: Rules) -> np.ndarray:
-    """What could have been drawn in place of each move of some games, (all moves, size² + 1) bool."""
-    sensible = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
-    if not all_sensible(games.size, games.moves, games.starts, games.komis, RuleParams.of(rules), sensible):
-        raise ValueError(f"a game is longer than {rules.move_limit} moves")
-    return sensible
-
-
 # --- The games ---
 
 
@@ -126,8 +119,8 @@ class Play:
     def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
         return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
-    def games(self, nets: Sequence[TorchEvaluator], shape: Shape) -> PolicyGames:
-        return PolicyGames(self.rules, nets, self.seats, shape)
+    def on(self, nets: Sequence[TorchEvaluator], shape: Shape, numbers: Iterable[int]) -> Iterator[PlayedGame]:
+        return PolicyGames(self.rules, nets, self.seats, shape).play(map(self.new_game, numbers))
 
 
 def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
@@ -135,8 +128,7 @@ def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
     torch.set_num_threads(1)
     play: Play = stage.sent
     encoder, device = find_encoder(play.encoder), torch.device("cpu")
-    games = play.games([TorchEvaluator(net, encoder, device) for net in play.nets], Shape(len(numbers)))
-    yield from games.play(map(play.new_game, numbers))
+    yield from play.on([TorchEvaluator(net, encoder, device) for net in play.nets], Shape(len(numbers)), numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +167,6 @@ class Pool:
 # --- The run ---
 
 
-def check(config: Config, results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be."""
-    check_run(config)
-    start_of(config, results)
-    rules = Rules.preset("cgos", config.size, config.komi)
-    draw_openings(rules, max(config.games, LAST * config.eval_games) // 2, config.plies, config.seed)
-
-
 def train(
     config: Config,
     results: Path,
@@ -197,20 +181,19 @@ def train(
     Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
     iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
     budget in iterations, a run that was stopped ends with the same weights bit for bit as one that wasn't. Raises
-    ConfigError for settings that can't be, and CheckpointError for a net that can't learn so or a state that doesn't
-    fit.
+    ConfigError for settings, and CheckpointError for a net or a state, that can't be.
     """
-    check(config, results)
+    check_run(config)
     bots = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
     rules, start = Rules.preset("cgos", config.size, config.komi), start_of(config, results)
+    draw_openings(rules, LAST * config.eval_games // 2, config.plies, config.seed)  # or they are too few after hours
     encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config.start, results)
     with joined(config) as device, Cores(lent, rules) if lent else nullcontext() as cores:
         torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
 
         def first_net() -> Net:
-            """Batch norms stay in evaluation mode, while their weights learn: what learns must be what played, and it
-            played with the running means of the records' positions. With the means over dependent positions from few
-            games it would be another policy, whose likelihoods REINFORCE can't use."""
+            """Batch norms stay in evaluation mode, while their weights learn: what learns must be what played. With the
+            means over dependent positions of few games it would be another policy, which REINFORCE can't use."""
             return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
 
         network, opponent, first = first_net(), first_net(), first_net()
@@ -265,32 +248,29 @@ def train(
                     learner_plays.refresh()
                     opponent_plays.refresh()
                     shape = Shape(min(AT_ONCE, config.games), config.num_workers, 1 if device.type == "cpu" else 2)
-                    engine = play.games((learner_plays, opponent_plays), shape)
-                    played = list(engine.play(map(play.new_game, numbers)))
+                    played = list(play.on((learner_plays, opponent_plays), shape, numbers))
                 else:
                     there = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
                     played = list(
                         cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there))
                     )
                 played.sort(key=lambda game: game.number)
-                spent = time.monotonic() - begun
 
                 # What is learned from it: the moves of the learner, with their advantages
                 chunk = make_chunk(played, config.size)
                 games = searched_games(config.size, {**chunk, "sound": np.ones(len(played), np.bool_)}).games
                 batches = partial(in_order, games, encoder, size=micro_batch, threads=config.num_workers)
-                with torch.no_grad():
-                    values = [
-                        run.forward(heads.to_tensors(batch, device)[0]).value
-                        for batch in batches(np.arange(len(games.moves)))
-                    ]
-                forecasts = [expected_result(value).cpu().numpy() for value in values if value is not None]
+                forecasts = []
+                for batch in batches(np.arange(len(games.moves))):
+                    with torch.no_grad():
+                        value: Any = run.forward(heads.to_tensors(batch, device)[0]).value
+                    forecasts.append(expected_result(value).cpu().numpy())
                 gained = advantages(games, np.concatenate(forecasts), config.gae_lambda)
                 own = play.seats(np.repeat([game.number for game in played], games.lengths), games.plies) == LEARNER
                 given = np.repeat([len(openings[game.number // 2]) for game in played], games.lengths)
                 places = np.flatnonzero(own & (games.plies >= given))
                 places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
-                sensible = sensible_moves(games, rules)
+                sensible = all_sensible(games, rules)
 
                 # One step: the sum over the moves of a game, the mean over games
                 sums, far = torch.zeros(4, device=device), torch.zeros((), device=device)
@@ -319,7 +299,6 @@ def train(
                 black = np.sign(chunk["margins"]) / 2 + 0.5
                 figures = {
                     "games_per_second": config.games / (time.monotonic() - begun),
-                    "positions_per_second": int((games.plies >= given).sum()) / spent,
                     "opponent": met,
                     "share": float(np.where(np.arange(config.games) % 2 == 0, black, 1 - black).mean()),
                     "black": float(black.mean()),

@@ -32,6 +32,7 @@ from arena.go.planes import HISTORY, NO_MOVE, Positions
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
 from bots.search.puct import Leaves, prune_pass_alive, select_leaves
 from bots.search.tree import MAX_DEPTH, ROOT, Nodes, best_child, clear_tree, kept_nodes, set_root
+from trainers.records import Games
 
 DRAWN, CHEAP, FULL = range(3)
 """How a move of a search is decided: drawn from the net's policy, by few visits, or by all of them."""
@@ -220,16 +221,22 @@ def play_policy_moves(games, which, logits, temperature, rules):
         play_move(games, slot, draw_move(weights, temperature, np.float64(state >> _S11) * _SHARE), rules)
 
 
+def all_sensible(games: Games, rules: Rules) -> np.ndarray:
+    """What could sensibly be played in place of each move of some games, (all moves, size² + 1) bool. Raises ValueError
+    for a game that is longer than the limit of moves."""
+    if games.lengths.max(initial=0) > rules.move_limit:
+        raise ValueError(f"a game is longer than {rules.move_limit} moves")
+    masks = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
+    _write_all_sensible(games.size, games.moves, games.starts, games.komis, RuleParams.of(rules), masks)
+    return masks
+
+
 @kernel
-def all_sensible(size, moves, starts, komis, rules, masks):
-    """Write what could sensibly be played in place of each move of a list of games to ``masks`` (all moves, size² + 1);
-    whether every game keeps to the limit of moves, without which nothing is written beyond it."""
+def _write_all_sensible(size, moves, starts, komis, rules, masks):
     boards = np.empty(1, BOARD)
     hashes = np.empty(rules.limit + 1, np.uint64)
     passing = size * size
     for game in range(starts.shape[0] - 1):
-        if starts[game + 1] - starts[game] > rules.limit:
-            return False
         board = boards[0]
         clear(board, size)
         hashes[0] = board.hash
@@ -243,7 +250,6 @@ def all_sensible(size, moves, starts, komis, rules, masks):
             else:
                 play_any(board, point_of(board, move), colour)
             hashes[ply + 1] = board.hash
-    return True
 
 
 # --- Moves of a search ---

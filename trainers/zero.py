@@ -65,6 +65,9 @@ POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3
 FORK_GAME_PROB = 0.05
 """The share of games that begin with the first moves of an earlier game and a move drawn from the policy."""
 
+KOMI_STDEV, SMALL_KOMI_STDEV = 1.0, 4.0
+"""The standard deviation of komi, and that under 7x7, where one side may win all of the board."""
+
 WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0
 """The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
 
@@ -72,18 +75,15 @@ FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the point
 DECIDED_FULL_SEARCH_FACTOR = 0.25  # on full_search_prob in games that are as good as decided
 
 
-def komi_stdev(size: int) -> float:
-    """The standard deviation of komi: on a small board one side may win all of it."""
-    return 4.0 if size < 7 else 1.0
-
-
 # --- The games ---
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Latest:
     """How games are played now."""
 
+    network: Net
+    planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
     config: Config
     size: int
     komi: float  # its mean
@@ -107,7 +107,8 @@ class Recipe:
         """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one
         before half of it and before the first pass."""
         random = np.random.default_rng([self.config.seed, number])
-        stdev = komi_stdev(self.size) * (WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0)
+        stdev = KOMI_STDEV if self.size >= 7 else SMALL_KOMI_STDEV
+        stdev *= WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0
         komi = max(-float(self.size**2), min(float(self.size**2), round(2 * random.normal(self.komi, stdev)) / 2))
         seed, drawn = int(random.integers(2**62)), 0
         opening: Opening = ()
@@ -121,21 +122,12 @@ class Recipe:
         return NewGame(number, seed, komi, opening, drawn)
 
 
-@dataclass(slots=True)
-class Latest:
-    """What games are played with now."""
-
-    network: Net
-    planes: np.ndarray  # (B, P, n, n): positions by which int8 is scaled
-    recipe: Recipe
-
-
 def play(
-    games: SearchGames, recipe: Callable[[], Recipe], numbers: Iterator[int], slots: int, goes_on: Callable[[], bool]
+    games: SearchGames, latest: Callable[[], Latest], numbers: Iterator[int], slots: int, goes_on: Callable[[], bool]
 ) -> Iterator[PlayedGame]:
-    """Play the games of ``numbers``, each by the recipe of the moment when it begins."""
+    """Play the games of ``numbers``, each as is usual at the moment when it begins."""
     earlier: deque[np.ndarray] = deque(maxlen=slots)
-    for game in games.play((recipe().begin(number, earlier) for number in numbers), goes_on):
+    for game in games.play((latest().begin(number, earlier) for number in numbers), goes_on):
         earlier.append(game.moves)
         yield game
 
@@ -152,8 +144,7 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
         return not stage.is_over
 
     goes_on()
-    games = stage.sent.recipe.games(net, Shape(slots))
-    yield from play(games, lambda: stage.sent.recipe, iter(numbers), slots, goes_on)
+    yield from play(stage.sent.games(net, Shape(slots)), lambda: stage.sent, iter(numbers), slots, goes_on)
 
 
 def engines_of(
@@ -166,8 +157,8 @@ def engines_of(
         return [], [lambda goes_on: cores.play(there, deque(numbers), RANGE * slots, goes_on, latest)]
     net.take(latest().network, latest().planes)
     shapes = Shape.of(net.device.type != "cpu", slots, config.num_workers)
-    searches, left = [latest().recipe.games(net, shape) for shape in shapes], iter(numbers)
-    return searches, [partial(play, games, lambda: latest().recipe, left, slots) for games in searches]
+    searches, left = [latest().games(net, shape) for shape in shapes], iter(numbers)
+    return searches, [partial(play, games, latest, left, slots) for games in searches]
 
 
 # --- The settings ---
@@ -214,14 +205,8 @@ def train(
     on_progress: Callable[[SelfPlayProgress], None] = lambda _: None,
     lent: Lent | None = None,
 ) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
-    against are of ``registry``. Games are played here, or on the cores that are ``lent``.
-
-    Files go under ``results``: training/NAME/, where the games are, too, and checkpoints/NAME/. Stopped by SIGINT,
-    SIGTERM or SIGHUP it keeps the games that are over, saves its state and a checkpoint, and returns as always; killed
-    it loses the games of one round and what was learned since the state was saved. Raises ConfigError for settings that
-    can't be, and CheckpointError for a net that can't learn so or a state that doesn't fit.
-    """
+    """As ``rl.train``. The games are in training/NAME/, too. Stopped it keeps the games that are over; killed it loses
+    those of one round, and what was learned since the state was saved."""
     check(config, results)
     opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
     encoder, splits = encoder_of(config), inherited_rules(config.start, results)
@@ -256,7 +241,7 @@ def train(
             """The averaged weights, and a mean komi that is fair."""
             komi = config.komi if config.komi is not None and replay.size == config.size else replay.margin
             network = run.averaged if cores is None else deepcopy(run.averaged).cpu()
-            return Latest(network, planes_of(replay, SCALED), Recipe(config, replay.size, komi))
+            return Latest(network, planes_of(replay, SCALED), config, replay.size, komi)
 
         def rate(folder: Path, step: int) -> None:
             """Play the matches of a snapshot, with the search and the precision of the games."""
@@ -296,10 +281,8 @@ def train(
 
                     # Learn: as many steps as the new rows allow, but no more than those of two rounds
                     learning, rows = time.monotonic(), run.rows
-                    due = min(
-                        int(config.replay_ratio * total("rows")) - rows, int(2 * config.replay_ratio * round_rows)
-                    )
-                    if (steps := due // config.batch_size) > 0:
+                    due = min(config.replay_ratio * total("rows") - rows, 2 * config.replay_ratio * round_rows)
+                    if (steps := int(due) // config.batch_size) > 0:
                         drawn = partial(replay.batch, config.seed, encoder, config.num_workers)
                         batch, ready = config.batch_size, partial(to_tensors, device=device)
                         with prefetched(drawn, ready, rows, batch, batch) as ahead:
@@ -322,7 +305,7 @@ def train(
                         "games": run.games,
                         "positions": total("positions"),
                         "new_rows": total("rows"),
-                        "komi": latest.recipe.komi,
+                        "komi": latest.komi,
                         "int8": float(net.is_int8),
                         "learned_per_second": learned_per_second,
                         **run.figures(),

@@ -125,7 +125,7 @@ def test_a_plain_stack_learns_moves_and_plays(archive: Path, tmp_path: Path) -> 
     )
     folder = sl.train(config, tmp_path)
     manifest = Checkpoint.open(folder).manifest
-    assert manifest.encoder == "stones-1" and manifest.metrics["validation_results"] == 0
+    assert manifest.encoder == "stones-1" and manifest.metrics["test_results"] == 0
     run = arena(
         "match", f"checkpoint:{folder}", "random", "-n", "2", "--size", str(SIZE), "--workers", "1", folder=tmp_path
     )

@@ -165,16 +165,16 @@ def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
 def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     manifest = replace(net.manifest, settings={"name": "run"})
-    for step in (90, 100, 110, 120):
+    for step in (90, 100, 110, 120, 5):  # the last is of a run that began anew: those of the one before outlived it
         saved(tmp_path / f"run-step{step}", manifest, weights=net, model=net)
         forget_snapshots(folder, 3)
     (tmp_path / "run-steps").mkdir()
-    assert {path.name for path in tmp_path.iterdir()} == {"run-step100", "run-step110", "run-step120", "run-steps"}
+    assert {path.name for path in tmp_path.iterdir()} == {"run-step110", "run-step120", "run-step5", "run-steps"}
     assert set(Checkpoint.open(tmp_path / "run-step120").manifest.files) == {WEIGHTS, MODEL}
-    theirs = replace(net.manifest, settings={"name": "run-step5"})  # another run has such a name
-    saved(tmp_path / "run-step5", theirs, weights=net)
+    theirs = replace(net.manifest, settings={"name": "run-step6"})  # another run has such a name
+    saved(tmp_path / "run-step6", theirs, weights=net)
     forget_snapshots(folder)
-    assert {path.name for path in tmp_path.iterdir()} == {"run-step5", "run-steps"}
+    assert {path.name for path in tmp_path.iterdir()} == {"run-step6", "run-steps"}
 
 
 # Asking.

@@ -241,7 +241,7 @@ def learner(folder: Path, **changes: Any) -> Distill:
 def taught(config: Distill, results: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
     """All that is in the games of a teacher, in the order of their numbers."""
     recipe = Recipe.of(config, Registry())
-    played = replay.play_games(config, recipe, results, each, lent, config.game_threads, config.parallel_games)
+    played = replay.play_games(config, recipe, results, each, lent)
     found, numbers = played.by_number(config.games)
     assert numbers.tolist() == list(range(config.games))
     games = found.games
@@ -295,7 +295,9 @@ def lossy(nodes: Any, second: list[Any], seconds: float = 1.0) -> Callable[[Any]
 def test_rl_learns_the_same_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
     start = str(untrained(tmp_path / "net", 1))
     config = RL_PRESETS["tiny"]
-    config = replace(config, start=start, size=5, komi=2.5, games=256, max_iterations=6, eval_every=9, eval_opponent="")
+    config = replace(
+        config, start=start, size=5, komi=2.5, games=256, max_iterations=6, pool_every=9, eval_opponents=()
+    )
     nets, news = [], list[str]()
     for where in (None, Lent(nodes.address, 0, news.append)):
         results = tmp_path / ("here" if where is None else "there")
@@ -309,8 +311,7 @@ def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_pat
     tiny = {
         "max_games": 600,
         "parallel_games": 8,
-        "round_rows": 40,
-        "batch_size": 16,
+        "batch_size": 8,
         "visits": 8,
         "eval_opponents": [],
     }

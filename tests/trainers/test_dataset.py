@@ -100,7 +100,6 @@ def test_archives_and_processes_do_not_change_what_comes_out(records: list[GameR
         (GameFilter(SIZE, rating=2000), {"black_rank": ""}, "rating too low or unknown"),
         (GameFilter(SIZE, rank="2d"), {"black_rank": "3d", "white_rank": "1d"}, "rank too low or unknown"),
         (GameFilter(SIZE, min_moves=100), {}, "too short"),
-        (GameFilter(SIZE, results="known"), {"outcome": None}, "unknown result"),
         (GameFilter(SIZE), {"first": WHITE}, "handicap or setup stones"),
         (GameFilter(SIZE), {"setup": ((48,), ()), "moves": (0, 1, 2)}, "handicap or setup stones"),
     ],
@@ -111,11 +110,9 @@ def test_what_the_filter_refuses_is_counted_by_reason(filter: GameFilter, change
 
 
 def test_what_the_filter_lets_through_is_kept() -> None:
-    filter = GameFilter(SIZE, 2300, "", "scored", 10)
+    filter = GameFilter(SIZE, 2300, "", 10)
     games, rejects = parse(filter, [write_sgf(played(5)).encode()])
     assert len(games) == 1 and not rejects
-    resigned = record_of(match_of(size=SIZE), 0, "alphago", Ending.RESIGN)
-    assert filter.refusal(replace(resigned, black_rank="2500", white_rank="2500")) == "not scored"
     assert not GameFilter(SIZE, rank="1k").refusal(played(1, black_rank="1k", white_rank="9p"))
 
 
@@ -205,8 +202,6 @@ def test_what_cannot_be_built_is_refused_and_leaves_nothing(
         build([source, source], tmp_path / "none", GameFilter(SIZE), HALF)
     with pytest.raises(ConfigError, match="strong"):
         GameFilter(SIZE, rank="strong")
-    with pytest.raises(ConfigError, match="settled"):
-        GameFilter(SIZE, results="settled")
     assert [path.name for path in tmp_path.iterdir()] == ["games.sgfs"]
 
 

@@ -36,11 +36,11 @@ from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Outputs
-from trainers import distill, metrics, replay
+from trainers import distill, metrics, replay, train
 from trainers import records as data
 from trainers.distill import Recipe
 from trainers.losses import Target, search_loss
-from trainers.progress import Made, Progress
+from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games, SplitRule
 from trainers.replay import (
     Replay,
@@ -102,12 +102,10 @@ def results(tiny: Config, recipe: Recipe, tmp_path_factory: pytest.TempPathFacto
 
 
 def play(
-    config: Config, recipe: Recipe, results: Path, on_made: Callable[[Made], None] = lambda _: None
+    config: Config, recipe: Recipe, results: Path, on_made: Callable[[str], None] = lambda _: None
 ) -> SearchedGames:
     """The games in the order of their numbers, those played that are missing."""
-    threads, slots = config.game_threads, config.parallel_games
-    played = play_games(config, recipe, results, on_made, None, threads, slots, config.play_minutes)
-    return played.by_number(config.games)[0]
+    return play_games(config, recipe, results, on_made, None).by_number(config.games)[0]
 
 
 @pytest.fixture(scope="module")
@@ -309,17 +307,17 @@ def test_games_that_were_stopped_go_on_and_are_the_same(
     tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.01)
-    seen: list[Made] = []
+    seen: list[str] = []
 
-    def stop(made: Made) -> None:
+    def stop(made: str) -> None:
         seen.append(made)
         signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(KeyboardInterrupt):
         play(tiny, recipe, tmp_path, stop)
     kept = Replay(recipe.folder(tmp_path / "cache"), SIZE).games
-    assert seen[0].games <= kept < 16 and seen[0].wanted == 16
-    two = replace(tiny, game_threads=2, parallel_games=3)
+    assert "of 16 games played" in seen[0] and kept < 16
+    two = replace(tiny, num_workers=2, parallel_games=3)
     assert same(play(two, recipe, tmp_path, seen.append), searched)
     before = len(seen)
     assert len(play(replace(two, games=10), recipe, tmp_path, seen.append).games) == 10
@@ -336,7 +334,7 @@ def test_when_the_minutes_are_over_no_game_is_begun_but_those_that_are_end(
 
 
 def test_held_out_games_share_nothing_with_the_others(tiny: Config, searched: SearchedGames) -> None:
-    parts = distill.split_searches(tiny, searched, [searched], (SplitRule.of(tiny, played=True),))
+    parts = distill.split_searches(searched, [searched], (SplitRule.of_played(tiny),))
     keys = [
         {data.canonical_key(np.array(moves_of(part.games, game)), SIZE) for game in range(len(part.games))}
         for part in parts
@@ -402,12 +400,16 @@ class Knowing(nn.Module):
 
 
 def test_a_sure_net_has_the_errors_that_it_should_have(searched: SearchedGames) -> None:
+    def of_rows(net: Knowing, batches: Sequence[data.Batch]) -> dict[str, float]:
+        found = metrics.of_rows(net, batches, "test")  # type: ignore[arg-type]  # all that is asked of a net
+        return {name.removeprefix("test_"): figure for name, figure in found.items()}
+
     batches = list(in_order(searched, ENCODER, batch=64))
-    found = metrics.of_rows(Knowing(batches), batches)  # type: ignore[arg-type]  # all that is asked of a net
+    found = of_rows(Knowing(batches), batches)  # type: ignore[arg-type]  # all that is asked of a net
     assert found["positions"] == len(searched) and found["top1"] == 1 and found["value_mse"] < 1e-9
     assert found["policy_loss"] == pytest.approx(found["policy_floor"], abs=1e-3)
     assert found["win_rate_mse"] == pytest.approx(found["teacher_mse"]) and found["teacher_mse"] > 0
-    reverse = metrics.of_rows(Knowing(batches, reverse=True), batches)  # type: ignore[arg-type]
+    reverse = of_rows(Knowing(batches, reverse=True), batches)  # type: ignore[arg-type]
     assert reverse["value_mse"] == pytest.approx(4)
 
 
@@ -431,8 +433,9 @@ def test_the_net_comes_nearer_to_its_teacher_and_can_be_played(tiny: Config, res
 
 
 def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
-    tiny: Config, results: Path, tmp_path: Path
+    tiny: Config, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(train, "SAVE_SECONDS", 0)
     archive = tmp_path / "random.sgfs"
     rules = Rules.preset("cgos", SIZE)
     records = [
@@ -442,7 +445,7 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
     config = replace(tiny, data=(str(archive),), test_from="", name="whole")
     whole = Checkpoint.open(distill.train(config, results, Registry()))
     assert whole.manifest.metrics.keys() >= {"records_validation_top1", "test_top1", "start_test_top1"}
-    parts = replace(config, name="parts", save_minutes=0)
+    parts = replace(config, name="parts")
     with pytest.raises(Killed):
         distill.train(parts, results, Registry(), killed_at(3))
     again = Checkpoint.open(distill.train(parts, results, Registry()))
@@ -458,8 +461,8 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     play(before, Recipe.of(before, Registry()), tmp_path)
     (folder,) = (tmp_path / "cache").iterdir()
     config = replace(tiny, name="both", earlier=(str(folder), str(folder)))  # the second adds nothing
-    rules, more = (SplitRule.of(tiny, played=True),), [Replay(folder, SIZE).searched] * 2
-    alone, both = (distill.split_searches(tiny, searched, earlier, rules) for earlier in ((), more))
+    rules, more = (SplitRule.of_played(tiny),), [Replay(folder, SIZE).searched] * 2
+    alone, both = (distill.split_searches(searched, earlier, rules) for earlier in ((), more))
     assert same(alone[2], both[2]) and same(alone[1], both[1])
     assert len(both[0].games) == len(alone[0].games) + 8
     checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
@@ -476,7 +479,6 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     [
         ({"teacher": "mcts"}, "returns only a move; choose an alphago"),
         ({"teacher": "alphago@seconds=1"}, "uses limits in seconds"),
-        ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
         ({"net": "alphago-2x8", "start": ""}, "has no value"),
     ],
 )

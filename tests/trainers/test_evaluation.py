@@ -43,8 +43,7 @@ def network() -> Network:
 
 def test_the_interval_takes_whole_games(games: data.Games, network: Network) -> None:
     found = evaluate(network, ENCODER, games)
-    right, positions = found.by_game.T
-    assert np.array_equal(positions, games.lengths) and right.sum() == round(found.figures().top1 * positions.sum())
+    right, positions = np.bincount(found.games, found.columns["top1"]), games.lengths
     drawn = np.random.default_rng(1).integers(0, len(games), (4000, len(games)))
     by_drawing = 1.96 * (right[drawn].sum(1) / positions[drawn].sum(1)).std()
     assert abs(found.top1_error - by_drawing) < 0.25 * by_drawing
@@ -78,26 +77,26 @@ def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, netwo
                     points += 1
                     right += (float(answer.ownership[i, point]) > 0) == (rows.owners[i, point] > 0)
         figures = found.figures(first, last)
-        assert figures.positions == len(ranks)
-        for share, k in ((figures.top1, 1), (figures.top3, 3), (figures.top5, 5)):
+        assert figures["positions"] == len(ranks)
+        for share, k in ((figures["top1"], 1), (figures["top3"], 3), (figures["top5"], 5)):
             assert share == pytest.approx(np.mean(np.array(ranks) < k))
-        assert figures.policy_loss == pytest.approx(np.mean(losses), rel=1e-4)
-        assert figures.value_error == pytest.approx(np.mean(errors), rel=1e-4)
-        assert figures.value_floor == pytest.approx(np.var(results))
-        assert figures.score_error == pytest.approx(np.mean(off), rel=1e-4)
-        assert figures.score_floor == pytest.approx(np.mean(sizes))
-        assert figures.value_loss == pytest.approx(np.mean(surprises), rel=1e-4)
+        assert figures["policy_loss"] == pytest.approx(np.mean(losses), rel=1e-4)
+        assert figures["value_error"] == pytest.approx(np.mean(errors), rel=1e-4)
+        assert figures["value_floor"] == pytest.approx(np.var(results))
+        assert figures["score_error"] == pytest.approx(np.mean(off), rel=1e-4)
+        assert figures["score_floor"] == pytest.approx(np.mean(sizes))
+        assert figures["value_loss"] == pytest.approx(np.mean(surprises), rel=1e-4)
         shares = [results.count(result) / len(results) for result in (1, 0, -1) if result in results]
-        assert figures.value_loss_floor == pytest.approx(-sum(share * np.log(share) for share in shares))
+        assert figures["value_loss_floor"] == pytest.approx(-sum(share * np.log(share) for share in shares))
         games_there = sum(int(length) > first for length in games.lengths)
-        assert (figures.games, figures.result_games, figures.scored_games) == (games_there,) * 3
-        assert figures.results == figures.scored == figures.positions
-        assert figures.ownership == pytest.approx(right / points)
+        assert {figures[name] for name in ("games", "result_games", "scored_games")} == {games_there}
+        assert figures["results"] == figures["scored"] == figures["positions"]
+        assert figures["ownership"] == pytest.approx(right / points)
 
 
 def test_the_phases_add_up_to_the_whole(games: data.Games, network: Network) -> None:
     (_, whole), _, *parts = phases(evaluate(network, ENCODER, games))
-    assert sum(part.positions for _, part in parts) == whole.positions == len(games.moves)
+    assert sum(part["positions"] for _, part in parts) == whole["positions"] == len(games.moves)
 
 
 def test_a_point_is_its_nearest_stones() -> None:

@@ -73,17 +73,16 @@ def trainer(name: str, given: Path) -> tuple[Loop, Train]:
     if name == "ownership":
         return Ownership("run", **records | {"net": "gocnn-2x8"}), ownership.train
     if name == "value":
-        return Value("run", **records, start=net, source="records"), value.train
+        return Value("run", **usual, start=net, policy=net, games=60, test_split=0.3, parallel_games=24), value.train
     if name == "distill":
         teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0"
         taught = Distill("run", **usual, start=net, teacher=teacher, games=24, parallel_games=24, test_split=0.2)
         return taught, partial(registered, distill.train)
     if name == "zero":
-        played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "round_rows": 40}
-        watched: dict[str, Any] = {"eval_opponents": (), "eval_games": 2, "eval_visits": 2, "max_minutes": None}
-        shaped: dict[str, Any] = {"size": 5, "net": "arena-1x8", "batch_size": 16, "max_games": 24}
-        return Zero("run", **shaped, **played, **watched), partial(registered, zero.train)
-    short: dict[str, Any] = {"games": 4, "eval_games": 2, "eval_opponent": "", "pool_every": 1}
+        played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "eval_opponents": ()}
+        shaped: dict[str, Any] = {"size": 5, "net": "arena-1x8", "batch_size": 8, "max_games": 24, "max_minutes": None}
+        return Zero("run", **shaped, **played), partial(registered, zero.train)
+    short: dict[str, Any] = {"games": 4, "eval_games": 2, "eval_opponents": (), "pool_every": 1}
     learned: dict[str, Any] = {"gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
     return RL("run", start=net, size=SIZE, **short, **learned), partial(registered, rl.train)
 

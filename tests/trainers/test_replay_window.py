@@ -46,8 +46,8 @@ def test_files_of_games_are_read_as_they_were_written(played: list[PlayedGame], 
             assert found.places[row] == found.games.starts[number] + ply and found.win_rates[row] == rate
             assert shares_of(found.levels[row]) == pytest.approx(levels / levels.sum())
             row += 1
-    rows = again.batch([1], 32, ENCODER)
-    assert (rows.planes == again.batch([1], 32, ENCODER).planes).all() and rows.shares.sum(1) == pytest.approx(1)
+    rows = again.batch(1, ENCODER, 1, 5, 32)
+    assert (rows.planes == again.batch(1, ENCODER, 2, 5, 32).planes).all() and rows.shares.sum(1) == pytest.approx(1)
     assert found.levels.dtype == np.uint8 and len(searched_games(SIZE, make_chunk([], SIZE))) == 0
 
 

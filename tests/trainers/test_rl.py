@@ -16,6 +16,7 @@ import pytest
 import torch
 from commandline import arena
 from lent_cores import CoresHere
+from small_nets import untrained
 from test_selfplay import random_games
 from test_training import Killed, steps_logged
 
@@ -26,20 +27,20 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.match.openings import draw_openings
 from arena.players.registry import Registry
-from arena.report.progress import EloCurve, iteration_words, show_training
+from arena.report.progress import ITERATION, EloCurve, self_play_words, show_training
 from arena.report.style import Console
 from bots.nets.catalogue import Net, load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from trainers import records as data
 from trainers import rl
+from trainers import train as steps
 from trainers.bot_games import PolicyBot
-from trainers.export import describe, export
 from trainers.live_inference import TorchEvaluator
-from trainers.progress import RATINGS_FILE, Iteration, Rating
+from trainers.progress import RATINGS_FILE, Rating, SelfPlayProgress
 from trainers.replay import make_chunk, searched_games
-from trainers.rl import Config, Moves, Pool
-from trainers.selfplay import draw_seeds
+from trainers.rl import Config, Pool
+from trainers.selfplay import Shape, draw_seeds
 from trainers.settings import METRICS_FILE
 
 SIZE = 5
@@ -57,11 +58,13 @@ def one_thread() -> None:
 @pytest.fixture(scope="module")
 def beginner(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     """A net that knows nothing yet."""
-    torch.manual_seed(3)
-    network = named_network("arena-1x8", ENCODER.planes, SIZE)
-    planes = np.random.default_rng(1).random((64, ENCODER.planes, SIZE, SIZE), np.float32)
-    folder = tmp_path_factory.mktemp("nets") / "beginner"
-    return export(network, folder, describe(network, "beginner", ENCODER, RULES), planes, planes)
+    return Checkpoint.open(untrained(tmp_path_factory.mktemp("nets") / "beginner", 3, SIZE))
+
+
+@pytest.fixture(autouse=True)
+def parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An iteration's gradients are added up from several parts."""
+    monkeypatch.setattr(rl, "MICRO_BATCH", 64)
 
 
 @pytest.fixture
@@ -76,10 +79,8 @@ def small(beginner: Checkpoint) -> Config:
         pool_every=2,
         max_iterations=4,
         learning_rate=0.003,
-        eval_every=2,
         eval_games=4,
-        eval_opponent="mcts:playouts=10",
-        micro_batch_size=64,
+        eval_opponents=("mcts:playouts=10",),
         device="cpu",
     )
 
@@ -87,68 +88,51 @@ def small(beginner: Checkpoint) -> Config:
 # --- The loss ---
 
 
-def some_moves(count: int, advantage: float, seed: int = 0) -> Moves:
+def some_moves(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """Each chosen among sensible ones; a third of all moves isn't."""
     random = np.random.default_rng(seed)
     sensible = random.random((count, MOVES)) < 2 / 3
     chosen = np.array([random.choice(np.flatnonzero(row)) for row in sensible])
-    return Moves(
-        torch.from_numpy(chosen),
-        torch.from_numpy(sensible),
-        torch.full((count,), advantage),
-    )
-
-
-def test_the_rows_of_played_games_have_the_return_of_who_moved() -> None:
-    played = random_games(RULES, 20, plies=0)
-    games = searched_games(SIZE, make_chunk(played, SIZE)).games
-    forecasts = np.zeros(len(games.moves), np.float32)
-    moves = rl.moves_of(games, RULES, np.arange(len(games.moves)), rl.advantages(games, forecasts, 1.0))
-    for game in range(20):
-        for ply, place in enumerate(range(games.starts[game], games.starts[game + 1])):
-            ahead = played[game].margin if ply % 2 == 0 else -played[game].margin
-            assert moves.advantages[place] == np.sign(ahead)
-            assert moves.chosen[place] == games.moves[place]
-            assert moves.sensible[place, moves.chosen[place]]
-    assert len({np.sign(game.margin) for game in played}) == 2
+    return torch.from_numpy(chosen), torch.from_numpy(sensible)
 
 
 def test_what_is_not_sensible_has_no_probability_and_no_gradient() -> None:
     logits = torch.randn(16, MOVES, requires_grad=True)
-    moves = some_moves(16, 1.0)
-    shares = rl.log_policy(logits, moves.sensible, 0.7).exp()
-    assert (shares[~moves.sensible] == 0).all() and torch.allclose(shares.sum(1), torch.ones(16))
-    loss, entropy = rl.policy_loss(logits, moves, 0.7)
-    (loss - entropy + rl.divergence(logits, torch.randn(16, MOVES), moves.sensible, 0.7)).backward()
+    chosen, sensible = some_moves(16)
+    shares = rl.log_policy(logits, sensible).exp()
+    assert (shares[~sensible] == 0).all() and torch.allclose(shares.sum(1), torch.ones(16))
+    loss, entropy = rl.policy_loss(logits, chosen, sensible, torch.ones(16))
+    (loss - entropy + rl.divergence(logits, torch.randn(16, MOVES), sensible)).backward()
     assert logits.grad is not None and logits.grad.isfinite().all()
-    assert (logits.grad[~moves.sensible] == 0).all() and (logits.grad[moves.sensible] != 0).any()
+    assert (logits.grad[~sensible] == 0).all() and (logits.grad[sensible] != 0).any()
 
 
 def test_the_losses_are_those_of_the_definitions() -> None:
     random = np.random.default_rng(2)
     logits, first = random.normal(size=(2, 5, MOVES))
-    moves = some_moves(5, 1.0)._replace(advantages=torch.tensor([0.8, -1.2, -0.2, 0.8, -1.2]))
+    (moves, could), gained = some_moves(5), torch.tensor([0.8, -1.2, -0.2, 0.8, -1.2])
     policy = entropy = divergence = 0.0
     for row in range(5):
-        sensible = moves.sensible[row].numpy()
-        own, theirs = (np.exp(values[row][sensible] / 2) for values in (logits, first))
+        sensible = could[row].numpy()
+        own, theirs = (np.exp(values[row][sensible]) for values in (logits, first))
         own, theirs = own / own.sum(), theirs / theirs.sum()
-        chosen = own[np.flatnonzero(sensible).tolist().index(int(moves.chosen[row]))]
-        policy -= float(moves.advantages[row]) * math.log(chosen) / 5
+        chosen = own[np.flatnonzero(sensible).tolist().index(int(moves[row]))]
+        policy -= float(gained[row]) * math.log(chosen) / 5
         entropy -= (own * np.log(own)).sum() / 5
         divergence += (own * np.log(own / theirs)).sum() / 5
-    found = rl.policy_loss(torch.from_numpy(logits), moves, 2.0)
+    found = rl.policy_loss(torch.from_numpy(logits), moves, could, gained)
     assert float(found[0]) == pytest.approx(policy, rel=1e-5) and float(found[1]) == pytest.approx(entropy)
-    far = rl.divergence(torch.from_numpy(logits), torch.from_numpy(first), moves.sensible, 2.0)
+    far = rl.divergence(torch.from_numpy(logits), torch.from_numpy(first), could)
     assert float(far) == pytest.approx(divergence)
 
 
 @pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
 def test_a_move_is_credited_with_what_the_forecasts_after_it_say(trace: float) -> None:
-    """Against the sums of the definition, game by game."""
+    """Against the sums of the definition, game by game; every move that was played could have been drawn."""
     games = searched_games(SIZE, make_chunk(random_games(RULES, 6, seed=4, plies=0), SIZE)).games
     forecasts = np.random.default_rng(1).uniform(-1, 1, len(games.moves)).astype(np.float32)
     found = rl.advantages(games, forecasts, trace)
+    assert rl.all_sensible(games, RULES)[np.arange(len(games.moves)), games.moves].all()
     for game in range(6):
         own = forecasts[games.starts[game] : games.starts[game + 1]].astype(float)
         of_black = [value if ply % 2 == 0 else -value for ply, value in enumerate(own)]
@@ -167,27 +151,22 @@ def test_the_pool_keeps_the_first_net_and_the_latest(tmp_path: Path) -> None:
     assert Pool(tmp_path, every=5, size=1).members(100) == [0]
     met = [pool.draw(iteration, 1) for iteration in range(25, 30)] + [pool.draw(29, seed) for seed in range(40)]
     assert set(met) == {0, 20, 25}
-    assert [pool.draw(iteration, 1) for iteration in range(25, 30)] == met[:5]
-
-
-def test_a_member_of_the_pool_is_read_back_and_one_that_left_is_deleted(tmp_path: Path) -> None:
-    pool = Pool(tmp_path, every=1, size=2)
-    nets = [named_network("arena-1x8", ENCODER.planes, SIZE) for _ in range(4)]
+    pool, nets = Pool(tmp_path, every=1, size=2), [named_network("arena-1x8", ENCODER.planes, SIZE) for _ in range(4)]
     for number, net in enumerate(nets[:3]):
         pool.add(number, net)
         pool.keep(number)
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["000000", "000002"]
-    Pool(tmp_path, every=1, size=2).load(2, nets[3])
+    pool.load(2, nets[3])
     states = zip(nets[2].state_dict().values(), nets[3].state_dict().values(), strict=True)
     assert all(torch.equal(one, other) for one, other in states)
     (tmp_path / "000000.pt").write_bytes(b"no net")
     with pytest.raises(CheckpointError, match="--new"):
-        Pool(tmp_path, every=1, size=2).load(0, nets[3])
+        pool.load(0, nets[3])
 
 
 def test_a_match_is_judged_by_pairs_of_games() -> None:
     rating = Rating.of(7, "beginner", np.array([1, 1, 0.5, 1, 0, 1, 0, 0] * 8))
-    assert (rating.iteration, rating.games, rating.won, rating.drawn, rating.lost) == (7, 64, 32, 8, 24)
+    assert (rating.iteration, rating.games) == (7, 64)
     assert rating.share == pytest.approx(36 / 64) and 0.4 < rating.low < rating.share < rating.high < 0.72
     lost = Rating.of(1, "beginner", np.zeros(16))
     assert lost.low == 0 and 0 < lost.high < 0.5
@@ -251,16 +230,15 @@ def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint)
 # --- A run ---
 
 
-def train(config: Config, results: Path, on_progress: Callable[[Iteration], None] = lambda _: None) -> Path:
+def train(config: Config, results: Path, on_progress: Callable[[SelfPlayProgress], None] = lambda _: None) -> Path:
     return rl.train(config, results, Registry(results=results), on_progress)
 
 
 def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint) -> None:
     nets = (load_network(beginner).eval(), load_network(beginner).eval())
-    play = rl.Play(nets, "arena-17", RULES, 1.0, draw_seeds(12, 3), draw_openings(RULES, 6, 2, 1))
+    play = rl.Play(nets, "arena-17", RULES, draw_seeds(12, 3), draw_openings(RULES, 6, 2, 1))
     there = CoresHere().play(rl.play_there, deque(range(12)), 5, sent=lambda: play)
-    engine = play.games([TorchEvaluator(net, ENCODER, torch.device("cpu")) for net in nets], 12, 1, 1)
-    here = engine.play(map(play.new_game, range(12)))
+    here = play.on([TorchEvaluator(net, ENCODER, torch.device("cpu")) for net in nets], Shape(12), range(12))
     games = [sorted(some, key=lambda game: game.number) for some in (there, here)]
     for one, other in zip(*games, strict=True):
         assert np.array_equal(one.moves, other.moves)
@@ -268,7 +246,7 @@ def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint) -> None
 
 
 def test_a_run_leaves_a_player_and_its_figures(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
-    seen: list[Iteration] = []
+    seen: list[SelfPlayProgress] = []
     folder = train(replace(small, gae_lambda=0.9, entropy_weight=0.01), tmp_path, seen.append)
     assert folder == tmp_path / "checkpoints" / "small"
     manifest = Checkpoint.open(folder).manifest
@@ -279,15 +257,15 @@ def test_a_run_leaves_a_player_and_its_figures(small: Config, beginner: Checkpoi
     assert str(tmp_path) not in str(manifest.settings) and manifest.settings["start"] == "beginner"
     policy, _ = Evaluator(Checkpoint.open(folder)).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
     assert policy.shape == (1, MOVES)
-    assert [progress.iteration for progress in seen] == [1, 2, 3, 4]
+    assert [progress.step for progress in seen] == [1, 2, 3, 4]
     assert [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings] == [
         (2, "beginner", 4),
         (2, "mcts:playouts=10", 4),
         (4, "beginner", 4),
         (4, "mcts:playouts=10", 4),
     ]
-    assert all(0 <= progress.share <= 1 and 0 <= progress.black <= 1 for progress in seen)
-    assert seen[0].divergence < 1e-6 and seen[-1].divergence > 1e-5
+    assert all(0 <= progress.figures[name] <= 1 for progress in seen for name in ("share", "black"))
+    assert seen[0].figures["divergence"] < 1e-6 and seen[-1].figures["divergence"] > 1e-5
     training = tmp_path / "training" / "small"
     lines = [json.loads(line) for line in (training / METRICS_FILE).read_text().splitlines()]
     assert len(lines) == 4 and {"games_per_second", "policy_loss", "grad_norm", "learning_rate"} <= lines[0].keys()
@@ -296,20 +274,23 @@ def test_a_run_leaves_a_player_and_its_figures(small: Config, beginner: Checkpoi
     assert sorted(path.stem for path in (training / "pool").iterdir()) == ["000000", "000002", "000004"]
 
 
-def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Config, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(
+    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "SAVE_SECONDS", 0)
     whole = Checkpoint.open(train(small, tmp_path / "whole"))
 
-    def killed(progress: Iteration) -> None:
-        if progress.iteration == 3:
+    def killed(progress: SelfPlayProgress) -> None:
+        if progress.step == 3:
             raise Killed
 
     with pytest.raises(Killed):
-        train(replace(small, save_minutes=0, snapshot_minutes=1e-9), tmp_path / "parts", killed)
+        train(replace(small, snapshot_minutes=1e-9), tmp_path / "parts", killed)
     snapshot = Checkpoint.open(tmp_path / "parts" / "checkpoints" / "small-step2")
     Evaluator(snapshot).evaluate(sample_planes(ENCODER, SIZE))
-    seen: list[Iteration] = []
+    seen: list[SelfPlayProgress] = []
     parts = Checkpoint.open(train(small, tmp_path / "parts", seen.append))
-    assert [progress.iteration for progress in seen] == [4]
+    assert [progress.step for progress in seen] == [4]
     rated = [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings]
     if (2, "mcts:playouts=10", 4) in rated:  # it may have been under way when the run was killed
         rated.remove((2, "mcts:playouts=10", 4))
@@ -324,11 +305,11 @@ def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(
 ) -> None:
     monkeypatch.setattr(signal, "getsignal", lambda _number: signal.SIG_DFL)  # the tests may run under nohup
 
-    def stop(progress: Iteration) -> None:
-        if progress.iteration == 2:
+    def stop(progress: SelfPlayProgress) -> None:
+        if progress.step == 2:
             signal.raise_signal(signal.SIGHUP)
 
-    small = replace(small, eval_opponent="", eval_every=100)
+    small = replace(small, eval_opponents=(), pool_every=100)
     endless = replace(small, max_iterations=None, max_minutes=60.0)
     stopped = Checkpoint.open(train(endless, tmp_path, stop)).manifest
     assert stopped.metrics["iterations"] == 2 and stopped.metrics["share_games"] == 16
@@ -355,7 +336,7 @@ def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
     [
         ({"games": 7}, "games = 7 can't be played in pairs"),
         ({"max_iterations": None}, "give max_minutes or max_iterations"),
-        ({"eval_opponent": "nobody"}, "nobody"),
+        ({"eval_opponents": ("nobody",)}, "nobody"),
         ({"start": "nobody"}, "no checkpoint 'nobody'"),
     ],
 )
@@ -369,8 +350,7 @@ def test_what_cannot_be_is_refused_before_anything_is_played(
 
 def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_path: Path) -> None:
     """On 5x5, in seconds: more than half against the net it began with, by the interval of its last match."""
-    config = replace(small, games=24, max_iterations=16, learning_rate=0.02, eval_every=100, eval_games=26)
-    config = replace(config, pool_every=4, micro_batch_size=1024, eval_opponent="")
+    config = replace(small, games=24, max_iterations=16, learning_rate=0.02, eval_games=26, eval_opponents=())
     metrics = Checkpoint.open(train(config, tmp_path)).manifest.metrics
     assert metrics["share_against_start_low"] > 0.5, metrics
 
@@ -389,24 +369,16 @@ def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoin
 
 # --- The screen ---
 
-RATINGS = tuple(
-    Rating(10 * n, "beginner", 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in range(1, 5)
-)
 
-
-def test_without_a_terminal_each_match_is_a_line() -> None:
-    console = Console(file=io.StringIO(), width=60)
-    with show_training("small", iteration_words, console) as tell:
+def test_without_a_terminal_each_match_is_a_line_and_on_one_there_is_a_curve() -> None:
+    ratings = tuple(Rating(10 * n, "beginner", 100, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in range(1, 5))
+    figures = dict.fromkeys("games_per_second share entropy divergence length black".split(), 0.5)
+    plain, wide = (Console(file=io.StringIO(), width=width) for width in (60, 80))
+    with show_training("small", self_play_words(ITERATION), plain) as tell:
         for count in (0, 1, 1, 3):
-            tell(Iteration(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
-    assert [line.split(":")[1] for line in lines] == [" step 10", " step 20", " step 30"]
-
-
-def test_curves_of_matches_are_drawn() -> None:
-    console = Console(file=io.StringIO(), width=80)
-    console.print(EloCurve(RATINGS))
-    assert isinstance(console.file, io.StringIO)
-    shown = " ".join(console.file.getvalue().split())
-    assert "●" in shown and "step 40: 80.0% against beginner" in shown
+            tell(SelfPlayProgress(count, figures, None, ratings[:count]))
+    wide.print(EloCurve(ratings))
+    lines, shown = (console.file.getvalue() for console in (plain, wide))  # type: ignore[attr-defined]
+    assert [line.split(":")[1] for line in lines.splitlines()] == [" step 10", " step 20", " step 30"]
+    assert "●" in shown and "step 40: 80.0% against beginner" in " ".join(shown.split())
+    assert self_play_words(ITERATION)(SelfPlayProgress(3, figures, 2.0, ())).endswith("Black 50% · 2 min left")

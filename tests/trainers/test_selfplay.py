@@ -33,12 +33,14 @@ from trainers.selfplay import (
     PolicyGames,
     SearchGames,
     Seats,
+    Shape,
     draw_seeds,
 )
 from trainers.settings import Distill
-from trainers.slots import RuleParams, SelfPlayParams, all_sensible, draw_move
+from trainers.slots import SelfPlayParams, all_sensible, draw_move
 
 STONES = find_encoder("stones-1")
+MANY, SIX = Shape(1024), Shape(6)
 SIZE = 5
 
 
@@ -71,18 +73,18 @@ def play(
     seats: Seats = at_random,
     seed: int = 1,
     openings: Sequence[Opening] = (),
-    slots: int = 1024,
-    **options: float,
+    shape: Shape = MANY,
+    temperature: float = 1.0,
 ) -> list[PlayedGame]:
     """One game for each seed, in their order."""
     seeds = draw_seeds(count, seed).tolist()
     new = (NewGame(n, s, rules.komi, openings[n] if openings else ()) for n, s in enumerate(seeds))
-    games = PolicyGames(rules, nets, seats, min(slots, count), **options)  # type: ignore[arg-type]
+    games = PolicyGames(rules, nets, seats, shape._replace(slots=min(shape.slots, count)), temperature)
     return sorted(games.play(new), key=lambda game: game.number)
 
 
-def random_games(rules: Rules, count: int, seed: int = 1, plies: int = 2, **options: int) -> list[PlayedGame]:
-    return play(rules, count, seed=seed, openings=draw_openings(rules, count, plies, 3), **options)
+def random_games(rules: Rules, count: int, seed: int = 1, plies: int = 2, shape: Shape = MANY) -> list[PlayedGame]:
+    return play(rules, count, seed=seed, openings=draw_openings(rules, count, plies, 3), shape=shape)
 
 
 def replayed(game: PlayedGame, rules: Rules) -> Iterator[tuple[Game, int]]:
@@ -131,10 +133,8 @@ def slow_mask(game: ReferenceGame, komi: float) -> np.ndarray:
     return mask
 
 
-def sensible(game: PlayedGame, rules: Rules) -> tuple[np.ndarray, bool]:
-    masks = np.zeros((len(game.moves), rules.size**2 + 1), np.bool_)
-    starts, komis = np.array([0, len(game.moves)]), np.array([rules.komi])
-    return masks, all_sensible(rules.size, game.moves, starts, komis, RuleParams.of(rules), masks)
+def sensible(game: PlayedGame, rules: Rules) -> np.ndarray:
+    return all_sensible(searched_games(rules.size, make_chunk([game], rules.size)).games, rules)
 
 
 @pytest.mark.parametrize(("name", "size", "komi"), [("cgos", 5, 0.0), ("tromp-taylor", 6, 7.0)])
@@ -142,9 +142,8 @@ def test_sensible_moves_are_those_of_the_slow_twin(name: str, size: int, komi: f
     rules = Rules.preset(name, size, komi)
     fewer = passes = 0
     for played in random_games(rules, 4, plies=0):
-        game, (masks, is_written) = ReferenceGame(size, rules.superko, rules.suicide), sensible(played, rules)
-        assert is_written
-        for mask, move in zip(masks, played.moves.tolist(), strict=True):
+        game = ReferenceGame(size, rules.superko, rules.suicide)
+        for mask, move in zip(sensible(played, rules), played.moves.tolist(), strict=True):
             expected = slow_mask(game, komi)
             assert np.array_equal(mask, expected)
             free = sum(divmod(point, size) not in game.board.stones for point in range(size * size))
@@ -155,11 +154,11 @@ def test_sensible_moves_are_those_of_the_slow_twin(name: str, size: int, komi: f
     assert fewer > 10 and passes
 
 
-def test_a_game_over_the_limit_of_moves_writes_nothing_beyond_it() -> None:
+def test_a_game_over_the_limit_of_moves_is_refused() -> None:
     """Hashes were written behind their array."""
     (game,) = random_games(Rules.preset("cgos", 5), 1)
-    masks, is_written = sensible(game, Rules.preset("cgos", 5, move_limit=len(game.moves) - 1))
-    assert not is_written and not masks.any()
+    with pytest.raises(ValueError, match="longer than"):
+        sensible(game, Rules.preset("cgos", 5, move_limit=len(game.moves) - 1))
 
 
 def test_who_likes_to_pass_does_not_while_the_board_is_lost() -> None:
@@ -178,10 +177,8 @@ def test_who_likes_to_pass_does_not_while_the_board_is_lost() -> None:
 def test_a_game_depends_on_its_seed_and_its_opening_alone() -> None:
     rules = Rules.preset("cgos", 7)
     played = random_games(rules, 40)
-    for slots, threads, groups in ((3, 1, 1), (40, 3, 2), (7, 2, 3), (2, 1, 5)):
-        for one, other in zip(
-            played, random_games(rules, 40, slots=slots, threads=threads, groups=groups), strict=True
-        ):
+    for shape in (Shape(3), Shape(40, 3, 2), Shape(7, 2, 3), Shape(2, 1, 5)):
+        for one, other in zip(played, random_games(rules, 40, shape=shape), strict=True):
             assert np.array_equal(one.moves, other.moves) and one.margin == other.margin
     changed = random_games(rules, 40, seed=2)
     assert all(one.moves[2:].tolist() != other.moves[2:].tolist() for one, other in zip(changed, played, strict=True))
@@ -224,7 +221,7 @@ def test_one_group_is_played_while_a_net_is_asked_about_another() -> None:
 
     wishes = np.zeros(26)
     wishes[-1] = NEVER
-    play(Rules.preset("cgos", 5), 9, [Waiting(wishes)], the_first, groups=2)
+    play(Rules.preset("cgos", 5), 9, [Waiting(wishes)], the_first, shape=Shape(9, 1, 2))
     assert waited == [True] and batches[:2] == [5, 4] and max(batches) == 5
 
 
@@ -235,7 +232,7 @@ def test_what_a_net_raises_comes_through(groups: int) -> None:
             raise MemoryError("no room for the net")
 
     with pytest.raises(MemoryError, match="no room"):
-        play(Rules.preset("cgos", 5), 4, [Broken(np.zeros(26))], the_first, groups=groups)
+        play(Rules.preset("cgos", 5), 4, [Broken(np.zeros(26))], the_first, shape=Shape(4, 1, groups))
 
 
 def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
@@ -279,7 +276,7 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tmp
     played = bot.play(recipe.rules, map(recipe.begin, numbers), 5)
     expected = sorted(played, key=lambda game: game.number)
     for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
-        over = recipe.search(*shape).play(map(recipe.begin, numbers))
+        over = recipe.search(Shape(*shape)).play(map(recipe.begin, numbers))
         for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
             assert (fast.number, fast.margin, fast.is_sound) == (one.number, one.margin, one.is_sound)
             for name in ("moves", "plies", "levels", "win_rates"):
@@ -303,11 +300,8 @@ class Odd:
         return logits / 8, rates
 
 
-def gumbel_games(
-    params: SelfPlayParams = PARAMS, net: Evaluator | None = None, slots: int = 6, **options: int
-) -> SearchGames:
-    rules = Rules.preset("cgos", SIZE, move_limit=LIMIT)
-    return SearchGames(rules, net or Odd(), params, GUMBEL, slots, **options)
+def gumbel_games(net: Evaluator | None = None, shape: Shape = SIX) -> SearchGames:
+    return SearchGames(Rules.preset("cgos", SIZE, move_limit=LIMIT), net or Odd(), PARAMS, GUMBEL, shape)
 
 
 def new_games(last: int = 10**9) -> Iterator[NewGame]:
@@ -321,10 +315,10 @@ def played_by(games: SearchGames, rows: int) -> list[PlayedGame]:
 
 @pytest.fixture(scope="module")
 def gumbels() -> list[PlayedGame]:
-    engines = [gumbel_games(), gumbel_games(threads=2, groups=2)]
+    engines = [gumbel_games(), gumbel_games(shape=Shape(6, 2, 2))]
     games = [game for engine in engines for game in played_by(engine, 200)]
     for engine in engines:
-        assert engine.pace.moves and 0 < engine.pace.net_seconds < engine.pace.seconds
+        assert engine.pace["moves"] and 0 < engine.pace["net_seconds"] < engine.pace["seconds"]
     return games
 
 
@@ -343,8 +337,8 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves(gumbels
 
 def test_a_game_of_searches_is_the_same_whatever_the_threads_and_the_groups(gumbels: list[PlayedGame]) -> None:
     known = {game.number: game for game in gumbels}
-    for shape in ({"slots": 1}, {"slots": 9, "threads": 2}, {"slots": 5, "groups": 2}):
-        for game in played_by(gumbel_games(**shape), 60):
+    for shape in (Shape(1), Shape(9, 2), Shape(5, 1, 2)):
+        for game in played_by(gumbel_games(shape=shape), 60):
             if game.number in known:
                 assert game.moves.tolist() == known[game.number].moves.tolist()
 

@@ -22,6 +22,7 @@ from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
+from arena.report.progress import ROUND, self_play_words
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
@@ -30,7 +31,7 @@ from trainers import live_inference, zero
 from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
 from trainers.live_inference import LiveEvaluator, evaluate_with
-from trainers.progress import Rating, Round, strengths
+from trainers.progress import Rating, SelfPlayProgress, strengths
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame, Players
 from trainers.settings import METRICS_FILE, ZERO_PRESETS, change
@@ -47,13 +48,13 @@ def config_of(**changes: object) -> Config:
     return replace(ZERO_PRESETS["tiny"], visits=8, cheap_search_visits=4, **changes)  # type: ignore[arg-type]
 
 
-def latest_of(recipe: zero.Recipe) -> zero.Latest:
+def latest_of(config: Config, komi: float) -> zero.Latest:
     network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
-    return zero.Latest(network, sample_planes(ENCODER, SIZE), recipe)
+    return zero.Latest(network, sample_planes(ENCODER, SIZE), config, SIZE, komi)
 
 
 def play(config: Config, rows: int, komi: float = 0.5) -> list[PlayedGame]:
-    latest = latest_of(zero.Recipe(config, SIZE, komi))
+    latest = latest_of(config, komi)
     net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     _, engines = zero.engines_of(config, net, lambda: latest, range(100, 10_000), None)
     with Players(engines) as players:
@@ -61,7 +62,7 @@ def play(config: Config, rows: int, komi: float = 0.5) -> list[PlayedGame]:
 
 
 def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
-    config = config_of(parallel_games=8, komi_stdev=3.0)
+    config = config_of(parallel_games=8)
     games = play(config, 200)
     assert len({game.komi for game in games}) > 4 and all(game.komi % 0.5 == 0 for game in games)
     assert len({game.number for game in games}) == len(games) and min(game.number for game in games) >= 100
@@ -74,22 +75,23 @@ def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
 
 def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero, "FORK_GAME_PROB", 1.0)
-    recipe, earlier = zero.Recipe(config_of(), SIZE, 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
+    recipe, earlier = latest_of(config_of(), 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
     openings = {recipe.begin(number, [earlier]).opening for number in range(50)}
     assert openings == {(), (7,), (7, 12)}
     assert all(new.drawn == len(new.opening) + 1 for new in (recipe.begin(number, [earlier]) for number in range(9)))
     assert recipe.begin(3, []) == recipe.begin(3, []) and recipe.begin(3, []).opening == ()
 
 
-def test_cores_of_a_cluster_play_with_the_weights_that_were_sent_last() -> None:
-    config = config_of(parallel_games=6, komi_stdev=0.0)
-    latest, cores = latest_of(zero.Recipe(config, SIZE, 0.5)), CoresHere()
+def test_cores_of_a_cluster_play_with_the_weights_that_were_sent_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero, "SMALL_KOMI_STDEV", 0.0)
+    config = config_of(parallel_games=6)
+    latest, cores = latest_of(config, 0.5), CoresHere()
     net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     _, engines = zero.engines_of(config, net, lambda: latest, range(10_000), cores)  # type: ignore[arg-type]  # what is asked of it
     with Players(engines) as players:
         games = players.take(40)
         assert {game.komi for game in games} == {0.5}
-        latest = latest_of(zero.Recipe(config, SIZE, 7.0))
+        latest = latest_of(config, 7.0)
         while games[-1].komi != 7.0:
             games += players.take(1)
     assert cores.asked[0] == list(range(48)) and len({game.number for game in games}) == len(games)
@@ -176,44 +178,48 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
 TINY = {
     "max_games": 24,
     "parallel_games": 8,
-    "game_threads": 1,
-    "round_rows": 40,
-    "batch_size": 16,
+    "num_workers": 1,
+    "batch_size": 8,
     "visits": 8,
     "cheap_search_visits": 4,
     "eval_games": 2,
-    "eval_visits": 4,
 }
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds of few games, and matches with few visits."""
+    monkeypatch.setattr(zero, "ROUND_BATCHES", 4)
+    monkeypatch.setattr(zero, "EVAL_VISITS", 4)
 
 
 def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z"}, "test")
-    rounds: list[Round] = []
+    rounds: list[SelfPlayProgress] = []
     results = tmp_path / "results"
     registry = Registry(results=results)
     folder = zero.train(config, results, registry, rounds.append)
     manifest = Checkpoint.open(folder).manifest
     games = manifest.metrics["games"]
     assert manifest.trainer == "zero" and games == 24 and manifest.rows > 0
-    assert rounds[-1].games <= games and 0 < rounds[0].net_share < 1 and rounds[-1].rows <= rounds[-1].positions
+    last = rounds[-1].figures
+    assert last["games"] <= games and 0 < rounds[0].figures["net_share"] < 1 and last["new_rows"] <= last["positions"]
+    assert "learns" in self_play_words(ROUND)(rounds[-1])
     assert "share_against_random" in manifest.metrics
     steps = rounds[-1].step
 
     rounds.clear()
     further = change(config, {"max_games": int(games) + 10, "eval_opponents": []}, "test")
     zero.train(further, results, registry, rounds.append)
-    assert rounds[0].games > games and rounds[0].step >= steps
+    assert rounds[0].figures["games"] > games and rounds[0].step >= steps
     bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4,rollout_weight=0").build()
     assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
 
 
 def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: Path) -> None:
-    assert zero.stages_of(replace(ZERO_PRESETS["tiny"], size=9, sizes="5:0.1,7:0.2,9")) == [
-        (5, pytest.approx(0.1)),
-        (7, pytest.approx(0.3)),
-        (9, pytest.approx(1.0)),
-    ]
-    given = TINY | {"name": "z", "size": 6, "sizes": "5,6", "eval_opponents": [], "round_rows": 20}
+    stages = zero.stages_of(replace(ZERO_PRESETS["tiny"], size=9, sizes="5:0.1,7:0.2,9"))
+    assert stages == [(5, pytest.approx(0.1)), (7, pytest.approx(0.3)), (9, 1.0)]
+    given = TINY | {"name": "z", "size": 6, "sizes": "5:0.5,6", "eval_opponents": [], "batch_size": 4}
     config, half = change(ZERO_PRESETS["tiny"], given, "test"), 12
     results, registry = tmp_path / "results", Registry(results=tmp_path / "results")
     zero.train(replace(config, max_games=20 * half), results, registry, stop_after(1))
@@ -240,11 +246,11 @@ def test_minutes_count_before_there_is_anything_to_learn(tmp_path: Path) -> None
     assert manifest.rows == 0 and manifest.metrics["games"] and time.monotonic() - began > 1.2
 
 
-def stop_after(rounds: int) -> Callable[[Round], None]:
+def stop_after(rounds: int) -> Callable[[SelfPlayProgress], None]:
     """A callback that sends this process SIGTERM in the given round."""
-    told: list[Round] = []
+    told: list[SelfPlayProgress] = []
 
-    def stop(progress: Round) -> None:
+    def stop(progress: SelfPlayProgress) -> None:
         told.append(progress)
         if len(told) == rounds:
             signal.raise_signal(signal.SIGTERM)
@@ -260,7 +266,7 @@ def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monke
         assert went_on.wait(60), "nothing was learned during a match"
         return np.ones(match.games)
 
-    def watch(progress: Round) -> None:
+    def watch(progress: SelfPlayProgress) -> None:
         if begun.is_set():
             steps.append(progress.step)
         if steps and steps[-1] > steps[0]:
@@ -287,10 +293,11 @@ def test_elo_is_fitted_to_all_matches() -> None:
     ("given", "words"),
     [
         ({"max_games": None, "max_minutes": None}, "needs an end"),
-        ({"sizes": "5,x"}, "not a list of sizes"),
-        ({"sizes": "5,7"}, "must be the board size 5"),
-        ({"sizes": "7:0.5,7,5"}, "each size once"),
-        ({"sizes": "7:1,5"}, "with a sum of 1"),
+        *(
+            ({"sizes": sizes}, "is no curriculum")
+            for sizes in ("5,x", "7,5", "5:0.5,7", "7:0.5,7:0.1,5", "7:1,5", "3:0.1,5")
+        ),
+        ({"eval_games": 3}, "eval_games = 3 can't be played in pairs"),
         ({"net": "gocnn-5x64"}, "choose arena-"),
         ({"start": "nowhere"}, "nowhere"),
         ({"start": "sl-9x9"}, "sl-9x9"),
@@ -308,7 +315,7 @@ def test_settings_that_can_not_be_are_refused(given: dict[str, object], words: s
 def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """No file of games is lost that was there before, and no step is made twice in the log."""
     words = [sys.executable, "-m", "arena", "train", "zero", "--preset", "tiny", "--name", "z"]
-    words += ["--max-games", "100000", "--round-rows", "200", "--save-minutes", "0", "--results", str(tmp_path)]
+    words += ["--max-games", "100000", "--batch-size", "32", "--results", str(tmp_path)]
     folder, most = tmp_path / "training" / "z" / "games", 0
     random = Random(20)
     for _ in range(20):
