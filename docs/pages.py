@@ -78,21 +78,19 @@ def commands() -> Iterator[str]:
 
     from arena.cli import app
 
-    def walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-        yield name, command
-        for word in command.list_commands(None) if hasattr(command, "list_commands") else ():
-            yield from walk(command.commands[word], f"{name} {word}")
-
-    for name, command in walk(typer.main.get_command(app), "arena"):
+    left = [("arena", typer.main.get_command(app))]
+    while left:
+        name, command = left.pop(0)
+        words = command.list_commands(None) if hasattr(command, "list_commands") else ()
+        left = [(f"{name} {word}", command.commands[word]) for word in words] + left
         about, _, examples = (command.help or "").replace("\\[", "[").partition("Example")
-        yield f"### {name}"
-        yield about.strip()
-        if lines := examples.splitlines()[1:]:
-            yield "\n".join(["```sh", *filter(None, map(str.strip, lines)), "```"])
+        lines = [line.strip() for line in examples.splitlines()[1:] if line.strip()]
+        yield f"### {name}\n\n{about.strip()}"
+        yield "\n".join(["```sh", *lines, "```"])
         rows = []
         for each in command.params:
             typed = each.opts if each.param_type_name == "option" else [str(each.metavar or each.name).upper()]
-            rows.append((", ".join(f"`{word}`" for word in typed), each.help or ""))
+            rows.append((", ".join(f"`{word}`" for word in typed), getattr(each, "help", "") or ""))
         yield grid(("option", "what it does"), rows)
 
 

@@ -403,7 +403,7 @@ def _parse_all(chunks: Iterator[list[bytes]], filter: GameFilter, processes: int
                 yield from pool.map(work, some)
     except BrokenProcessPool:
         raise RecordError(
-            "a process that reads games was killed, perhaps for want of memory; use --processes 1"
+            "a process that reads games was killed, perhaps for want of memory; use --workers 1"
         ) from None
 
 

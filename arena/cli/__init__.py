@@ -7,12 +7,12 @@ import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from arena import UserError, __version__
@@ -32,7 +32,7 @@ class Command(TyperCommand):
         return with_plain_names(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.strip("{}").upper() for piece in super().collect_usage_pieces(ctx)]
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 class Group(TyperGroup):
@@ -48,7 +48,7 @@ def with_plain_names(parameters: list[Any]) -> list[Any]:
     for each in parameters:
         each.show_default = each.show_default and "(default" not in (each.help or "")
         if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None
+            each.display_type_rich, each.metavar = (lambda ctx: None), each.metavar or each.name.upper()
         elif each.metavar is None:
             kind = each.bare_type().removeprefix("list[").removesuffix("]")
             each.metavar = METAVARS.get(kind, each.name.upper())
@@ -65,11 +65,10 @@ ABOUT = """Play Go bots against each other and measure which one is stronger.
 Example:
   arena match sl alphago -n 100
 """
-DATA = """Make datasets from game records, and summarise them.
+DATA = """Make datasets from game records.
 
-Examples:
+Example:
   arena data build games/ --out sets/strong
-  arena data stats sets/strong
 """
 OWN_OPTIONS = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # options behind COMMAND are its own
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}  # a trainer's settings are options, too
@@ -96,16 +95,13 @@ for panel, commands in PANELS.items():
         name, about = command.__name__.rstrip("_"), manual(command.__doc__)
         app.command(name, cls=Command, help=about, rich_help_panel=panel, context_settings=CONTEXTS.get(name))(command)
 datasets = typer.Typer(cls=Group, no_args_is_help=True, help=manual(DATA))
-for command in (data.build, data.stats):
-    datasets.command(command.__name__, cls=Command, help=manual(command.__doc__))(command)
+datasets.command("build", cls=Command, help=manual(data.build.__doc__))(data.build)
 app.add_typer(datasets, name="data", rich_help_panel="Nets")
 
 
 @app.callback()
 def _arena(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     pass
 
@@ -133,18 +129,18 @@ def main() -> None:
 
     def end(number: int, frame: object) -> None:
         came.append(number)
-        if len(came) == 1:  # who is ending already isn't disturbed: a lost terminal is often told of twice
+        if len(came) == 1:  # what is ending already isn't disturbed: a lost terminal is often reported twice
             raise Terminated
 
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
     try:
-        with ExitStack() as exits:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                before = signal.getsignal(number)
-                if before is not signal.SIG_IGN and threading.current_thread() is threading.main_thread():
-                    signal.signal(number, end)
-                    exits.callback(signal.signal, number, before)
-            _run()
+        for number in heard:
+            signal.signal(number, end)
+        _run()
     finally:
+        for number, handler in heard.items():
+            signal.signal(number, handler)
         if came:
             raise SystemExit(128 + came[0])
 

@@ -6,15 +6,14 @@ import gc
 import json
 import signal
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError, plural
-from arena.cli.options import size_doubts
+from arena.cli.options import read_rules, size_doubts
 from arena.cli.play import play_people
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
@@ -64,12 +63,10 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     """The terms of an event; what was read of a book that is named is said. Unless openings are asked for, they are
     those that ship, then drawn ones. Raises UserError."""
     from arena.contract.adjudication import Adjudication
-    from arena.go.game import Rules
     from arena.match.openings import read_book, shipped_book
     from arena.match.schedule import Terms
 
-    rules = Rules.preset(first_given(given.rules, "cgos"), first_given(given.size, 9), given.komi)
-    seed, plies = first_given(given.seed, 1), first_given(given.plies, PLIES)
+    rules, seed, plies = read_rules(given), first_given(given.seed, 1), first_given(given.plies, PLIES)
     is_usual = given.book is None and given.plies is None
     book: tuple[Opening, ...] = shipped_book(rules, seed) if is_usual else ()
     if given.book is not None:
@@ -82,15 +79,12 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     return Terms(rules, first_given(given.openings, 0), plies, seed, adjudication, book, is_usual)
 
 
-def openings_note(terms: Terms, games: int) -> list[str]:
+def openings_note(terms: Terms, games: int) -> Iterator[str]:
     """What follows a book that has too few openings for ``games`` games of a pair."""
     openings, pairs = len(terms.book), (games + 1) // 2
-    if not openings or openings >= min(terms.openings or pairs, pairs):
-        return []
-    if terms.then_drawn:
-        found = plural(openings, "opening")
-        return [f"The book has {found} for {pairs} pairs of games; the later pairs get random openings."]
-    return [f"The openings are used in turn: there are {openings} for {pairs} pairs of games."]
+    if openings and openings < min(terms.openings or pairs, pairs):
+        later = "the later pairs get random ones" if terms.then_drawn else "they are used in turn"
+        yield f"The book has {plural(openings, 'opening')} for {pairs} pairs of games; {later}."
 
 
 # --- Before it is played ---
@@ -121,51 +115,28 @@ def note_event(store: Store, event: Event) -> None:
 
 
 def changes(store: Store, entries: Iterable[Player]) -> Iterator[str]:
-    """A line for each player that isn't who played under its name and with its settings before."""
-
-    def typed(player: Player) -> tuple[str, str, dict[str, Any]]:
-        stored = player.stored  # whose precision suits the processor only
-        return stored.name, stored.kind, {key: value for key, value in stored.settings.items() if key != "precision"}
-
+    """A line for each new player that has the name of an earlier one."""
     known = store.players()
+    last = {player.name: identity for identity, player in known.items()}
     for entry in entries:
-        earlier = [old for old in known.values() if typed(old) == typed(entry)]
-        if earlier and entry.identity not in known:
-            old = earlier[-1]
-            games = plural(store.count(player=old.identity), "stored game")
-            if old.net != entry.net:
-                words = f"has a different net than in {games} ({old.net[:8]}, now {entry.net[:8]})"
-            elif old.code != entry.code:
-                words = f"has changed since {games}"
-            else:
-                words = f"has other limits or precision than in {games}"
-            yield f"{entry.name} {words}: it is a new player."
+        if entry.name in last and entry.identity not in known:
+            games = plural(store.count(player=last[entry.name]), "game")
+            yield f"{entry.name} is a new player: its settings, net, code or limits differ from those in {games}."
 
 
-def participants_note(store: Store, event: Tournament | Ladder) -> Iterator[str]:
-    """A line for each player of a stored tournament or ladder that no longer takes part. Raises ConfigError when it was
-    played by other settings, or its name is another kind of event's."""
+def require_same_terms(store: Store, event: Tournament | Ladder) -> None:
+    """Raise ConfigError for the name of a stored event that was played by other settings, or is of another kind."""
     stored = next((one.settings for one in store.events() if one.id == event.event), None)
     if stored is None:
         return
-    styles = {"tournament": " (to resume it: --style round-robin)", "ladder": " (to resume it: --style ladder)"}
-    kind = next(kind for kind in styles if kind in event.settings)
+    (kind,) = {"tournament", "ladder"} & event.settings.keys()
     if kind not in stored:
-        other = next((other for other in styles if other in stored), "match")
-        how = styles.get(other, "")
+        other = "ladder" if "ladder" in stored else "tournament" if "tournament" in stored else "match"
+        how = "" if other == "match" else f" (to resume it: --style {other.replace('tournament', 'round-robin')})"
         raise ConfigError(f"'{event.name}' is a stored {other}{how}; take another name for the {kind}")
     old, new = _flat(stored), _flat(json.loads(json.dumps(event.settings)))
     if changed := [f"{key} {old.get(key)}, not {new.get(key)}" for key in new | old if old.get(key) != new.get(key)]:
         raise ConfigError(f"{kind} '{event.name}' is stored with {'; '.join(changed)}; take another name")
-    playing = {entry.identity: entry.name for entry in event.entries}
-    for identity, name in store.participants(event.event).items():
-        if identity not in playing:
-            games = store.count(event=event.event, player=identity)
-            kept = f"{plural(games, 'game')} stay{'s' if games == 1 else ''} stored"
-            if name in playing.values():
-                yield f"{name} has changed; of the earlier {name} {kept}, and the new one joins."
-            else:
-                yield f"{name} doesn't take part now; of it {kept}."
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, str]:
@@ -179,10 +150,9 @@ def _flat(settings: dict[str, Any]) -> dict[str, str]:
 # --- Played and shown ---
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EventSetup:
-    """Where events are played, stored and shown. ``workers`` is 0 for one per core; ``crew`` is set once it is
-    entered."""
+    """Where events are played, stored and shown. ``workers`` is 0 for one per core; ``crew`` is set by ``opened``."""
 
     console: Console
     results: Path
@@ -192,16 +162,18 @@ class EventSetup:
     crew: int | AnyCrew = 0
 
     @contextmanager
-    def with_crew(self, event: Event) -> Iterator[EventSetup]:
-        """The same with the workers that play such an event. Raises UserError where there are none."""
-        if self.cluster is None:
-            yield replace(self, crew=self.workers or cores())
-            return
-        from arena.match.cluster import Cluster
+    def opened(self, event: Event) -> Iterator[Store]:
+        """The results, while there are workers that play such an event. Raises UserError where there are none."""
+        from arena.results.store import Store
 
-        terms = event.terms
-        with Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication) as crew:
-            yield replace(self, crew=crew)
+        with ExitStack() as stack:
+            self.crew = self.workers or cores()
+            if self.cluster is not None:
+                from arena.match.cluster import Cluster
+
+                rules, adjudication = event.terms.rules, event.terms.adjudication
+                self.crew = stack.enter_context(Cluster(self.cluster, self.workers, event.players, rules, adjudication))
+            yield stack.enter_context(Store.of(self.results, write=True, say=self.console.say))
 
     def begin(self, event: Event, store: Store, notes: Iterable[str] = ()) -> Any:
         """Say what is to be known, store who plays what, and play; returns the event's state."""
@@ -224,7 +196,7 @@ class EventSetup:
         with event_kept(state, store, self.console, self.results):
             updates = play_event(event, store, self.crew, control, play_people(event, self.console))
             updates = _with_news_of_the_end(updates, control)
-            with nullcontext(_interrupt) if has_people else _finishing(control) as end:
+            with _finishing(control, is_heard=not has_people) as end:
                 if self.as_json:
                     print_games(event, updates, store)
                 else:
@@ -272,33 +244,29 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
 # --- Its end ---
 
 
-def _interrupt() -> None:
-    raise KeyboardInterrupt
-
-
 def _with_news_of_the_end(updates: Generator[Update, None, None], control: Control) -> Generator[Update, None, None]:
-    """The updates, the first after Ctrl-C with a line about it."""
+    """The updates, the first after a request to finish with a line about it."""
     from arena.match.runner import FINISH
 
-    is_said = False
+    news = [FINISHING.format(seconds=FINISH)]
     with closing(updates):
         for update in updates:
-            if control.finishing and not is_said:
-                is_said, update = True, replace(update, news=(*update.news, FINISHING.format(seconds=FINISH)))
+            if control.finishing and news:
+                update = replace(update, news=(*update.news, news.pop()))
             yield update
 
 
 @contextmanager
-def _finishing(control: Control) -> Iterator[Callable[[], None]]:
+def _finishing(control: Control, is_heard: bool) -> Iterator[Callable[[], None]]:
     """The first Ctrl-C or SIGTERM has the games under way finished, the second ends the command; so does one where the
     event is paused. What is given ends the command as the signal does that came, or as Ctrl-C."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     came: list[int] = []
 
     def end() -> None:
-        handler = before[signal.Signals(came[0] if came else signal.SIGINT)]
-        if callable(handler):
-            handler(came[0] if came else signal.SIGINT, None)
+        number = signal.Signals(came[0]) if came else signal.SIGINT
+        if callable(handler := handlers[number]):
+            handler(number, None)
         raise KeyboardInterrupt
 
     def interrupt(number: int, frame: object) -> None:
@@ -307,15 +275,14 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
             end()
         control.finishing = True
 
-    is_main = threading.current_thread() is threading.main_thread()
-    heard = {number: handler for number, handler in before.items() if is_main and handler is not signal.SIG_IGN}
+    heard = [number for number, handler in handlers.items() if is_heard and handler is not signal.SIG_IGN]
     for number in heard:
         signal.signal(number, interrupt)
     try:
         yield end
     finally:
-        for number, handler in heard.items():
-            signal.signal(number, handler)
+        for number in heard:
+            signal.signal(number, handlers[number])
 
 
 @contextmanager
@@ -332,8 +299,7 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
         lost = ""
         if isinstance(stop, GamesNotStored):
             lost = f", and {stop.games} finished ones are not, because another program has locked {store.path}"
-        words = f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest."
-        console.say(words)
+        console.say(f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest.")
         raise SystemExit(130) from None
     finally:
         store.check_place()

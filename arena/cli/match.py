@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from arena import ConfigError
 from arena.cli import events
@@ -35,25 +36,22 @@ LADDER_GAMES, PRECISION_GAMES = 100, 5_000
 
 @takes(TermsTable)
 def match(
-    first: Annotated[str, typer.Argument(metavar="A", help="NAME, NAME:setting=value,... or checkpoint:NAME.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other bot; human plays at this terminal.")],
-    games: Annotated[
-        int | None, typer.Option("-n", "--games", help="Games (default 100); with --sprt the maximum (default 5000).")
-    ] = None,
+    first: Annotated[str, Argument(metavar="A", help="NAME, NAME:setting=value,... or checkpoint:NAME.")],
+    second: Annotated[str, Argument(metavar="B", help="The other bot; human plays at this terminal.")],
+    games: Annotated[int | None, Option("-n", "--games", help="Games (default 100; at most 5000 with --sprt).")] = None,
     terms: TermsTable = NO_TERMS,
     workers: Workers = 0,
     cluster: Cluster = None,
     sprt: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="ELO0 ELO1", help="Stop when a sequential test accepts either difference of A over B."),
+        Option(metavar="ELO0 ELO1", help="Stop when a sequential test accepts either difference."),
     ] = None,
-    alpha: Annotated[float, typer.Option(help="Risk of accepting ELO1 if ELO0 is true (default 0.05).")] = 0.05,
-    beta: Annotated[float, typer.Option(help="Risk of accepting ELO0 if ELO1 is true (default 0.05).")] = 0.05,
-    new: Annotated[bool, typer.Option("--new", help="Start again instead of resuming.")] = False,
-    name: Annotated[str, typer.Option(help="Name with which the match's id begins (default A-B).")] = "",
-    plan: Annotated[bool, typer.Option("--plan", help="Estimate how many games, and how long, it takes.")] = False,
+    alpha: Annotated[float, Option(help="Error rate of that test, either way (default 0.05).")] = 0.05,
+    new: Annotated[bool, Option("--new", help="Start again instead of resuming.")] = False,
+    name: Annotated[str, Option(help="Name with which the match's id begins (default A-B).")] = "",
+    plan: Annotated[bool, Option("--plan", help="Estimate how many games, and how long, it takes.")] = False,
     precision: Annotated[
-        float | None, typer.Option(metavar="ELO", help="With --plan: the difference to measure (default 30).")
+        float | None, Option(metavar="ELO", help="Plan for this (default 30).", min=1, max=1000)
     ] = None,
     as_json: Json = False,
     results: Results = RESULTS,
@@ -74,17 +72,10 @@ def match(
         events.say_preparing()
     from arena.match.schedule import Match
     from arena.report.style import Console
-    from arena.results.store import Store
 
-    if plan:
-        for option, given in {"--sprt": sprt, "--games": games, "--new": new, "--json": as_json}.items():
-            if given:
-                raise ConfigError(f"--plan plays no match; leave out {option}")
-        if not 1 <= first_given(precision, PLANNED) <= 1000:
-            raise ConfigError(f"--precision {precision:g} is out of range; give 1 to 1000 Elo")
-    elif precision is not None:
-        raise ConfigError("--precision needs --plan")
-    test = None if sprt is None else sequential_test(sprt, alpha, beta)
+    if (plan := plan or precision is not None) and (sprt or games or new or as_json):
+        raise ConfigError("--plan plays no match; leave out --sprt, --games, --new and --json")
+    test = None if sprt is None else sequential_test(sprt, alpha)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
     address = cluster or registry.cluster.address
@@ -92,21 +83,23 @@ def match(
     agreed = events.read_terms(terms, setup.console.say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test, name=name)
-    with setup.with_crew(played) as live, Store.of(results, write=True, say=setup.console.say) as store:
+    with setup.opened(played) as store:
         runs = sum(event.id.rpartition("-")[0] == played.key for event in store.events())
         played = replace(played, run=max(1, runs + new))
         if plan:
-            print_plan(played, first_given(precision, PLANNED), live, store)
+            print_plan(played, first_given(precision, PLANNED), setup, store)
         else:
-            live.begin(played, store, [*events.openings_note(agreed, games), *forecast_note(played)])
+            setup.begin(played, store, [*events.openings_note(agreed, games), *forecast_note(played)])
 
 
-def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05, beta: float = 0.05) -> Sprt:
+def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Sprt:
     """The test of ``--sprt``. Raises ConfigError for hypotheses or errors that can't be."""
     from arena.ratings import Sprt
 
+    if not 0 < alpha < 0.5:
+        raise ConfigError(f"--alpha {alpha:g} is out of range; allowed: between 0 and 0.5")
     try:
-        return Sprt(*hypotheses, alpha=alpha, beta=beta)
+        return Sprt(*hypotheses, alpha=alpha, beta=alpha)
     except ValueError as error:
         raise ConfigError(f"--sprt: {error}") from None
 
@@ -122,33 +115,35 @@ def print_plan(pilot: Match, precision: float, setup: events.EventSetup, store: 
     """Print the estimate from the stored games of all runs of the match; where there are too few, after ``pilot``."""
     from arena.report.tables import plan_sheet
 
-    def stored() -> MatchTally:
-        standings = pilot.standings()
-        for event in store.events():
-            if event.id.rpartition("-")[0] == pilot.key:
-                for games in store.game_summaries(event=event.id):
-                    standings.add(games)
-        return standings.between(*pilot.players)
-
-    if stored().games < FEWEST_FOR_A_PLAN:
-        if pilot.event not in {event.id for event in store.events()}:  # else its plan is larger
+    runs = [event.id for event in store.events() if event.id.rpartition("-")[0] == pilot.key]
+    tally = _tally_of(pilot, runs, store)
+    if tally.games < FEWEST_FOR_A_PLAN:
+        if pilot.event not in runs:  # else its plan is larger
             events.note_event(store, pilot)
         setup.console.say(f"A pilot of {PILOT} games, the first ones of this match:")
         setup.play(pilot, store)
         setup.console.print()
+        tally = _tally_of(pilot, {*runs, pilot.event}, store)
     workers = setup.crew if isinstance(setup.crew, int) else setup.crew.most
-    setup.console.print(plan_sheet(stored(), precision, workers))
+    setup.console.print(plan_sheet(tally, precision, workers))
 
 
-@takes(TournamentTable, "bots")
+def _tally_of(match: Match, runs: Iterable[str], store: Store) -> MatchTally:
+    standings = match.standings()
+    for run in runs:
+        for games in store.game_summaries(event=run):
+            standings.add(games)
+    return standings.between(*match.players)
+
+
+@takes(TournamentTable)
 def tournament(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the tournament: new, stored, or a table in arena.toml.")
-    ],
-    bots: Annotated[list[str] | None, typer.Argument(metavar="BOT", help="Bots that take part.")] = None,
+    name: Annotated[str, Argument(help="The tournament: new, stored, or in arena.toml.")],
+    bots: Annotated[list[str] | None, Argument(metavar="BOT", help="Bots that take part.")] = None,
     terms: TournamentTable = TournamentTable(),  # noqa: B008  # frozen, and replaced by options
     workers: Workers = 0,
     cluster: Cluster = None,
+    as_json: Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -165,17 +160,19 @@ def tournament(
       arena tournament check checkpoint:new sl alphago --style gauntlet -n 100
       arena tournament nets checkpoint:a checkpoint:b checkpoint:c --style ladder --precision 50
     """
-    events.say_preparing()
+    if not as_json:
+        events.say_preparing()
     from arena.match.ladder import Ladder
     from arena.report.style import Console
-    from arena.results.store import Store
 
     registry = registry_of(config, results)
-    setup = events.EventSetup(Console(), results, workers, cluster or registry.cluster.address)
+    address = cluster or registry.cluster.address
+    setup = events.EventSetup(Console(stderr=as_json), results, workers, address, as_json)
     played = _tournament(name, bots or [], terms, registry, setup)
-    notes = [] if isinstance(played, Ladder) else events.openings_note(played.terms, played.games_each)
-    with setup.with_crew(played) as live, Store.of(results, write=True, say=setup.console.say) as store:
-        view = live.begin(played, store, [*events.participants_note(store, played), *notes])
+    notes = [] if isinstance(played, Ladder) else [*events.openings_note(played.terms, played.games_each)]
+    with setup.opened(played) as store:
+        events.require_same_terms(store, played)
+        view = setup.begin(played, store, notes)
         if isinstance(played, Ladder):
             gap = view.gap
             words = "No two neighbours in the ranking have a measured distance yet; play more games (-n)."

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from arena import CheckpointError, ConfigError, UserError, plural
 from arena.cli import events
 from arena.cli.match import SPRT_GAMES, forecast_note, sequential_test
-from arena.cli.options import NO_TERMS, RESULTS, Cluster, ConfigFile, Results, Workers, registry_of, takes
+from arena.cli.options import CONFIG, NO_TERMS, RESULTS, Cluster, ConfigFile, Results, Workers, registry_of, takes
 from arena.players.config import TermsTable
 
 if TYPE_CHECKING:
@@ -21,24 +21,21 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
 
-CONFIG = Path("arena.toml")
 SPRT = (0.0, 35.0)
+"""The Elo differences that a gate tells apart, by default."""
 
 
-@takes(TermsTable, "openings", "plies", "book")
+@takes(TermsTable, "size", "komi", "rules", "seed", "limits")
 def gate(
-    checkpoint: Annotated[str, typer.Argument(help="New checkpoint: its name or folder.")],
-    against: Annotated[
-        str | None, typer.Option(metavar="ENTRY", help="Player whose net to replace (default: see above).")
-    ] = None,
+    checkpoint: Annotated[str, Argument(help="New checkpoint: its name or folder.")],
+    against: Annotated[str | None, Option(metavar="ENTRY", help="Player whose net to replace.")] = None,
     played_as: Annotated[
-        str | None,
-        typer.Option("--as", metavar="BOT", help="Play both nets inside this bot (default: ENTRY's settings)."),
+        str | None, Option("--as", metavar="BOT", help="Play both nets in this bot (default: ENTRY).")
     ] = None,
     sprt: Annotated[
-        tuple[float, float], typer.Option(metavar="ELO0 ELO1", help="Elo differences to tell apart (default 0 35).")
+        tuple[float, float], Option(metavar="ELO0 ELO1", help="Differences to tell apart (default 0 35).")
     ] = SPRT,
-    games: Annotated[int, typer.Option("-n", "--games", help="Maximum number of games (default 5000).")] = SPRT_GAMES,
+    games: Annotated[int, Option("-n", "--games", help="Maximum number of games (default 5000).")] = SPRT_GAMES,
     terms: TermsTable = NO_TERMS,
     workers: Workers = 0,
     cluster: Cluster = None,
@@ -66,7 +63,6 @@ def gate(
     from arena.report.style import Console
     from arena.report.text import gate_lines
     from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, training, with_checkpoint
-    from arena.results.store import Store
     from bots.nets.checkpoint import SHIPPED, add_gate, find, keep
 
     registry = registry_of(config, results)
@@ -74,9 +70,7 @@ def gate(
     folder = find(checkpoint.removeprefix("checkpoint:"), results)
     name = against or entry_for(registry, folder)
     if ":" in name or "@" in name:
-        raise ConfigError(
-            f"--against {name} is not an entry's name; leave out its settings, or put the bot behind --as"
-        )
+        raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
     agreed = events.read_terms(terms, setup.console.say)
     entry = _player_with_net(registry, name).on(agreed.rules.size)
     player = entry if played_as is None else _player_with_net(registry, played_as)
@@ -90,7 +84,8 @@ def gate(
     for one in (with_checkpoint(player, folder), present):
         one.checked(agreed.rules.size)
     limits = events.read_limits(terms)
-    never_changes = folder.resolve().parent == SHIPPED.resolve() or folder.resolve().name.endswith(f"-{net[:8]}")
+    ships = folder.resolve().parent == SHIPPED.resolve()
+    never_changes = ships or folder.resolve().name.endswith(f"-{net[:8]}")
     kept = folder if never_changes else results / "checkpoints" / f"{folder.resolve().name}-{net[:8]}"
     is_new, ruling = _identity(player, kept) != net, Ruling.UNDECIDED
     try:
@@ -103,26 +98,18 @@ def gate(
         about = Gate(name, kept.name, rows, minutes)
         match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
         match = _continued(match, setup)
-        with setup.with_crew(match) as live, Store.of(results, write=True, say=setup.console.say) as store:
-            view = live.begin(match, store, forecast_note(match))
-            evidence = Evidence(match, view.standings)
-            changed = None
+        with setup.opened(match) as store:
+            view = setup.begin(match, store, forecast_note(match))
+            evidence, changed = Evidence(match, view.standings), None
             if evidence.ruling is Ruling.ACCEPTED:
                 changed = _promote(entry, candidate, kept, path, registry_of(config, results), results)
         ruling = evidence.ruling
-        both = (folder, kept) if ruling is Ruling.ACCEPTED or not is_new else (folder,)
-        noted, notes = [], []
-        for place in dict.fromkeys(both):
-            if place.resolve().parent == SHIPPED.resolve():
-                notes.append(f"{place.name} ships with arena, so its manifest is not changed.")
-            elif _identity(candidate, place) == net:
-                try:
-                    add_gate(place, evidence.as_json())
-                    noted.append(place)
-                except CheckpointError as error:
-                    notes.append(f"The gate could not be added to its manifest: {error}.")
-        for line in [*gate_lines(evidence, folder, changed, noted), *notes]:
+        places = dict.fromkeys((folder, kept) if ruling is Ruling.ACCEPTED or not is_new else (folder,))
+        noted = [place for place in places if not ships and _identity(candidate, place) == net]
+        for line in gate_lines(evidence, folder, changed, noted):
             setup.console.say(line)
+        for place in noted:
+            add_gate(place, evidence.as_json())
     finally:
         if is_new and ruling is not Ruling.ACCEPTED and _identity(player, folder) == net:
             shutil.rmtree(kept, ignore_errors=True)
@@ -160,9 +147,7 @@ def _continued(match: Match, setup: events.EventSetup) -> Match:
         found, games = continued(store, match)
     if games:
         before = f"These two played {plural(games, 'game')} before ({found.event})."
-        setup.console.say(f"{before} The test counts them and continues.")
-    if found.terms.seed != match.terms.seed:
-        setup.console.say(f"Its openings follow from --seed {found.terms.seed}, as before.")
+        setup.console.say(f"{before} The test counts them and continues, from --seed {found.terms.seed}.")
     return found
 
 
@@ -183,17 +168,12 @@ def _promote(entry: Player, candidate: Player, kept: Path, config: Path, registr
 
 
 def eval_(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint's name or folder.")],
-    data: Annotated[
-        list[Path], typer.Option(help="SGF files, folders or archives (repeatable); of a dataset the test set.")
-    ],
-    since: Annotated[str, typer.Option("--from", metavar="DAY", help="Only games from this day on.")] = "",
-    positions: Annotated[int, typer.Option(help="Positions, of randomly drawn games (default 0: all).")] = 0,
-    size: Annotated[int, typer.Option(help="Only games on this board size (default 9).")] = 9,
-    dead_stones: Annotated[
-        bool, typer.Option("--dead-stones", help="Mark dead stones where board and result differ.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Random seed for drawing games (default 1).")] = 1,
+    checkpoint: Annotated[str, Argument(help="A checkpoint's name or folder.")],
+    data: Annotated[list[Path], Option(help="SGF files, folders, archives; a dataset's test set.")],
+    since: Annotated[str, Option("--from", metavar="DAY", help="Only games from this day on.")] = "",
+    positions: Annotated[int, Option(help="Positions, of randomly drawn games (default 0: all).")] = 0,
+    size: Annotated[int, Option(help="Only games on this board size (default 9).")] = 9,
+    dead_stones: Annotated[bool, Option("--dead-stones", help="Mark dead stones.")] = False,
     results: Results = RESULTS,
 ) -> None:
     """Measure a net on games that it was not trained on.
@@ -222,7 +202,7 @@ def eval_(
     dataset = Dataset.open(data[0]) if (data[0] / MANIFEST).is_file() else None
     with Console(stderr=True).status("reading the records"):
         games = load_games(data, size, results / "cache", dead_stones) if dataset is None else dataset.part(TEST)
-        games = some_games(games_since(games, since), positions, seed)
+        games = some_games(games_since(games, since), positions, seed=1)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
@@ -235,6 +215,3 @@ def eval_(
             rows = by_rank(net, encoder, games, None if dataset is None else dataset.rule, on_progress)
         console.print(rank_sheet(rows, found.manifest.name))
         console.print()
-    if (komi := median(games.komis.tolist())) != found.manifest.komi:
-        words = f"half of the games have komi {komi:g} or more, and the net learned with {found.manifest.komi:g}"
-        console.say(f"This sample differs from the net's own: {words}.")

@@ -12,11 +12,11 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from arena import ConfigError, RecordError, StoreError, UserError, plural
+from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of, size_doubts, takes
 from arena.contract.settings import setting
 from arena.files import remove_scratch
@@ -25,7 +25,7 @@ from arena.players.config import RULES, first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
-    from arena.go.coords import Colour
+    from arena.go.coords import Colour, Move
     from arena.go.game import Rules
     from arena.go.record import GameRecord
     from arena.match.event import Event
@@ -58,7 +58,6 @@ class GameOptions:
     )
     handicap: int | None = setting(None, "Black's handicap stones, 2 to 9.", 0, 9)
     time: str | None = setting(None, "Clock: main=600, main=300,byoyomi=30 or byoyomi=60,stones=5.")
-    seed: int | None = setting(None, "Random seed of the bot (default: a new one each time).")
 
 
 NO_OPTIONS = GameOptions()
@@ -66,20 +65,12 @@ NO_OPTIONS = GameOptions()
 
 @takes(GameOptions)
 def play(
-    bot: Annotated[
-        str | None, typer.Argument(metavar="BOT", help="A bot, or human; with --resume the id of a game.")
-    ] = None,
-    rank: Annotated[
-        str | None, typer.Option(metavar="RANK", help="Play a bot that plays like a person of this rank, 30k to 6d.")
-    ] = None,
+    bot: Annotated[str | None, Argument(help="A bot, or human; with --resume a game's id.")] = None,
+    rank: Annotated[str | None, Option(help="Play a bot of this human rank, 30k to 6d.")] = None,
     given: GameOptions = NO_OPTIONS,
-    name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login).")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue your last game, or the one of this id.")] = False,
-    first: Annotated[str | None, typer.Option("--from", metavar="FILE", help="An SGF file to play on from.")] = None,
-    move: Annotated[int | None, typer.Option(help="With --from: moves to keep (default: all).", min=0)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines of text instead of the full screen.")] = False,
+    name: Annotated[str | None, Option("--as", help="Your name in the ratings (default: your login).")] = None,
+    resume: Annotated[bool, Option("--resume", help="Continue your last game, or the one of this id.")] = False,
+    plain: Annotated[bool, Option("--plain", help="Lines of text instead of the full screen.")] = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -98,16 +89,11 @@ def play(
       arena play --resume
       arena play random --plain < moves.txt
     """
-    from arena.go.coords import BLACK
     from arena.go.ranks import rank_name, read_rank
     from arena.people.saved_game import SavedGameFile
     from arena.people.session import GameSession
     from arena.report.style import Console
 
-    if move is not None and first is None:
-        raise ConfigError("--move needs --from FILE")
-    if first is not None and (resume or given.size or given.komi or given.rules or given.handicap):
-        raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
     if resume and (name is not None or rank is not None or given != NO_OPTIONS):
         raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
     if rank is not None:
@@ -115,30 +101,25 @@ def play(
             raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
         bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
     console = Console()
-    say = console.say
     registry = registry_of(config, results)
-    store_finished_games(results, say)
-    source = None if first is None else read_source(Path(first), move)
+    store_finished_games(results, console.say)
     again, code = True, 0
     while again and not code:
         with ExitStack() as stack:
             if resume:
                 file = stack.enter_context(_file_to_resume(results, bot))
-                saved = file.read()
-                if saved.is_over:
-                    raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
-                saved, bots = rebuild_bots(saved, registry, say)
+                saved, bots = rebuild_bots(file.read(), registry, console.say)
             elif bot is None:
                 raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
             else:
-                saved, bots = new_game(registry, registry.resolve(bot), name, given, source)
+                saved, bots = new_game(registry, registry.resolve(bot), name, given)
             for doubt in size_doubts(bots.values(), saved.size):
-                say(doubt)
+                console.say(doubt)
             opponents = prepare_bots(bots, saved.rules, console)
             if not resume:
                 file = stack.enter_context(SavedGameFile.create(results, stored_ids(results)))
-                saved = file.begin(saved)
-            begun_with = 0 if resume else len(saved.record.moves)
+                saved = replace(saved, record=replace(saved.record, id=file.id))
+                file.write(saved)
             adviser, evaluate = _judges(bots, registry, saved.size)
             session = GameSession(saved, opponents, adviser, file.write)
             try:
@@ -147,13 +128,12 @@ def play(
             except KeyboardInterrupt:
                 console.print()
                 code = 130
-            _close_game(file.read(), begun_with, file, results, say)
+            _close_game(file, results, console.say)
         if resume and again:
-            say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
+            console.say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
             break
         if not saved.handicap:
-            was_black = saved.people[0] is BLACK if bots else given.color != "white"
-            given = replace(given, color="white" if was_black else "black", seed=None)
+            given = replace(given, color="black" if given.color == "white" else "white")
     if not session.has_ended:  # Python would wait for threads of the bot's own
         remove_scratch()
         sys.stdout.flush()
@@ -165,75 +145,55 @@ def play(
 
 
 def new_game(
-    registry: Registry, entry: Player, name: str | None, given: GameOptions, source: GameRecord | None = None
+    registry: Registry, entry: Player, name: str | None, given: GameOptions
 ) -> tuple[SavedGame, dict[Colour, Player]]:
-    """A game before its first move, or in the last position of ``source``; and the bots in it by colour. Raises
-    UserError."""
+    """A game before its first move, and the bots in it by colour. Raises UserError."""
     from arena.go.coords import BLACK, WHITE
     from arena.go.game import Rules, handicap_points
-    from arena.go.record import GameRecord
-    from arena.people.saved_game import EVENT, Help, SavedGame
+    from arena.people.saved_game import EVENT
 
-    is_continued = source is not None
-    size = first_given(given.size, 9) if source is None else source.rules.size
-    limits = _read_clock(given.time)
-    person = _person(registry, name)
+    size, stones = first_given(given.size, 9), given.handicap or 0
+    limits, person = _read_clock(given.time), _person(registry, name)
     if entry.is_person:
         opponent = _person(registry, entry.settings.get("name") or GUEST)
         if opponent.name == person.name:
             raise ConfigError(f"both players are called {person.name}; name the second one: human:name=bob")
     else:
         opponent = entry.with_limits(limits).checked(size)
-    stones = given.handicap or 0
-    komi = 0.5 if stones and given.komi is None else given.komi
     setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
+    rules = Rules.preset(first_given(given.rules, "chinese"), size, first_given(given.komi, 0.5 if stones else None))
     colour = WHITE if given.color == "white" else BLACK
     seats = {colour: person, colour.opponent: opponent}
-    if source is None:
-        rules = Rules.preset(first_given(given.rules, "chinese"), size, komi)
-        source = GameRecord(rules, (), None, setup=(setup, ()), first=WHITE if setup else BLACK)
-    record = GameRecord(
-        source.rules,
-        source.moves,
-        None,
-        black=seats[BLACK].name,
-        white=seats[WHITE].name,
-        black_player=_identity(seats[BLACK]),
-        white_player=_identity(seats[WHITE]),
-        setup=source.setup,
-        first=source.first,
+    identities = {colour: "" if seat.name == GUEST else seat.identity for colour, seat in seats.items()}
+    return begin_game(
+        rules,
+        seats,
+        limits,
+        black_player=identities[BLACK],
+        white_player=identities[WHITE],
+        setup=(setup, ()),
+        first=WHITE if setup else BLACK,
         event=EVENT,
-        seed=secrets.randbits(48) if given.seed is None else given.seed,
-        opening=len(source.moves),
-        date=_today(),
+        seed=secrets.randbits(48),
     )
-    bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
-    people = tuple(colour for colour in sorted(seats) if colour not in bots)
-    players = tuple(seat.stored for seat in seats.values() if _identity(seat))
-    helps = (Help.POSITION,) if is_continued else ()
-    return SavedGame(record, people, limits, players=players, helps=helps), bots
 
 
-def read_source(path: Path, moves: int | None) -> GameRecord:
-    """The first game of a file, cut after ``moves`` moves. Raises UserError."""
-    from arena.go.collection import read_path
+def begin_game(
+    rules: Rules, seats: Mapping[Colour, Player], limits: Limits, moves: tuple[Move, ...] = (), **fields: Any
+) -> tuple[SavedGame, dict[Colour, Player]]:
+    """A game of these players with an opening of ``moves``, and the bots in it by colour. ``limits`` are the people's,
+    ``fields`` more of its record."""
+    from arena.go.coords import Colour
     from arena.go.record import GameRecord
+    from arena.people.saved_game import SavedGame
 
-    try:
-        record = next((found for found in read_path(path) if isinstance(found, GameRecord)), None)
-        if record is None:
-            raise UserError(f"--from {path}: there is no game in it")
-        if moves is not None and moves > len(record.moves):
-            raise ConfigError(f"--move {moves}: the game in {path} has {plural(len(record.moves), 'move')}")
-        record = replace(record, moves=record.moves[:moves], outcome=None)
-        record.replay()
-    except RecordError as error:
-        raise UserError(f"--from: {error}") from error
-    return record
-
-
-def _today() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%d")
+    black, white = (seats[colour].name for colour in Colour)
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    record = GameRecord(rules, moves, None, black, white, opening=len(moves), date=date, **fields)
+    bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
+    people = tuple(colour for colour in Colour if colour not in bots)
+    players = tuple(seat.stored for seat in seats.values() if seat.name != GUEST)
+    return SavedGame(record, people, limits, players=players), bots
 
 
 def _person(registry: Registry, name: str | None) -> Player:
@@ -251,19 +211,12 @@ def _person(registry: Registry, name: str | None) -> Player:
     return replace(human, name=name, settings={**human.settings, "name": name})
 
 
-def _identity(entry: Player) -> str:
-    """What a player is rated under; empty for a person without a name."""
-    return "" if entry.is_person and entry.name == GUEST else entry.identity
-
-
 def _read_clock(text: str | None) -> Limits:
     """Of ``--time``. Raises ConfigError."""
     from arena.contract.bot import Limits
 
-    if text is None:
-        return Limits()
-    limits = Limits.read(text, "--time")
-    if limits.time is None or limits.simulations is not None:
+    limits = Limits.read(text, "--time") if text is not None else Limits()
+    if text is not None and (limits.time is None or limits.simulations is not None):
         raise ConfigError(
             f"--time {text} is not a clock for a game; write main=600 (seconds) or main=300,byoyomi=30, and limit the "
             "time per move of a bot by its name: mcts@seconds=2"
@@ -278,31 +231,31 @@ def _file_to_resume(results: Path, id: str | None) -> SavedGameFile:
     """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
     from arena.people.saved_game import EVENT, SavedGameFile, is_held, saved_games
 
-    if id is not None:
-        number = id.rpartition("/")[2]
-        return SavedGameFile.open(results, f"{EVENT}/{number:0>5}" if number.isdecimal() else id)
-    kept = [(id, saved) for id, saved in saved_games(results) if saved.record.moves and not saved.is_over]
-    waiting = [id for id, _ in kept if not is_held(results, id)]
-    if not waiting:
-        raise UserError(f"there is no unfinished game in {results / EVENT}; start one, as in: arena play alphago")
-    return SavedGameFile.open(results, waiting[-1])
+    if id is None:
+        kept = [(id, saved) for id, saved in saved_games(results) if saved.record.moves and not saved.is_over]
+        id = next((id for id, _ in reversed(kept) if not is_held(results, id)), None)
+        if id is None:
+            raise UserError(f"there is no unfinished game in {results / EVENT}; start one, as in: arena play alphago")
+    return SavedGameFile.open(results, f"{EVENT}/{id:0>5}" if id.isdecimal() else id)
 
 
 def rebuild_bots(
     saved: SavedGame, registry: Registry, say: Callable[[str], None]
 ) -> tuple[SavedGame, dict[Colour, Player]]:
-    """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had."""
-    from arena.go.coords import BLACK, WHITE, Colour
+    """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had, and
+    for a game that is over."""
+    from arena.go.coords import Colour
     from arena.people.saved_game import Help
 
+    if saved.is_over:
+        raise UserError(f"{saved.id} is over; 'arena games --event play' lists it")
     bots = {}
-    identities = {BLACK: saved.record.black_player, WHITE: saved.record.white_player}
-    for colour in set(Colour) - set(saved.people):
-        name = saved.name(colour)
-        bots[colour] = entry = registry.resolve_stored(name).checked(saved.size)
-        if entry.identity != identities[colour] and Help.OTHER_BOT not in saved.helps:
-            say(f"{name} has other settings or another net now; the game is unrated.")
-            saved = replace(saved, helps=(*saved.helps, Help.OTHER_BOT))
+    for colour, identity in zip(Colour, (saved.record.black_player, saved.record.white_player), strict=True):
+        if colour not in saved.people:
+            bots[colour] = registry.resolve_stored(saved.name(colour)).checked(saved.size)
+            if bots[colour].identity != identity and Help.OTHER_BOT not in saved.helps:
+                say(f"{saved.name(colour)} has other settings or another net now; the game is unrated.")
+                saved = replace(saved, helps=(*saved.helps, Help.OTHER_BOT))
     return saved, bots
 
 
@@ -359,30 +312,14 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
 
     def play(pairing: Pairing) -> GameRecord:
         from arena.contract.bot import Limits
-        from arena.go.coords import Colour
-        from arena.go.record import GameRecord
-        from arena.people.saved_game import SavedGame
+        from arena.go.coords import BLACK, WHITE
         from arena.people.session import GameSession
 
-        names = dict(zip(Colour, (pairing.black, pairing.white), strict=True))
-        seats = {colour: event.players[name] for colour, name in names.items()}
-        bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
-        people = tuple(colour for colour in Colour if colour not in bots)
-        record = GameRecord(
-            event.terms.rules,
-            pairing.opening,
-            None,
-            black=pairing.black,
-            white=pairing.white,
-            id=pairing.id,
-            event=event.event,
-            seed=pairing.seed,
-            opening=len(pairing.opening),
-            date=_today(),
-        )
-        time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
-        opponents = prepare_bots(bots, event.terms.rules, console)
-        with GameSession(SavedGame(record, people, time), opponents) as session:
+        rules, seats = event.terms.rules, {BLACK: event.players[pairing.black], WHITE: event.players[pairing.white]}
+        time = next((seat.limits for seat in seats.values() if seat.is_person and seat.limits.time), Limits())
+        known = {"id": pairing.id, "event": event.event, "seed": pairing.seed}
+        saved, bots = begin_game(rules, seats, time, pairing.opening, **known)
+        with GameSession(saved, prepare_bots(bots, rules, console)) as session:
             play_session(session, console)
         if not session.snapshot().is_over:
             raise KeyboardInterrupt
@@ -414,23 +351,24 @@ def _judges(bots: Mapping[Colour, Player], registry: Registry, size: int) -> tup
 # --- Storing ---
 
 
-def _close_game(saved: SavedGame, begun: int, file: SavedGameFile, results: Path, say: Callable[[str], None]) -> None:
-    """Store a game that is over, and keep the file of one that isn't; it began with ``begun`` moves."""
-    moves, first = len(saved.record.moves), saved.record.first
+def _close_game(file: SavedGameFile, results: Path, say: Callable[[str], None]) -> None:
+    """Store a game that is over, and keep the file of one that isn't, unless no person has played."""
+    saved = file.read()
+    record, moves = saved.record, len(saved.record.moves)
     if saved.is_over:
         try:
             store_games([saved], results)
         except StoreError as error:
             say(f"{file.id} is saved in {file.path}; the next arena play will store it: {error}.")
             return
-        counts = "unrated" if saved.record.unrated else "it counts for arena elo"
+        counts = "unrated" if record.unrated else "it counts for arena elo"
         say(f"{file.id} is stored ({counts}); its moves are in {file.path}. To review it: arena analyze {file.id}")
-        if not saved.record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
+        if not record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
             _say_ranks(saved, results, say)
-    elif any((first if ply % 2 == 0 else first.opponent) in saved.people for ply in range(begun, moves)):
+    elif any(record.mover(number) in saved.people for number in range(1, moves + 1)):
         say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
     else:
-        file.remove()
+        file.path.unlink(missing_ok=True)
         say("You played no move, so nothing is saved.")
 
 

@@ -1,25 +1,21 @@
-"""The commands about results: ratings, reports, and games: listed, shown, played again, analysed."""
+"""The commands about results: ratings, reports, and games: listed, shown, analysed."""
 
 from __future__ import annotations
 
 import os
 import sys
 from contextlib import closing
-from dataclasses import replace
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from arena import ConfigError, RecordError, UserError, plural
 from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of, size_doubts
 
 if TYPE_CHECKING:
-    from arena.contract.bot import Limits
     from arena.go.record import GameRecord
-    from arena.players.player import Player
-    from arena.players.registry import Registry
     from arena.report.style import Console
 
 LISTED = 20
@@ -34,16 +30,12 @@ LARGE = 13
 MARKED = 3
 """Mistakes of each side that an analysis marks."""
 
-Game = Annotated[
-    str, typer.Argument(metavar="GAME", help="An SGF file, or the number or id of a game of 'arena games'.")
-]
+GAME = "An SGF file, or the number or id of a game of 'arena games'"
 
 
 def elo(
-    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
-    rules: Annotated[str | None, typer.Option(help="Only games by these rules.")] = None,
-    komi: Annotated[float | None, typer.Option(help="Only games with this komi.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
+    size: Annotated[int | None, Option(help="Only games on this board size.")] = None,
+    csv: Annotated[Path | None, Option(help="Also write the table of all pools to this file.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
@@ -62,34 +54,28 @@ def elo(
     from arena.results.league import league
     from arena.results.store import Store
 
-    console = Console()
-    wanted = {key: value for key, value in (("size", size), ("name", rules), ("komi", komi)) if value is not None}
+    console = Console(stderr=as_json)
     with Store.of(results) as store:
-        pools = [pool for pool in store.pools() if all(getattr(pool, key) == wanted[key] for key in wanted)]
+        pools = [pool for pool in store.pools() if size in (None, pool.size)]
         for number, pool in enumerate(pools):
             found = league(store, pool)
             if as_json:
                 for row in rating_rows(found, pool):
                     print(json_line("rating", row))
             else:
-                if number:
-                    console.print()
-                console.print(elo_table(found, pool))
-        if not pools and not as_json:
+                console.print(*[""] * bool(number), elo_table(found, pool), sep="\n")
+        if not pools:
             console.print(elo_table(None))
         if csv is not None:
             write_elo_csv(store, csv)
-            if not as_json:
-                print(f"Written to {csv}.")
+            console.say(f"Written to {csv}.")
 
 
 def report(
-    event: Annotated[
-        str | None, typer.Argument(help="A match, tournament or ladder (default: the last one played).")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the events instead.")] = False,
-    csv: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write all tables as CSV files.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Also write one HTML page with plots and games.")] = None,
+    event: Annotated[str | None, Argument(help="A match or tournament (default: the last one).")] = None,
+    listed: Annotated[bool, Option("--list", help="List the events instead.")] = False,
+    csv: Annotated[Path | None, Option(metavar="FOLDER", help="Also write all tables as CSV files.")] = None,
+    html: Annotated[Path | None, Option(help="Also write one HTML page with plots and games.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
@@ -137,19 +123,14 @@ def report(
 
 
 def games(
-    event: Annotated[str | None, typer.Option(help="Only games of this event.")] = None,
-    player: Annotated[str | None, typer.Option(help="Only games of this player.")] = None,
-    opponent: Annotated[str | None, typer.Option(help="Only games against this player.")] = None,
-    winner: Annotated[str | None, typer.Option(help="Only games won by this player.")] = None,
-    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
-    ending: Annotated[
-        str | None, typer.Option(help="Only games that ended so: score, resign, adjudicated, forfeit, ...")
-    ] = None,
+    event: Annotated[str | None, Option(help="Only games of this event.")] = None,
+    player: Annotated[str | None, Option(help="Only games of this player.")] = None,
+    ending: Annotated[str | None, Option(help="Only games that ended by: score, resign, forfeit, ...")] = None,
     limit: Annotated[
-        int | None, typer.Option("-n", "--limit", help="Games, newest first (default 20; all in files).", min=1)
+        int | None, Option("-n", "--limit", help="Newest games (default 20; all in files).", min=1)
     ] = None,
-    sgf: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write a table of the games instead.")] = None,
+    sgf: Annotated[Path | None, Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
+    csv: Annotated[Path | None, Option(help="Write a table of the games instead.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
@@ -158,7 +139,7 @@ def games(
     Examples:
       arena games
       arena games --event league --ending forfeit
-      arena games --winner alphago --sgf games
+      arena games --player alphago --sgf games
     """
     from rich.progress import track
 
@@ -173,8 +154,7 @@ def games(
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
-        wanted: dict[str, Any] = {"event": event, "player": player, "opponent": opponent, "winner": winner}
-        wanted |= {"size": size, "endings": _read_ending(ending)}
+        wanted: dict[str, Any] = {"event": event, "player": player, "endings": _read_ending(ending)}
         total = store.count(**wanted)
         if (place := sgf or csv) is None:
             found = store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True)
@@ -198,27 +178,17 @@ def _read_ending(text: str | None) -> list[str]:
     """Of ``--ending``, as games are stored. Raises ConfigError."""
     from arena.go.game import Ending
 
-    if text is None:
-        return []
-    if text == FORFEIT:
-        return [ending for ending in Ending if ending.is_forfeit]
-    known = [*(ending.replace(" ", "-") for ending in Ending), FORFEIT]
-    if text not in known:
+    known = {ending.replace(" ", "-"): [str(ending)] for ending in Ending}
+    known[FORFEIT] = [ending for ending in Ending if ending.is_forfeit]
+    if text is not None and text not in known:
         raise ConfigError(f"--ending {text}: use one of {', '.join(known)}")
-    return [text.replace("-", " ")]
+    return known[text] if text else []
 
 
 def show(
-    game: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="GAME", help="An SGF file, or the number or id of a game of 'arena games' (default: the newest)."
-        ),
-    ] = None,
-    move: Annotated[int | None, typer.Option("-m", "--move", help="Start after this many moves.", min=0)] = None,
-    fault_details: Annotated[
-        bool, typer.Option("--details", help="Print who played, how it ended, and a fault's traceback.")
-    ] = False,
+    game: Annotated[str | None, Argument(help=f"{GAME} (default: the newest).")] = None,
+    move: Annotated[int | None, Option("-m", "--move", help="Start after this many moves.", min=0)] = None,
+    fault_details: Annotated[bool, Option("--details", help="Print players, ending and a fault's traceback.")] = False,
     results: Results = RESULTS,
 ) -> None:
     """Step through a stored game or an SGF file.
@@ -237,31 +207,30 @@ def show(
     from arena.report.style import Console, has_colours, has_screen
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
-    is_stored = not path.is_file()
+    is_stored, plies = not path.is_file(), len(record.moves)
     if not is_stored and fault_details:
         raise UserError(f"{path}: --details takes a stored game; give its number, as 'arena games' lists it")
-    if move is not None and move > len(record.moves):
-        raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
+    if move is not None and move > plies:
+        raise UserError(f"--move {move}: the game has {plural(plies, 'move')}")
     console = Console()
     at_terminal = has_screen(console)
-    lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
-    if fault_details or (lost and not at_terminal):
+    is_lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
+    if fault_details or (is_lost and not at_terminal):
         _print_details(record, results, console)
         return
     by_players = is_stored or are_by_players(path.read_bytes())
     remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
-    at = move if move is not None else 0 if at_terminal else len(record.moves)
     if not at_terminal:
-        print_game(record, remarks, at, by_players, console)
+        print_game(record, remarks, plies if move is None else move, by_players, console)
         return
     from arena.tui.app import run_app
     from arena.tui.game_app import GameApp
 
     try:
-        run_app(GameApp(record, remarks, at=at, by_players=by_players, colours=has_colours(console)))
+        run_app(GameApp(record, remarks, at=move or 0, by_players=by_players, colours=has_colours(console)))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    if lost:
+    if is_lost:
         _print_details(record, results, console)
 
 
@@ -270,17 +239,14 @@ def _print_details(record: GameRecord, results: Path, console: Console) -> None:
     from arena.results.store import Store
 
     with Store.of(results) as store:
-        players = store.players()
-    show_details(record, players, console)
+        show_details(record, store.players(), console)
 
 
 def analyze(
-    game: Game,
-    bot: Annotated[str | None, typer.Option(help="Bot that analyses (default alphago, over 13x13 mcts).")] = None,
-    visits: Annotated[int | None, typer.Option(help="Visits per position (default: the bot's own).", min=1)] = None,
-    seconds: Annotated[float | None, typer.Option(help="Seconds per position.", min=0.001)] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write one row for each move to this CSV file.")] = None,
-    sgf: Annotated[Path | None, typer.Option(help="Write the game with comments and best moves.")] = None,
+    game: Annotated[str, Argument(help=f"{GAME}.")],
+    bot: Annotated[str | None, Option(help="Bot that analyses (default alphago, over 13x13 mcts).")] = None,
+    csv: Annotated[Path | None, Option(help="Write one row for each move to this CSV file.")] = None,
+    sgf: Annotated[Path | None, Option(help="Write the game with comments and best moves.")] = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -292,8 +258,8 @@ def analyze(
 
     Examples:
       arena analyze game.sgf
-      arena analyze 12 --bot mcts --seconds 2
-      arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv
+      arena analyze 12 --bot mcts@seconds=2
+      arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf --csv moves.csv
     """
     from arena import files
     from arena.go.sgf import write_sgf
@@ -305,11 +271,14 @@ def analyze(
 
     registry = registry_of(config, results)
     record = read_game(game, results)
-    for path in (csv, sgf):
+    for path in filter(None, (csv, sgf)):
         _require_place(path, game)
     entry = registry.resolve(bot or ("alphago" if record.rules.size <= LARGE else "mcts"))
-    limits = _limits(registry, entry, visits, seconds)
-    entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
+    able = "; these can: " + ", ".join(one.name for one in registry.entries if one.bot_kind.tells_win_rate)
+    if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
+        raise ConfigError(f"{entry.name} reports no win rates and can't analyse{able}")
+    if entry.limits.time is not None:
+        raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
     entry = entry.checked(record.rules.size)
     console, errors = style.Console(), style.Console(stderr=True)
     console.say(analysis_headline(record, entry.name))
@@ -322,13 +291,13 @@ def analyze(
         show_counting("position", evaluation_count(record), errors) as on_progress,
     ):
         try:
-            for evaluation in analyse(record, player, limits):
+            for evaluation in analyse(record, player, entry.limits):
                 found.append(evaluation)
                 on_progress(len(found))
         except KeyboardInterrupt:
             stopped = True
         except AnalysisError as error:
-            raise UserError(f"{entry.name}: {error}{_others(registry) if not found else ''}") from None
+            raise UserError(f"{entry.name}: {error}{able if not found else ''}") from None
     if found:
         width = console.width if console.is_terminal else style.ENDLESS
         console.print(render_analysis(record, found, MARKED, width))
@@ -349,55 +318,29 @@ def read_game(text: str | None, results: Path) -> GameRecord:
     from arena.go.sgf import MAX_BYTES, read_sgf
     from arena.results.store import Store
 
-    if text is None:
-        with Store.of(results) as store:
-            for record in store.games(limit=1, newest_first=True):
-                return record
-        raise UserError(f"no game is stored in {results}; play some with 'arena match'")
-    path = Path(expanduser(text))
+    path = Path(expanduser(text or ""))
     if path.is_file():
         try:
             with path.open("rb") as file:
                 return read_sgf(file.read(MAX_BYTES + 1))
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from None
-    if path.is_dir():
+    if text and path.is_dir():
         raise RecordError(f"{path} is a folder; name one of its SGF files")
     if path.suffix.lower() == ".sgf":
         raise RecordError(f"there is no file {path}")
     with Store.of(results) as store:
-        return store.game(text)
+        for record in [store.game(text)] if text else store.games(limit=1, newest_first=True):
+            return record
+    raise UserError(f"no game is stored in {results}; play some with 'arena match'")
 
 
-def _limits(registry: Registry, entry: Player, visits: int | None, seconds: float | None) -> Limits:
-    """What bounds the look at one position. Raises ConfigError, also for a bot that can't analyse."""
-    from arena.contract.bot import Limits
-
-    if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
-        raise ConfigError(f"{entry.name} reports no win rates and can't analyse{_others(registry)}")
-    if visits is None and seconds is None:
-        if entry.limits.time is not None:
-            raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
-        return entry.limits
-    if str(entry.limits):
-        raise ConfigError(f"{entry.name} has limits of its own; leave out --visits and --seconds")
-    return Limits(seconds=seconds, simulations=visits)
-
-
-def _others(registry: Registry) -> str:
-    """Who can analyse, as the end of an error."""
-    names = [entry.name for entry in registry.entries if entry.bot_kind.tells_win_rate]
-    return f"; these can: {', '.join(names)}"
-
-
-def _require_place(path: Path | None, game: str) -> None:
+def _require_place(path: Path, game: str) -> None:
     """Raise UserError where a file that is to be written can't be, or is the game itself: before the long work."""
-    if path is None:
-        return
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file in it")
-    if path.exists() and Path(expanduser(game)).exists() and path.samefile(Path(expanduser(game))):
+    if path.resolve() == Path(expanduser(game)).resolve():
         raise UserError(f"{path} is the input file, and its comments would be lost; name another file")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
+    if not os.access(folder, os.W_OK):
         raise UserError(f"{folder} can't be written; name a file elsewhere")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from arena import ConfigError, UserError
 
@@ -14,10 +14,8 @@ SCREENS = ("match", "tournament", "gate", "play", "show")
 
 
 def serve(
-    command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="The command, as it would be typed behind 'arena'.")
-    ],
-    port: Annotated[int, typer.Option(help="Port (default 8380).", min=1, max=65535)] = 8380,
+    command: Annotated[list[str], Argument(help="The command, as typed after 'arena'.")],
+    port: Annotated[int, Option(help="Port (default 8380).", min=1, max=65535)] = 8380,
 ) -> None:
     """Show a command's full screen in a browser on this machine.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
+from typer import Argument, Option
 
 from arena import ConfigError, UserError
-from arena.cli.options import RESULTS, Cluster, Results, registry_of
+from arena.cli.options import RESULTS, Cluster, Results, errors_of_option, registry_of
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
 
@@ -23,38 +24,34 @@ PREDICTED = {"sl": "top-1", "rollout": "top-1", "ownership": "points", "value": 
 """What the share is that the progress of a trainer shows."""
 
 FIGURES = {
-    "sl": {"top1": ("top-1", ".1%"), "late_top1": ("from ply 15 on", ".1%")},
-    "rollout": {"top1": ("top-1", ".1%"), "late_top1": ("from ply 15 on", ".1%")},
-    "ownership": {"ownership": ("points predicted", ".1%"), "brier": ("Brier score", ".3f")},
-    "value": {"value_mse": ("squared error of the result", ".3f"), "value_floor": ("of the best constant", ".3f")},
-    "distill": {
-        "top1": ("the teacher's move", ".1%"),
-        "policy_loss": ("cross entropy", ".3f"),
-        "value_mse": ("squared error of the result", ".3f"),
-        "win_rate_mse": ("of the teacher's win rate", ".3f"),
-    },
+    "top1": ("top-1", ".1%"),
+    "late_top1": ("top-1 from ply 15 on", ".1%"),
+    "policy_loss": ("cross entropy of the policy", ".3f"),
+    "ownership": ("points predicted", ".1%"),
+    "brier": ("Brier score", ".3f"),
+    "value_mse": ("squared error of the result", ".3f"),
+    "value_floor": ("that of the best constant", ".3f"),
+    "win_rate_mse": ("squared error of the teacher's win rate", ".3f"),
 }
 """What is printed of a new checkpoint: titles and formats by the metrics' names."""
 
 
 def train(
     ctx: typer.Context,
-    trainer: Annotated[str, typer.Argument(metavar="TRAINER", help="One of those above.")],
-    data: Annotated[
-        list[Path] | None, typer.Option(help="SGF files, folders, archives or datasets to learn from (repeatable).")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run and of its checkpoint.")] = None,
-    net: Annotated[str | None, typer.Option(help="Net, such as arena-6x64 or alphago-12x192.")] = None,
-    start: Annotated[str | None, typer.Option(help="Checkpoint to start from.")] = None,
-    max_minutes: Annotated[str | None, typer.Option(metavar="NUMBER", help="Minutes of training.")] = None,
-    preset: Annotated[str, typer.Option(help="Settings to begin with: tiny, cpu or gpu (default cpu).")] = "cpu",
-    settings_file: Annotated[Path | None, typer.Option("--settings", help="TOML file of settings.")] = None,
-    list_settings: Annotated[bool, typer.Option("--list-settings", help="Print all settings as TOML.")] = False,
-    resume: Annotated[str, typer.Option(metavar="NAME", help="Resume this run with all its settings.")] = "",
-    new: Annotated[bool, typer.Option("--new", help="Start again instead of resuming the run of this name.")] = False,
-    gate: Annotated[bool, typer.Option("--gate", help="Then run arena gate on the net.")] = False,
+    trainer: Annotated[str, Argument(help="One of those above.")],
+    data: Annotated[list[Path] | None, Option(help="SGF files, folders, archives or datasets.")] = None,
+    name: Annotated[str | None, Option(help="Name of the run and of its checkpoint.")] = None,
+    net: Annotated[str | None, Option(help="Net, such as arena-6x64 or alphago-12x192.")] = None,
+    start: Annotated[str | None, Option(help="Checkpoint to start from.")] = None,
+    max_minutes: Annotated[str | None, Option(metavar="NUMBER", help="Minutes of training.")] = None,
+    preset: Annotated[str, Option(help="Settings to begin with: tiny, cpu or gpu (default cpu).")] = "cpu",
+    settings_file: Annotated[Path | None, Option("--settings", help="TOML file of settings.")] = None,
+    list_settings: Annotated[bool, Option("--list-settings", help="Print all settings as TOML.")] = False,
+    resume: Annotated[str, Option(metavar="NAME", help="Resume this run with all its settings.")] = "",
+    new: Annotated[bool, Option("--new", help="Start again instead of resuming the run of this name.")] = False,
+    gate: Annotated[bool, Option("--gate", help="Then run arena gate on the net.")] = False,
     cluster: Cluster = None,
-    players: Annotated[int, typer.Option(help="With --cluster: cores that play (default 0: all).", min=0)] = 0,
+    players: Annotated[int, Option(help="With --cluster: cores that play (default 0: all).", min=0)] = 0,
     results: Results = RESULTS,
 ) -> None:
     """Train a net (pip install 'arena\\[train]').
@@ -96,7 +93,8 @@ def train(
         typed["data"] = list(map(str, data))
     typed |= read_settings(ctx.args)
     for key, value in typed.items():
-        known.change(settings, {key: value}, f"--{key.replace('_', '-')}")  # which names the option that is wrong
+        with errors_of_option(key) as option:
+            known.change(settings, {key: value}, option)
     settings = known.change(settings, typed, "command line")
     if list_settings:
         print("\n".join(known.listing(settings)))
@@ -151,11 +149,11 @@ def run_trainer(trainer: str, settings: Any, results: Path, new: bool, cluster: 
 
         arguments["lent"] = Lent(cluster, players, lambda line: _say(name, line))
     with steps.kept_to_one(training, ", or give another --name"), ExitStack() as stack:
-        if new and name and is_first():
-            for stale in training.rglob("*"):
+        if is_first():
+            for stale in training.rglob("*") if new and name else ():
                 if stale.is_file() and stale.name != steps.LOCK:
                     stale.unlink()
-        if is_first():
+            _say(name, "starting")
             arguments["on_progress"] = _show_progress(trainer, name, stack)
         try:
             return cast(Path, module.train(settings, results, **arguments))
@@ -170,19 +168,17 @@ def _say(name: str, line: object) -> None:
 
 
 def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any], None]:
-    """What shows the progress of a run until ``stack`` is closed; where games are played first, from its first step."""
+    """What shows the progress of a run, from its first step until ``stack`` is closed."""
     from arena.report import progress
 
     own = {"rl": progress.ITERATION, "zero": progress.ROUND}
     words: Any = (
         progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(PREDICTED[trainer])
     )
-    if trainer not in PLAY_FIRST:
-        return stack.enter_context(progress.show_training(name, words))
     shown: list[Callable[[Any], None]] = []
 
     def on_progress(step: Any) -> None:
-        if not shown:
+        if not shown:  # before, games may be played
             shown.append(stack.enter_context(progress.show_training(name, words)))
         shown[0](step)
 
@@ -190,23 +186,23 @@ def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any],
 
 
 def print_result(trainer: str, settings: Any, folder: Path) -> None:
-    """Print what was measured of the new checkpoint, and what to do with it."""
+    """Print what was measured of the new checkpoint, and what to do with it: shares of points against other bots, and
+    figures of test positions, or else of validation positions, those of the net that it started from beside them."""
     from bots.nets.checkpoint import Checkpoint
 
     metrics = Checkpoint.open(folder).manifest.metrics
-    if trainer == "rl":
-        print(
-            f"{folder}: scored {metrics['share_against_start']:.1%} against {Path(settings.start).name} in "
-            f"{metrics['share_games']:,.0f} games "
-            f"(95 %: {metrics['share_against_start_low']:.1%} to {metrics['share_against_start_high']:.1%})."
-        )
-    elif trainer == "zero":
-        print(f"{folder}: {metrics['games']:,.0f} games, {metrics['positions']:,.0f} positions.")
-        for name, share in metrics.items():
-            if name.startswith("share_against_"):
-                print(f"  scored {share:.0%} against {name.removeprefix('share_against_')}")
-    else:
-        _print_figures(folder, metrics, FIGURES[trainer])
+    part = next((part for part in ("test", "validation") if f"{part}_positions" in metrics), None)
+    print(f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions" if part else f"{folder}: trained")
+    for name, value in metrics.items():
+        if name.startswith("share_against_") and not name.endswith(("_low", "_high")):
+            low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
+            interval = "" if low is None or high is None else f" (95 %: {low:.1%} to {high:.1%})"
+            print(f"  scored {value:.1%} against {name.removeprefix('share_against_')}{interval}")
+    for name, (title, spelled) in FIGURES.items():
+        if f"{part}_{name}" in metrics:
+            before = metrics.get(f"start_{part}_{name}")
+            beside = "" if before is None else f" (before {before:{spelled}})"
+            print(f"  {title} {metrics[f'{part}_{name}']:{spelled}}{beside}")
     if trainer == "distill":
         from trainers.distill import Recipe
 
@@ -219,18 +215,3 @@ def print_result(trainer: str, settings: Any, folder: Path) -> None:
         print(f"Play it: arena match {bot} mcts -n 100 --size {settings.size}")
     elif trainer != "rollout":
         print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
-
-
-def _print_figures(folder: Path, metrics: Mapping[str, float], figures: Mapping[str, tuple[str, str]]) -> None:
-    """Print what was measured on test positions, or else on validation positions: ``figures`` are titles and formats by
-    the metrics' names. Those of the net that it started from stand beside them."""
-    part = next((part for part in ("test", "validation") if f"{part}_positions" in metrics), None)
-    if part is None:
-        print(f"{folder}: not measured, because no games were held out.")
-        return
-    print(f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions")
-    for name, (title, spelled) in figures.items():
-        if f"{part}_{name}" in metrics:
-            before = metrics.get(f"start_{part}_{name}")
-            beside = "" if before is None else f" (before {before:{spelled}})"
-            print(f"  {title} {metrics[f'{part}_{name}']:{spelled}}{beside}")

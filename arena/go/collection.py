@@ -1,4 +1,4 @@
-"""Many records: folders, archives and files with a game a line, read one by one; and what a set of them holds."""
+"""Many records: folders, archives and files with a game a line, read one by one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
 
 from arena import RecordError
-from arena.go.game import Ending, Outcome
 from arena.go.record import GameRecord
 from arena.go.sgf import MAX_BYTES, read_sgf, split_games, utf8
 
@@ -115,39 +113,3 @@ def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
     if len(data) > MAX_FILE:
         raise RecordError(f"{name} is longer than {MAX_FILE >> 20} MB; write a game a line, as .sgfs")
     yield from split_games(utf8(data))
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """How many games of a set of records there are by size, rules, komi, result and length in moves, and how many
-    weren't read, by reason. Results are values of ``Ending``, ``forfeit`` (by rule or crash), ``draw``, ``unknown``."""
-
-    sizes: Counter[int] = field(default_factory=Counter)
-    rules: Counter[str] = field(default_factory=Counter)
-    komi: Counter[float] = field(default_factory=Counter)
-    results: Counter[str] = field(default_factory=Counter)
-    lengths: Counter[int] = field(default_factory=Counter)
-    refusals: Counter[str] = field(default_factory=Counter)
-
-
-def statistics(items: Iterable[GameRecord | Refusal]) -> Statistics:
-    """Count records and refusals, in one pass."""
-    counted = Statistics()
-    for item in items:
-        if isinstance(item, Refusal):
-            counted.refusals[item.reason] += 1
-            continue
-        counted.sizes[item.rules.size] += 1
-        counted.rules[item.rules.name] += 1
-        counted.komi[item.rules.komi] += 1
-        counted.results[_how(item.outcome)] += 1
-        counted.lengths[len(item.moves)] += 1
-    return counted
-
-
-def _how(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "unknown"
-    if outcome.winner is None:
-        return "draw"
-    return "forfeit" if outcome.ending in (Ending.ILLEGAL, Ending.CRASH) else outcome.ending.value

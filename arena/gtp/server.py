@@ -35,8 +35,6 @@ FIRST_SLICES = 50
 """How many more slices the first report may take: a slow net has visited no move after one."""
 
 Format = Callable[[PositionAnalysis, Sequence[Candidate], AnalysisRequest], str]
-Fates = tuple[Sequence[Move], Sequence[Move]]
-"""The dead stones, and those that live in a seki."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class Server:
     ``check`` raises a UserError for a size of board that the bot can't play. Each new game takes the next seed after
     ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock comes before
     theirs and before their seconds, and nothing forfeits here. A bot that ``analyses`` reports candidates, one that
-    ``has_net`` what its net says. ``judge`` tells the fates of stones by a game's rules.
+    ``has_net`` what its net says. ``judge`` returns the dead stones by a game's rules.
     """
 
     def __init__(
@@ -68,14 +66,14 @@ class Server:
         limits: Limits | None = None,
         analyses: bool = False,
         has_net: bool = False,
-        judge: Callable[[Game], Fates] = lambda game: ((), ()),
+        judge: Callable[[Game], Sequence[Move]] = lambda game: (),
     ):
         self._bot, self._has_net, self._judge, self._check = bot, has_net, judge, check
         self._rules = rules
         self._position = Position(rules, seed)
         self._copied = self._position.game
         self._copy = GameCopy(self._copied)
-        self._judged: tuple[object, Fates] = None, ((), ())  # of which position
+        self._judged: tuple[object, Sequence[Move]] = None, ()  # of which position
         self._limits = limits or Limits()
         self._time = self._limits.time
         self._reset_clocks()
@@ -102,7 +100,7 @@ class Server:
             "set_random_seed": self._set_seed,
             "showboard": lambda words: f"\n{self._board()}",
             "all_legal": self._all_legal,
-            "final_score": lambda words: Outcome.scored(self._position.game.margin(self._fates()[0])).sgf,
+            "final_score": lambda words: Outcome.scored(self._position.game.margin(self._dead())).sgf,
             "final_status_list": self._status_list,
             "cputime": lambda words: f"{time.process_time():.3f}",
             "stop": lambda words: None,
@@ -239,15 +237,15 @@ class Server:
         return " ".join(gtp_from_move(int(move), self._size) for move in legal.nonzero()[0])
 
     def _status_list(self, words: list[str]) -> str:
-        dead, seki = self._fates()
+        dead = self._dead()
         stones = self._position.game.board.stones.reshape(-1).nonzero()[0].tolist()
-        alive = [move for move in stones if move not in dead and move not in seki]
-        found = {"alive": alive, "dead": dead, "seki": seki}.get(" ".join(words))
+        alive = [move for move in stones if move not in dead]
+        found = {"alive": alive, "dead": dead, "seki": ()}.get(" ".join(words))
         if found is None:
             raise Refused("syntax error")
         return " ".join(gtp_from_move(move, self._size) for move in found)
 
-    def _fates(self) -> Fates:
+    def _dead(self) -> Sequence[Move]:
         """Judged once for each position."""
         game = self._position.game
         if self._judged[0] != (key := (game.board.hash, game.rules)):

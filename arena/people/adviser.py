@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from queue import SimpleQueue
 from threading import Thread
 
@@ -13,6 +12,9 @@ from arena.people.saved_game import Advice
 
 PATIENCE = 86400.0
 """Seconds after which a bot is abandoned where nobody set a time: the person can stop waiting at any time."""
+
+HINT = Limits(seconds=1.0, deadline=PATIENCE)
+"""How long the adviser thinks about a hint."""
 
 ATTEMPTS = 20
 """Retries until the adviser knows a move: a slow net has visited none after the first search."""
@@ -52,7 +54,7 @@ class Adviser:
         self._bot: Bot | None = None
         self._studied: Game | None = None
 
-    def hint(self, game: Game, limits: Limits, is_wanted: Callable[[], bool]) -> Advice:
+    def hint(self, game: Game, is_wanted: Callable[[], bool]) -> Advice:
         """The bot's candidates, or in ``fault`` why there are none. Asked again about the same position, it knows more.
         ``is_wanted`` says whether to retry."""
         candidates: list[Candidate] = []
@@ -61,7 +63,7 @@ class Adviser:
             self._studied = caught_up(self._studied, game)
             self._bot = self._bot or self._build()
             for _ in range(ATTEMPTS):
-                candidates = self._bot.analyse(self._studied, replace(limits, deadline=PATIENCE))
+                candidates = self._bot.analyse(self._studied, HINT)
                 if candidates or not is_wanted():
                     break
             else:

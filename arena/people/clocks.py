@@ -1,7 +1,4 @@
-"""The clocks of a person's game: what both sides have left while a turn runs, is paused or is taken back.
-
-How a clock counts is ``clock``'s; who loses on time the session decides.
-"""
+"""The clocks of a person's game: what both sides have left while a turn runs, is paused or is taken back."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ class Clocks:
         """``shown`` is what the clocks of Black and White show already, None for a new game."""
         self._limits = limits
         self._now = now
-        self._clocks: dict[Colour, Clock] = {}
         self._since: float | None = None  # when the running turn began, or went on
         self._spent = 0.0  # what it took before
+        self._clocks: dict[Colour, Clock] = {}
         for colour, left in zip(Colour, shown, strict=True):
             if (clock := limits[colour].start_clock()) is not None:
                 self._clocks[colour] = clock
@@ -51,22 +48,15 @@ class Clocks:
         self._spent, self._since = self.elapsed, None
 
     def go_on(self) -> None:
-        if self._since is None:
-            self._since = self._now()
+        self._spent, self._since = self.elapsed, self._now()
 
-    def stop(self, colour: Colour) -> float:
-        """The running turn ends without a move: the clock stays where it stands. Returns the seconds it took."""
+    def end(self, colour: Colour, *, has_moved: bool) -> float:
+        """The running turn ends; without a move, the clock stays where it stands. Returns the seconds it took."""
         seconds = self.elapsed
-        if left := self.left(colour, is_running=True):
-            self._clocks[colour].set(left.seconds, left.stones)
-        self.begin(False)
-        return seconds
-
-    def charge(self, colour: Colour) -> float:
-        """The running turn ends with a move. Returns the seconds it took."""
-        seconds = self.elapsed
-        if colour in self._clocks:
+        if has_moved and colour in self._clocks:
             self._clocks[colour].spend(seconds)
+        elif left := self.left(colour, is_running=True):
+            self._clocks[colour].set(left.seconds, left.stones)
         self.begin(False)
         return seconds
 

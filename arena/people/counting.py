@@ -1,13 +1,10 @@
-"""Counting a position: the points of both sides, groups, dead stones, and ownership.
-
-Nothing is decided here: who plays marks the dead stones and agrees on the count.
-"""
+"""Counting a position: the points of both sides, groups, dead stones, and ownership."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -60,11 +57,9 @@ def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
     """The points of both sides as the board stands, the stones at ``dead`` taken off first."""
     board = game.board.without(dead) if dead else game.board
     owners, stones = board.owners(), board.stones.reshape(-1)
-    points = {}
-    for colour in Colour:
-        if game.rules.scoring is Scoring.AREA:
-            points[colour] = int((owners == colour).sum())
-        else:
+    points = {colour: int((owners == colour).sum()) for colour in Colour}
+    if game.rules.scoring is not Scoring.AREA:
+        for colour in Colour:
             other = colour.opponent
             taken = game.captured_stones(other) + game.board.count(other) - board.count(other)
             points[colour] = int(((owners == colour) & (stones == 0)).sum()) + taken
@@ -84,7 +79,6 @@ def group_at(board: Board, move: Move) -> set[Move]:
 
 # --- Judgement by playouts ---
 
-
 NET = "distilled-9x9"
 """A net that tells ownership. It learned on 9x9."""
 
@@ -96,25 +90,13 @@ STAYING = 0.43
 """The share of being there at the end, by playouts and net, below which stones are dead."""
 
 
-DOUBTFUL = 0.1
-"""The share from which a group that looks dead may live in a seki."""
+def agreed_dead(game: Game) -> tuple[Move, ...]:
+    """The dead stones by the game's rules: none where they count all as alive."""
+    return dead_stones(game.board) if game.rules.agrees_on_dead else ()
 
 
-class Fates(NamedTuple):
-    """Which stones are dead where both sides have passed, and which live in a seki though they look dead."""
-
-    dead: tuple[Move, ...] = ()
-    seki: tuple[Move, ...] = ()
-
-
-def agreed_fates(game: Game) -> Fates:
-    """The fates of the stones by the game's rules: none is dead where they have it so."""
-    return fates(game.board) if game.rules.agrees_on_dead else Fates()
-
-
-def fates(board: Board) -> Fates:
-    """What playouts of the shipped policy and the net take for dead, but for what survives in a seki."""
-    from arena.people.seki import survives
+def dead_stones(board: Board) -> tuple[Move, ...]:
+    """What playouts of the shipped policy and the net take for dead where both sides have passed."""
     from bots.nets.rollout import shipped_weights
     from bots.search.dead import count_owners, mark_dead
 
@@ -127,20 +109,7 @@ def fates(board: Board) -> Fates:
     staying = both if board.size <= KNOWN_SIZE else np.minimum(shares, both)
     marked = np.zeros(board.size**2, np.bool_)
     mark_dead(boards, np.rint(staying * 1000).astype(np.int32), STAYING * 1000, marked)
-    dead, seki = set(np.flatnonzero(marked).tolist()), set[Move]()
-    left = set(dead)
-    while left:
-        group = group_at(board, min(left)) & dead
-        left -= group
-        share = staying[board.stone(min(group)) - 1, list(group)].mean()
-        if share >= DOUBTFUL and survives(board, group):
-            seki |= group
-    return Fates(tuple(sorted(dead - seki)), tuple(sorted(seki)))
-
-
-def dead_stones(board: Board) -> tuple[Move, ...]:
-    """The dead stones where both sides have passed."""
-    return fates(board).dead
+    return tuple(np.flatnonzero(marked).tolist())
 
 
 def _owned(board: Board) -> np.ndarray:

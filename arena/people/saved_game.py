@@ -1,7 +1,4 @@
-"""A person's game: what is kept of it, in an SGF file that is rewritten after every move, and what a screen shows.
-
-Nothing is played and nothing rated here; the database is ``store``'s.
-"""
+"""A person's game: what is kept of it, in an SGF file that is rewritten after every move, and what a screen shows."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import os
 import re
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 import msgspec
 import numpy as np
@@ -20,10 +17,11 @@ import numpy as np
 from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.limits import TimeLeft
+from arena.contract.settings import FOREIGN
 from arena.go.coords import WHITE, Colour, Move, pass_move
 from arena.go.game import Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
-from arena.go.sgf import read_sgf, write_sgf
+from arena.go.sgf import write_sgf
 from arena.match.schedule import PEOPLE
 from arena.people.counting import Count, Estimate
 from arena.players.player import Player
@@ -31,7 +29,7 @@ from arena.players.player import Player
 EVENT = PEOPLE
 """What the games are stored under, and the folder of their files."""
 
-FORMAT = 2
+FORMAT = 3
 """The version of what stands in the private property; a reader refuses any other."""
 
 _PROPERTY = re.compile(r"ARENA\[((?:\\.|[^\\\]])*)\]", re.DOTALL)
@@ -46,7 +44,6 @@ class Help(StrEnum):
     SCORE = "score"
     DEAD = "dead stones changed"
     OTHER_BOT = "another bot went on"
-    POSITION = "begun in a position"
 
 
 class Phase(StrEnum):
@@ -195,60 +192,32 @@ class SavedGame:
         return self.record.event == EVENT and not self.unrated
 
     def to_sgf(self) -> str:
-        """The game as any program reads it, with what only we understand in a property of the root."""
-        record = self.record
-        private = {
-            "format": FORMAT,
-            "identities": [record.black_player, record.white_player],
-            "players": [player.stored for player in self.players],
-            "people": self.people,
-            "rules": {name: getattr(record.rules, name) for name in _RULES},
-            "time": str(self.time),
-            "left": [None if left is None else [left.seconds, left.stones] for left in self.clocks],
-            "seconds": [record.black_seconds, record.white_seconds],
-            "facts": record.facts,
-            "helps": self.helps,
-            "dead": self.dead,
-            "proposed": self.proposed,
-            "fault_details": record.fault_details,
-        }
-        return write_sgf(record, {0: {"ARENA": [msgspec.json.encode(private).decode()]}}) + "\n"
+        """The game as any program reads it, and whole as JSON in a property of the root."""
+        whole = {field.name: getattr(self, field.name) for field in fields(SavedGame)}
+        whole["players"] = [player.stored for player in self.players]
+        private = msgspec.json.encode({"format": FORMAT, "game": whole}).decode()
+        return write_sgf(self.record, {0: {"ARENA": [private]}}) + "\n"
 
     @classmethod
     def from_sgf(cls, text: str) -> SavedGame:
         """What ``to_sgf`` wrote. Raises RecordError for any other text."""
-        record = read_sgf(text)
         found = _PROPERTY.search(text)
         if found is None:
             raise RecordError("it wasn't written by 'arena play' and can't be resumed")
         try:
-            data = msgspec.json.decode(re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), type=dict[str, Any])
-            if data["format"] != FORMAT:
-                raise RecordError(f"it has format {data['format']}, and this arena reads {FORMAT}; update arena")
-            read: dict[str, Any] = {
-                "rules": Rules.from_json(asdict(record.rules) | data["rules"]),
-                "facts": msgspec.convert(data["facts"], tuple[MoveStats, ...]),
-                "fault_details": data["fault_details"],
-            }
-            read["black_player"], read["white_player"] = data["identities"]
-            read["black_seconds"], read["white_seconds"] = data["seconds"]
-            black, white = (None if left is None else TimeLeft(*left) for left in data["left"])
-            return cls(
-                record=replace(record, **read),
-                people=msgspec.convert(data["people"], tuple[Colour, ...]),
-                time=Limits.read(data["time"], "the clock") if data["time"] else Limits(),
-                clocks=(black, white),
-                helps=msgspec.convert(data["helps"], tuple[Help, ...]),
-                dead=msgspec.convert(data["dead"], tuple[int, ...] | None),
-                proposed=msgspec.convert(data["proposed"], tuple[int, ...] | None),
-                players=msgspec.convert(data["players"], tuple[Player, ...]),
-            )
-        except (ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
+            private = msgspec.json.decode(re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL))
+            if private["format"] != FORMAT:
+                raise RecordError(f"another version of arena wrote it (format {private['format']}, here {FORMAT})")
+            record = GameRecord(**_read(GameRecord, private["game"].pop("record")))
+            return cls(record, **_read(SavedGame, private["game"]))
+        except FOREIGN as error:
             raise RecordError(f"it is damaged ({' '.join(str(error).split())})") from error
 
 
-_RULES = ("superko", "suicide", "handicap_points", "move_limit", "scoring")
-"""What SGF doesn't say of the rules."""
+def _read(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a dataclass from JSON."""
+    hints = get_type_hints(kind, localns={"Rules": Rules})
+    return {name: msgspec.convert(value, hints[name]) for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +226,7 @@ class Snapshot(SavedGame):
 
     ``version`` grows with every change. ``points`` are the board's, size² bytes; ``prisoners`` the stones of Black and
     White that were taken off. ``thinking`` is the colour whose bot is at work. ``advice`` and ``estimate`` are about
-    the present position; ``advising`` and ``estimating`` count those on their way. ``count`` is what the board comes
+    the present position, ``advising`` and ``estimating`` while they are on their way. ``count`` is what the board comes
     to without the ``dead`` stones, in the phases after play. ``trouble`` says what is wrong with keeping the game.
     """
 
@@ -268,9 +237,9 @@ class Snapshot(SavedGame):
     thinking: Colour | None = None
     is_paused: bool = False
     advice: Advice | None = None
-    advising: int = 0
+    advising: bool = False
     estimate: Estimate | None = None
-    estimating: int = 0
+    estimating: bool = False
     count: Count | None = None
     trouble: str = ""
 
@@ -341,20 +310,9 @@ class SavedGameFile:
         except (OSError, ValueError, RecordError) as error:
             raise UserError(f"{self.path} can't be resumed: {error}") from error
 
-    def begin(self, saved: SavedGame) -> SavedGame:
-        """Write a new game, and return it with the file's id. Raises StoreError."""
-        saved = replace(saved, record=replace(saved.record, id=self.id))
-        self.write(saved)
-        return saved
-
     def write(self, saved: SavedGame) -> None:
         """Write aside, then rename; on return it is on disk. Raises StoreError, and then the file is as it was."""
         files.write(self.path, saved.to_sgf(), hint="the last moves are not saved")
-
-    def remove(self) -> None:
-        """Take the file away: nothing was played."""
-        with suppress(OSError):
-            self.path.unlink()
 
     def close(self) -> None:
         with suppress(OSError):

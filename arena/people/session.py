@@ -1,11 +1,8 @@
-"""One session of a person against a bot, or of two people: turns, undo, the count of dead stones.
+"""A game of a person against a bot, or of two people: turns, undo, clocks, hints, the count of dead stones.
 
-Nothing is printed and no file is written: fronts call the methods from any thread and look at frozen snapshots; who
-keeps the game is told after every move. The bot thinks in a thread of its own, so that a screen stays alive.
-
-A front in short: ``snapshot()`` to draw, ``play``, ``undo``, ``resign``, ``hint`` ... as the person asks, each of which
-raises ``Refused`` or ``IllegalMove`` with a sentence to show; ``tick()`` a few times a second where there are clocks;
-``subscribe`` or ``wait`` to hear of changes that come by themselves: the bot's moves, advice, the end.
+A front calls the methods from any thread and draws ``snapshot()``. What can't be done raises ``Refused`` or
+``IllegalMove`` with a sentence to show. ``subscribe`` or ``wait`` tell of changes that come by themselves: the bot's
+moves, advice, the end. ``tick`` is to be called a few times a second where there are clocks.
 """
 
 from __future__ import annotations
@@ -30,18 +27,14 @@ from arena.match.game_loop import Turn as Call
 from arena.match.schedule import Pairing
 from arena.people.adviser import PATIENCE, Adviser, Worker, caught_up
 from arena.people.clocks import Clocks
-from arena.people.counting import PLAYOUTS, count, dead_stones, estimated, group_at
+from arena.people.counting import count, dead_stones, estimated, group_at
 from arena.people.saved_game import Help, Phase, Preview, SavedGame, Snapshot, Turn
-
-HINT = Limits(seconds=1.0)
-"""How long the adviser thinks about a hint unless told otherwise."""
 
 TICK = 0.1
 """Seconds between two looks at the clocks while something is waited for."""
 
 GRACE = 2.0
 """Seconds that a bot has to finish when the session closes."""
-
 
 _INSTEAD = {
     Phase.OVER: "The game is over.",
@@ -120,13 +113,11 @@ class GameSession:
     def preview(self, move: Move) -> Preview:
         """What the move would do, for the side to move; nothing changes."""
         with self._changed:
-            phase, game = self._now.phase, self._game.copy()
-        if phase is not Phase.PLAY:
-            return Preview(move, "The game is over." if phase is Phase.OVER else "Both sides have passed.")
+            game = self._game.copy()
         try:
             return Preview(move, captured=_play(game, move))
         except IllegalMove as error:
-            return Preview(move, explained(error))
+            return Preview(move, f"{error}.")
 
     def subscribe(self, listener: Callable[[], object]) -> None:
         """Have ``listener`` called after every change, from whichever thread made it; it had better be quick."""
@@ -158,14 +149,14 @@ class GameSession:
             try:
                 self._carry_out(move)
             except IllegalMove as error:
-                raise IllegalMove(explained(error)) from None
+                raise IllegalMove(f"{error}.") from None
 
     def pass_turn(self) -> None:
         """Pass. Raises Refused as ``play`` does."""
         self.play(pass_move(self._now.size))
 
     def resign(self) -> None:
-        """Give up: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
+        """Resign: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
         with self._changing():
             if self._now.is_over:
                 raise Refused(_INSTEAD[Phase.OVER])
@@ -174,27 +165,22 @@ class GameSession:
             self._end(Outcome(loser.opponent, Ending.RESIGN))
 
     def undo(self) -> None:
-        """Take back the person's last move and what was played since, also while the bot thinks and after the end; a
-        resignation alone, where that was last.
+        """Take back the person's last move and what was played since, also while the bot thinks.
 
-        The game is unrated then, and clocks aren't set back. Raises Refused when there is nothing to take back, or
-        time is over.
+        The game is unrated then, and clocks aren't set back. Raises Refused when there is nothing to take back, and
+        after the end.
         """
         self.tick()
         with self._changing():
-            outcome = self._now.outcome
-            if outcome is not None and outcome.ending is Ending.TIME:
-                raise Refused("Time is over; begin a new game.")
+            if self._now.is_over:
+                raise Refused(_INSTEAD[Phase.OVER])
             own = [turn.number - 1 for turn in self._now.turns if turn.colour in self._now.people]
-            if outcome is not None and outcome.ending is Ending.RESIGN and outcome.winner is not None:
-                if outcome.winner.opponent in self._now.people:
-                    own = [len(self._now.turns)]
             if not own:
                 raise Refused("There is no move of yours to take back.")
             self._helped(Help.UNDO)
             self._go_back(own[-1])
 
-    def hint(self, limits: Limits = HINT) -> None:
+    def hint(self) -> None:
         """Ask the adviser about the present position; ``advice`` comes later, and asked again it knows more.
 
         The game is unrated then. Raises Refused when nobody can be asked, or the game isn't being played.
@@ -205,19 +191,17 @@ class GameSession:
                 raise Refused("No bot here can give a hint.")
             self._helped(Help.HINT)
             ticket = self._ticket
-            self._later(lambda game: {"advice": adviser.hint(game, limits, lambda: ticket == self._ticket)}, "advising")
+            self._see(advising=True)
+            self._later(lambda game: {"advice": adviser.hint(game, lambda: ticket == self._ticket), "advising": False})
 
-    def score(self, playouts: int = PLAYOUTS) -> None:
-        """Ask for an estimate of the score by playouts; ``estimate`` is set later.
-
-        The game is unrated then, but for an estimate after its end. Raises Refused while dead stones are marked.
-        """
+    def score(self) -> None:
+        """Ask for an estimate of the score by playouts; ``estimate`` is set later. The game is unrated then. Raises
+        Refused when the game isn't being played."""
         with self._changing():
-            if self._now.phase is Phase.COUNT:
-                raise Refused("The count is shown already.")
-            if self._now.phase is Phase.PLAY:
-                self._helped(Help.SCORE)
-            self._later(lambda game: {"estimate": estimated(game, playouts)}, "estimating")
+            self._require(Phase.PLAY)
+            self._helped(Help.SCORE)
+            self._see(estimating=True)
+            self._later(lambda game: {"estimate": estimated(game), "estimating": False})
 
     def pause(self) -> None:
         """Stop the clocks, and hold the bot's answer back until ``go_on``."""
@@ -353,13 +337,11 @@ class GameSession:
     def _replay(self, moves: tuple[Move, ...]) -> None:
         """Have exactly these moves on the board."""
         self._game = replace(self._now.record, moves=(), outcome=None).replay()
-        known = {turn.number: turn for turn in self._now.turns}
-        facts = self._now.record.facts
+        facts = self._now.record.facts or (UNKNOWN,) * len(moves)
         turns = []
-        for number, move in enumerate(moves, 1):
-            fact = facts[number - 1] if number <= len(facts) else UNKNOWN
-            turn = known.get(number) or Turn(number, self._game.to_play, move, fact=fact)
-            turns.append(replace(turn, captured=_play(self._game, move)))
+        for number, (move, fact) in enumerate(zip(moves, facts, strict=False), 1):
+            colour = self._game.to_play
+            turns.append(Turn(number, colour, move, _play(self._game, move), fact))
         self._place(tuple(turns))
 
     def _place(self, turns: tuple[Turn, ...]) -> None:
@@ -378,7 +360,7 @@ class GameSession:
         colour = self._game.to_play
         captured = _play(self._game, move)
         if fact is None:
-            fact = MoveStats(seconds=self._clocks.charge(colour))
+            fact = MoveStats(seconds=self._clocks.end(colour, has_moved=True))
             self._spend(colour, fact.seconds or 0.0)
         self._place((*self._now.turns, Turn(len(self._game.moves), colour, move, captured, fact.rounded)))
         self._begin_turn()
@@ -390,7 +372,6 @@ class GameSession:
     def _go_back(self, kept: int) -> None:
         """Take back all but the first ``kept`` moves. The clock of the running turn is not restored."""
         self._stop_clock()
-        self._note(outcome=None, reason="", fault_details="")
         self._see(dead=None, proposed=None, count=None)
         self._replay(self._now.record.moves[:kept])
         self._begin_turn()
@@ -398,7 +379,7 @@ class GameSession:
     def _begin_turn(self) -> None:
         """There is a new position: nothing asked about the one before counts any more."""
         self._ticket += 1
-        self._see(thinking=None, advice=None, estimate=None, advising=0, estimating=0)
+        self._see(thinking=None, advice=None, estimate=None, advising=False, estimating=False)
         self._clocks.begin(running=False)
         game = self._game
         if self._now.phase is not Phase.OVER and game.is_over:
@@ -427,7 +408,7 @@ class GameSession:
 
     def _stop_clock(self) -> None:
         """Leave the clock of the running turn where it stands, and count its seconds."""
-        self._spend(self._now.to_play, self._clocks.stop(self._now.to_play))
+        self._spend(self._now.to_play, self._clocks.end(self._now.to_play, has_moved=False))
 
     def _end(self, outcome: Outcome, reason: str = "", fault_details: str = "") -> None:
         self._stop_clock()
@@ -435,7 +416,7 @@ class GameSession:
             self._clocks.run_out(outcome.winner.opponent)
         self._ticket += 1
         self._note(outcome=outcome, reason=reason, fault_details=fault_details)
-        self._see(thinking=None, advising=0, estimating=0)
+        self._see(thinking=None, advising=False, estimating=False)
         self._write()
 
     # --- Other threads ---
@@ -477,27 +458,23 @@ class GameSession:
             if call is not None and self._now.thinking is not None and not self._now.is_paused:
                 self._clocks.begin()
 
-    def _later(self, find: Callable[[Game], dict[str, Any]], waiting: str = "") -> None:
-        """Have something found out about the present position, and show it unless the position is another by then.
-        ``waiting`` counts what is on its way."""
+    def _later(self, find: Callable[[Game], dict[str, Any]]) -> None:
+        """Have something found out about the present position, and show it unless the position is another by then."""
         game, ticket = self._game.copy(), self._ticket
-        if waiting:
-            self._see(**{waiting: getattr(self._now, waiting) + 1})
 
         def job() -> None:
             if ticket != self._ticket:
                 return
-            found: dict[str, Any] = {} if waiting else {"proposed": ()}
             try:
                 found = find(game)
             except UserError as error:
-                found["trouble"] = f"the playouts can't run: {error}"
+                found = {"trouble": f"the playouts can't run: {error}", "estimating": False}
             with self._changing():
                 if ticket == self._ticket:
-                    left = {waiting: getattr(self._now, waiting) - 1} if waiting else {}
-                    self._see(**left, **found)
-                    if "proposed" in found:
-                        self._mark(found["proposed"])
+                    self._see(**found)
+                    if self._now.phase is Phase.COUNT and self._now.dead is None:
+                        self._see(proposed=found.get("proposed", ()))
+                        self._mark(found.get("proposed", ()))
 
         self._helper.do(job)
 
@@ -519,19 +496,3 @@ def _play(game: Game, move: Move) -> tuple[Move, ...]:
     if move < len(before):
         before[move] = int(colour)
     return tuple(np.flatnonzero((before > 0) & (after == 0)).tolist())
-
-
-_WHY = {
-    "is taken": ": a stone lies there already",
-    "is suicide": ": your own stones there would have no liberty left",
-    "retakes the ko at once": ": play elsewhere first",
-    "(superko)": ": play elsewhere first",
-}
-"""What a person may want to know besides, by how the game's own words end."""
-
-
-def explained(error: IllegalMove) -> str:
-    """Why a move is illegal, as one sentence."""
-    text = str(error)
-    more = next((more for words, more in _WHY.items() if text.endswith(words)), "")
-    return f"{text}{more}."

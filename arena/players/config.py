@@ -15,9 +15,6 @@ from arena.contract.settings import read_object, read_settings, setting, suggest
 
 T = TypeVar("T")
 
-EXAMPLE = Path(__file__).parent / "example.toml"
-"""A commented arena.toml, in which every table is commented out."""
-
 STYLES = ("round-robin", "gauntlet", "ladder")
 """Who meets whom in a tournament."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, replace
 from math import isnan
 from pathlib import Path
-from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -21,15 +20,12 @@ from arena.report import style
 
 # Listing the bots stays quick: the compiler is not imported for it.
 if TYPE_CHECKING:
-    from arena.go.collection import Statistics
     from arena.go.record import GameRecord
     from arena.match.standings import League, MatchTally, Standing
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
     from trainers.metrics import ByRank, Evaluation
-
-SHOWN_COUNTS = 8
 
 ROUGH = 50
 """With fewer games, their spread is hardly known."""
@@ -243,33 +239,6 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Sheet:
     shown = f"{len(rows)} of {total} games" if len(rows) < total else plural(total, "game")
     columns = ("game", "date", "Black", "White", "result", "moves", "ended by")
     return Sheet(columns, rows, f"{shown}. 'arena show {rows[0][0]}' opens the first.", (2, 3), (0, 5))
-
-
-def statistics_table(counted: Statistics) -> Sheet:
-    """What a set of records holds."""
-    lengths, refused = counted.lengths, counted.refusals.most_common()
-    moves = f"{min(lengths)} to {max(lengths)}, median {median_low(lengths.elements())}" if lengths else ""
-    rows = [
-        ("games", f"{lengths.total()}"),
-        ("positions", f"{sum(length * games for length, games in lengths.items())}"),
-        ("sizes", _counts(dict(sorted(counted.sizes.items())), lambda size: f"{size}x{size}")),
-        ("rules", _counts(dict(counted.rules.most_common()), str)),
-        ("komi", _counts(dict(counted.komi.most_common()), lambda komi: f"{komi:g}")),
-        ("results", _counts(dict(counted.results.most_common()), str)),
-        ("moves", moves),
-        ("refused", f"{sum(games for _, games in refused)}"),
-        *(("", f"{games} × {reason}") for reason, games in refused),
-    ]
-    return Sheet(("", ""), rows, flexible=(1,))
-
-
-def _counts(counts: Mapping[Any, int], label: Callable[[Any], str]) -> str:
-    """The most frequent, in the order given; the rest as one number."""
-    least = sorted(counts.values(), reverse=True)[SHOWN_COUNTS - 1] if len(counts) > SHOWN_COUNTS else 0
-    shown = {value: games for value, games in counts.items() if games >= least}
-    rest = sum(counts.values()) - sum(shown.values())
-    parts = [f"{label(value)}: {games}" for value, games in shown.items()]
-    return ", ".join([*parts, f"others: {rest}"] if rest else parts)
 
 
 # --- How long a match takes ---

@@ -129,11 +129,11 @@ def _config(results: Path, config: Path | None) -> Found:
 
     registry = Registry(config, results)  # raises what is wrong with installed packages of bots, too
     if config is None:
-        yield OK, "no arena.toml here; 'arena doctor --init' writes a commented one"
+        yield OK, "no arena.toml here, which could have bots of your own (docs/add-a-bot.md)"
         return
     files = {player.name for player in registry.files}  # which would run, so they are only counted
     bots, tournaments = [one.name for one in registry.entries if one.source == str(config)], registry.tournaments
-    yield OK, f"{config}: {len(bots) + len(files)} bots, {len(tournaments)} tournaments; 'arena check' plays the bots"
+    yield OK, f"{config}: {len(bots) + len(files)} bots, {len(tournaments)} tournaments; 'arena check NAME' plays a bot"
     named = [(bot, f"[bots.{bot}]") for bot in bots]
     named += [(bot, f"[tournaments.{name}]") for name, table in tournaments.items() for bot in table.bots]
     for bot, table in named:
@@ -146,5 +146,5 @@ def _config(results: Path, config: Path | None) -> Found:
 
 def _engines() -> Found:
     found = [f"{name} ({path})" for name in ENGINES if (path := find_program(name)) is not None]
-    known = f"{', '.join(found)}; 'arena doctor --init' writes the lines that make an engine a bot"
+    known = f"{', '.join(found)}; docs/add-a-bot.md makes an engine a bot"
     yield OK, known if found else f"none of {', '.join(ENGINES)}; any engine that speaks GTP can play"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from arena import StoreError, files
-from arena.contract.settings import COMMANDS, describe
 from arena.go.coords import gtp_from_move
 from arena.ratings import Estimate
 from arena.results.league import league
@@ -27,7 +26,6 @@ if TYPE_CHECKING:  # these pull in the compiler
     from arena.go.game import Rules
     from arena.go.record import GameRecord, Played
     from arena.match.standings import League, Standing
-    from arena.players.player import Player
     from arena.results.analysis import Evaluation
     from arena.results.league import Overview, Report
     from arena.results.store import Pool, Store
@@ -261,14 +259,3 @@ def analysis_frame(record: GameRecord, evaluations: Sequence[Evaluation]) -> pd.
         best = gtp_from_move(before.best, size), spelled(before.line, size), before.visits
         rows.append((move.number, move.colour.letter, gtp_from_move(move.move, size), *rates, *points, *best))
     return pd.DataFrame(rows, columns=ANALYSIS_COLUMNS).round(4)
-
-
-def bot_line(entry: Player, summary: str, elo: Estimate | None) -> str:
-    """One of those that can play, as JSON."""
-    settings = {
-        key: describe(key, value) if key in COMMANDS else value
-        for key, value in entry.settings.items()
-        if isinstance(value, str | int | float | bool)
-    }
-    about = {"name": entry.name, "kind": entry.kind, "summary": summary, "settings": settings}
-    return json_line("bot", {**about, "limits": str(entry.limits), **_elo(elo)})

@@ -311,8 +311,8 @@ class Store:
         return dict(map(tuple, self._all(query, event)))
 
     def count(self, **wanted: Any) -> int:
-        """How many games there are of this ``event`` (by its id), with this ``player`` and this ``opponent``, won by
-        this ``winner`` (names or identities), of this ``size``, that ended like this (``endings``)."""
+        """How many games there are of this ``event`` (by its id), with this ``player`` (a name or identity), that ended
+        like this (``endings``)."""
         condition, values = _condition(**wanted)
         return int(self._all(f"SELECT count(*) FROM games WHERE {condition}", **values)[0][0])
 
@@ -520,10 +520,6 @@ def _some(ids: Sequence[str]) -> str:
 _FILTERS = {
     "event": "event = :event",
     "player": ":player IN (black, white, black_player, white_player)",
-    "opponent": ":opponent IN (black, white, black_player, white_player)",
-    "winner": "CASE winner WHEN 1 THEN :winner IN (black, black_player) "
-    "WHEN 2 THEN :winner IN (white, white_player) END",
-    "size": "size = :size",
     "endings": "ending IN (SELECT value FROM json_each(:endings))",
 }
 

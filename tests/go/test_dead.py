@@ -1,5 +1,5 @@
-"""Dead stones: positions whose fates are known, the kernel beside its slow twin, counts that agree with records, seki
-as a game is counted by it, and a score over GTP."""
+"""Dead stones: positions whose fates are known, the kernel beside its slow twin, counts that agree with records,
+and a score over GTP."""
 
 import random
 from io import StringIO
@@ -16,8 +16,7 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD
 from arena.go.record import GameRecord
 from arena.gtp.server import Server, serve
-from arena.people.counting import Fates, agreed_fates, fates, group_at
-from arena.people.seki import survives
+from arena.people.counting import agreed_dead, dead_stones
 from bots.nets.rollout import shipped_weights
 from bots.random import BOT
 from bots.search.alive import SAFE, TAKEN
@@ -46,7 +45,7 @@ def test_known_positions_are_judged_right(left: str) -> None:
     rows = [one + other for one, other in zip(left.split(), ALIVE, strict=True)]
     board = board_of_diagram("\n".join(rows))
     dead, _ = judge(board, shipped_weights(9))
-    assert drawn(board, np.flatnonzero(dead)) == drawn(board, fates(board).dead) == rows
+    assert drawn(board, np.flatnonzero(dead)) == drawn(board, dead_stones(board)) == rows
 
 
 # --- The slow twin ---
@@ -151,30 +150,12 @@ def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
 
 # --- Games that are counted ---
 
-REST = "......... ......... .X.X.X.X. ......... ......... ........."
-
-
-RACES = {
-    "two liberties in common: who plays first is captured": ("XO.XXX.OX XOOOOOOOX XXXXXXXXX", True),
-    "black stones that White's own eye is free to take": ("XO.XXX.OX XOOOOOOOX XXXXXXXX.", True),
-    "two stones whose capture costs White nothing": ("XO..XX.OX XOOOOOOOX XXXXXXXXX", False),
-    "stones without an enemy that is short of liberties": ("....X.... ......... .........", False),
-}
-"""The upper rows, and whether Black's stones in the middle of the first one live in a seki."""
-
-
-@pytest.mark.parametrize(("rows", "expected"), RACES.values(), ids=RACES)
-def test_a_seki_is_told_from_stones_that_can_be_taken(rows: str, expected: bool) -> None:
-    board = board_of_diagram(f"{rows} {REST}")
-    assert survives(board, group_at(board, 4)) is expected
-
-
 def score(rules: str, *commands: str) -> list[str]:
     """The answers of a server on the final position of a game, with a judge of dead stones."""
     output = StringIO()
     stones = [f"{sign}{number}" for number, sign in enumerate("".join(FINAL)) if sign != "."]
     plays = [f"play {'b' if stone[0] == 'X' else 'w'} {gtp_from_move(int(stone[1:]), 7)}" for stone in stones]
-    server = Server(BOT.build(BOT.config()), Rules.preset(rules, 7, 6.5), judge=agreed_fates)
+    server = Server(BOT.build(BOT.config()), Rules.preset(rules, 7, 6.5), judge=agreed_dead)
     serve(server, StringIO("\n".join([*plays, *commands, ""])), output)
     return [answer.removeprefix("=").strip() for answer in output.getvalue().split("\n\n")[len(plays) : -1]]
 
@@ -191,4 +172,4 @@ def test_no_stone_is_dead_by_rules_that_count_all_as_alive() -> None:
     for name, dead in (("chinese", (15,)), ("japanese", (15,)), ("cgos", ()), ("tromp-taylor", ())):
         game = Game(Rules.preset(name, 7))
         game.board = board_of_diagram("\n".join(FINAL))
-        assert agreed_fates(game) == Fates(dead)
+        assert agreed_dead(game) == dead

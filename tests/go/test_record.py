@@ -6,7 +6,6 @@ import io
 import lzma
 import tarfile
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from reference import random_game
 
 from arena import RecordError
-from arena.go.collection import Refusal, Statistics, read_path, statistics
+from arena.go.collection import Refusal, read_path
 from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move, sgf_from_move, symmetry_table
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, handicap_points
 from arena.go.record import GameRecord
@@ -351,22 +350,3 @@ def test_a_damaged_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> 
         with pytest.raises(RecordError, match=f"{name} is damaged or can't be read: ") as error:
             list(read_path(path))
         assert "\n" not in str(error.value)
-
-
-def test_statistics_count_games_and_refusals() -> None:
-    items: list[GameRecord | Refusal] = [
-        read_sgf("(;SZ[9]RU[Chinese]KM[7]RE[B+2];B[ee];W[cc];B[gg])"),
-        read_sgf("(;SZ[9]RU[Chinese]KM[7]RE[W+F];B[ee])"),
-        read_sgf("(;SZ[13]RU[Japanese]KM[6.5]RE[0])"),
-        read_sgf("(;SZ[9]RU[Chinese]KM[7];B[ee])"),
-        Refusal("a.sgf", 1, "size 25"),
-        Refusal("b.sgf", 1, "size 25"),
-    ]
-    assert statistics(items) == Statistics(
-        sizes=Counter({9: 3, 13: 1}),
-        rules=Counter(chinese=3, japanese=1),
-        komi=Counter({7.0: 3, 6.5: 1}),
-        results=Counter(score=1, forfeit=1, draw=1, unknown=1),
-        lengths=Counter({1: 2, 0: 1, 3: 1}),
-        refusals=Counter({"size 25": 2}),
-    )

@@ -20,5 +20,5 @@ def test_a_gtp_session_is_the_golden_one_byte_by_byte(tmp_path: Path) -> None:
 
 def test_an_analysis_is_the_golden_one(tmp_path: Path) -> None:
     (tmp_path / "game.sgf").write_text("(;GM[1]FF[4]SZ[7]KM[7]RU[cgos];B[dd];W[cc];B[ce];W[bd];B[])")
-    done = arena("analyze", "game.sgf", "--bot", "mcts", "--visits", "40", folder=tmp_path)
+    done = arena("analyze", "game.sgf", "--bot", "mcts@simulations=40", folder=tmp_path)
     assert (done.stdout, done.returncode) == ((GOLDEN / "analysis.txt").read_text(encoding="utf-8"), 0), done.stderr

@@ -73,15 +73,15 @@ GAMES: dict[str, dict[str, Any]] = {
 TALES = """
 white, bot C3: c3 b2
     Black plays C3.
-    C3 is taken: a stone lies there already.
+    C3 is taken.
     White plays B2.
 handicap, bot E5: d4
     2 handicap stones. It is unrated: handicap 2, komi 0.5.
     White plays E5.
 ko, bot pass: c4 b4
-    B4 retakes the ko at once: play elsewhere first.
+    B4 retakes the ko at once.
 two stones sent, bot pass: pass a5 c5 b5
-    B5 repeats the position after move 1 (superko): play elsewhere first.
+    B5 repeats the position after move 1 (superko).
 black, bot B3 D3 E5: c3 c4 undo c2
     2 moves taken back. Black is to play move 3.
     The game is unrated now (undo).
@@ -169,7 +169,7 @@ def test_dead_stones_are_marked_by_typing_points() -> None:
 # --- As a command ---
 
 
-ADA = ("--as", "ada", "--size", "5", "--seed", "1", "--plain")
+ADA = ("--as", "ada", "--size", "5", "--plain")
 
 
 def test_a_finished_game_is_stored_and_counts_unless_there_was_help(tmp_path: Path, typed: Callable[..., Done]) -> None:
@@ -182,7 +182,7 @@ def test_a_finished_game_is_stored_and_counts_unless_there_was_help(tmp_path: Pa
     with Store.open(tmp_path / "results" / "arena.db") as store:
         rated, unrated = store.games(event="play")
         assert (rated.black, rated.white, rated.outcome) == ("ada", "fast-random", Outcome(WHITE, Ending.RESIGN))
-        assert (rated.unrated, unrated.unrated, unrated.seed) == ("", "undo", 1)
+        assert (rated.unrated, unrated.unrated) == ("", "undo")
         assert store.pools()[0].games == 1
         assert {player.name: player.kind for player in store.players().values()} == {
             "ada": "human",
@@ -235,9 +235,6 @@ def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, 
         (("human:name=ada", "--as", "ada"), ("both players are called ada",)),
         (("--resume", "--size", "9"), ("--resume", "keeps")),
         (("--resume",), ("no unfinished game", "arena play alphago")),
-        (("random", "--from", "none.sgf"), ("--from: none.sgf: no such file",)),
-        (("random", "--move", "3"), ("--move needs --from FILE",)),
-        (("random", "--from", "g.sgf", "--size", "9"), ("--from takes board, komi and rules from the file",)),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(
@@ -247,27 +244,11 @@ def test_wrong_options_are_refused_in_one_line(
     assert not list(tmp_path.rglob("*.sgf"))
 
 
-def test_a_game_goes_on_from_a_move_of_a_file_and_is_unrated(tmp_path: Path, typed: Callable[..., Done]) -> None:
-    (tmp_path / "old.sgf").write_text("(;SZ[5]KM[5.5]RU[chinese];B[cc];W[bb];B[dd];W[cb])")
-    done = typed("d2", "human:name=bob", "--as", "ada", "--from", "old.sgf", "--move", "3")
-    assert "5x5, chinese rules, komi 5.5" in done.stdout and "unrated: komi 5.5, begun in a position" in done.stdout
-    assert "It begins after an opening of 3 moves." in done.stdout
-    assert "There is no move" not in done.stdout and "a stone lies there already" in done.stdout
-    for moves in ("3", "4"):
-        left = typed("quit", "random", "--from", "old.sgf", "--move", moves)
-        assert "You played no move, so nothing is saved." in left.stdout
-    refused(typed("", "random", "--from", "old.sgf", "--move", "5"), "--move 5: the game in old.sgf has 4 moves")
-    kept = sorted((tmp_path / "results").rglob("*.sgf"))
-    left = typed("quit", "random", "--as", "ada", "--from", "old.sgf", "--color", "white")
-    assert "You played no move, so nothing is saved." in left.stdout, left
-    assert sorted((tmp_path / "results").rglob("*.sgf")) == kept
-
-
 # --- Processes ---
 
 
 def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, typed: Callable[..., Done]) -> None:
-    command = [*ARENA, "play", "random", "--size", "5", "--seed", "1", "--as", "ada"]
+    command = [*ARENA, "play", "random", "--size", "5", "--as", "ada"]
     with subprocess.Popen(
         command,
         cwd=tmp_path,

@@ -48,10 +48,11 @@ COMMANDS = [("show", "1", "--details"), ("report",)]
     "name", ["gtp:command=touch ran", "mine:command=touch ran", "gtp:command=x,analysis=touch ran"]
 )
 def test_a_saved_game_names_no_command_that_is_run(tmp_path: Path, name: str) -> None:
-    """One move against random, PW[random] replaced by an engine's command, and 'play --resume' ran it."""
+    """One move against random, its name replaced by an engine's command, and 'play --resume' ran it."""
     path = play_one_move(tmp_path)
     (tmp_path / "arena.toml").write_text('[bots.mine]\nkind = "gtp"\ncommand = "no-such-engine"\n')
-    path.write_text(path.read_text().replace("PW[random]", f"PW[{name}]"))
+    path.write_text(path.read_text().replace('"white":"random"', f'"white":"{name}"'))
+    assert name in path.read_text()
     done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
     refused(done, "put it into arena.toml if you trust that command")
     assert not (tmp_path / "ran").exists()
@@ -140,7 +141,7 @@ def test_secrets_of_an_engine_are_neither_stored_nor_shown(tmp_path: Path) -> No
     played = arena(*match, folder=tmp_path)
     assert played.returncode == 0, played.stderr
     shown = [played.stdout]
-    for words in (("report", "--html", "page.html"), ("show", "1", "--details"), ("bots",), ("bots", "--json")):
+    for words in (("report", "--html", "page.html"), ("show", "1", "--details"), ("bots",)):
         shown.append(arena(*words, folder=tmp_path, columns=400).stdout)
     shown.append((tmp_path / "page.html").read_text())
     assert not re.search(f"{SECRET}|{KEY}", "\n".join(shown))

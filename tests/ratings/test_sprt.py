@@ -202,7 +202,7 @@ def test_a_gate_continues_the_test_of_the_same_players_with_another_seed_and_onc
     assert "Undecided after 2 games: learner keeps start. More games (-n) continue the test." in begun.stdout
     more = arena(*gate, "--seed", "2", folder=tmp_path)
     assert "These two played 2 games before (gate-learner-mine-" in more.stdout
-    assert "Its openings follow from --seed 1, as before." in more.stdout
+    assert "continues, from --seed 1." in more.stdout
     assert "Rejected: learner keeps " in more.stdout and more.returncode == 1
     first, games = figures(more), stored(tmp_path)
     again = arena(*gate, "--seed", "3", folder=tmp_path)

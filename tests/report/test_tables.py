@@ -2,7 +2,6 @@
 
 import io
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from played import lines_of, match_of, record_of, records_of, whole_match, words_of
 from rich.cells import cell_len
 
-from arena.go.collection import Statistics
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.match.schedule import Match
@@ -22,7 +20,7 @@ from arena.ratings import Estimate, Interval
 from arena.report import style
 from arena.report.progress import show_training, training_words
 from arena.report.style import Console
-from arena.report.tables import Facts, Sheet, bots_table, elo_table, games_table, statistics_table
+from arena.report.tables import Facts, Sheet, bots_table, elo_table, games_table
 from arena.report.text import first_sections, title
 from arena.results.league import league
 from arena.results.store import Store
@@ -129,17 +127,6 @@ def test_a_game_is_one_line_with_number_date_result_and_how_it_ended():
     assert ["9", "2026-11-24", "alphago", "sl", "W+F", "24", "crash"] in rows
     assert ["10", "2026-11-24", "sl", "alphago", "B+R", "24", "adjudicated"] in rows
     assert "4 of 340 games. 'arena show 7' opens the first." in words_of(lines)
-
-
-def test_the_table_of_statistics_has_sizes_and_refusals():
-    counted = Statistics(
-        *(Counter(counts) for counts in ({9: 5, 19: 2}, {"cgos": 7}, {7.0: 6, 7.5: 1}, {"score": 7}, {90: 3, 110: 4})),
-        Counter({"not Go": 2}),
-    )
-    assert "; ".join(" ".join(line.split()) for line in lines_of(statistics_table(counted), 80, 40)) == (
-        "games 7; positions 710; sizes 9x9: 5, 19x19: 2; rules cgos: 7; komi 7: 6, 7.5: 1; results score: 7; "
-        "moves 90 to 110, median 110; refused 2; 2 × not Go"
-    )
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])

@@ -217,7 +217,6 @@ REFUSALS = {
     ".": ("is a folder",),
     "good.sgf --bot random": ("random reports no win rates", "these can: alphago"),
     "good.sgf --bot mcts@main=60": ("clock", "seconds=S"),
-    "good.sgf --bot mcts@seconds=1 --visits 3": ("limits of its own",),
     "good.sgf --bot sl --sgf good.sgf": ("is the input file",),
     "7 --bot sl": ("no results", "arena match"),
 }

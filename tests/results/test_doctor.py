@@ -1,18 +1,15 @@
 """Checks of the installation, in places that are right and in places that are not; and a place to begin with."""
 
-import json
 import os
 import sqlite3
 import stat
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, arena, refused
+from commandline import ROOT, arena
 
 from arena.contract.finding import Finding, Verdict
-from arena.players.config import EXAMPLE
 from arena.players.registry import Registry
 from arena.results import doctor
 from arena.results.doctor import examine
@@ -37,15 +34,10 @@ def program(folder: Path, name: str, script: str) -> None:
 
 def test_all_is_looked_at_and_the_exit_code_says_whether_something_failed(tmp_path: Path) -> None:
     (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "policy"\ncheckpoint = "none"\n')
-    done = arena("doctor", "--json", folder=tmp_path)
-    rows = json.loads(done.stdout)
+    done = arena("doctor", folder=tmp_path, columns=200)
     assert done.returncode == 1
-    assert [row["step"] for row in rows if row["verdict"] == "failed"] == ["config"]
-    found = {row["step"]: row for row in rows}
-    assert list(found) == ["versions", "kernels", "nets", "GPU", "results", "config", "engines"]
-    assert "arena 0." in found["versions"]["text"] and "numba" in found["versions"]["text"]
-    assert found["nets"]["verdict"] == "ok" and "sl-9x9" in found["nets"]["text"]
-    assert found["results"]["text"].startswith("none in results yet")
+    for words in ("arena 0.", "numba", "sl-9x9", "none in results yet", "[bots.x]"):
+        assert words in done.stdout
     assert os.listdir(tmp_path) == ["arena.toml"]  # it leaves nothing
 
 
@@ -107,16 +99,8 @@ def test_a_step_that_fails_or_finds_something_odd_stops_no_other(
     assert nets.verdict is FAILED and nets.text.startswith("ModuleNotFoundError: ") and results.verdict is OK
 
 
-# --- arena doctor --init ---
-
-
-def test_the_example_is_the_repositorys_own_and_holds_nothing_until_it_is_changed() -> None:
-    assert (ROOT / "arena.toml").read_text() == EXAMPLE.read_text()
-    assert tomllib.loads(EXAMPLE.read_text()) == {}
-
-
 def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path: Path) -> None:
-    lines = [line.removeprefix("# ") for line in EXAMPLE.read_text().splitlines()]
+    lines = [line.removeprefix("# ") for line in (ROOT / "arena.toml").read_text().splitlines()]
     tables = [line for line in lines if line.startswith("[") or " = " in line.split("#")[0]]
     path = tmp_path / "arena.toml"
     path.write_text("\n".join(tables))
@@ -127,15 +111,3 @@ def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path
     programs = [str(entry.settings.get("command", "")) for entry in registry.entries]
     for engine in doctor.ENGINES:
         assert any(engine in command for command in programs)
-
-
-def test_init_writes_the_example_once(tmp_path: Path) -> None:
-    assert arena("doctor", "--init", "new/place", folder=tmp_path).returncode == 0
-    path = tmp_path / "new" / "place" / "arena.toml"
-    assert path.read_text() == EXAMPLE.read_text()
-    path.write_text("mine")
-    refused(arena("doctor", "--init", "new/place", folder=tmp_path), "exists; edit it")
-    assert path.read_text() == "mine"
-    refused(arena("doctor", "--init", "new/place/arena.toml", folder=tmp_path), "is a file")
-    assert os.listdir(path.parent) == ["arena.toml"]
-    refused(arena("doctor", "new/place", folder=tmp_path), "FOLDER needs --init")

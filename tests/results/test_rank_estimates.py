@@ -66,7 +66,7 @@ def test_an_estimate_is_the_likeliest_rank_with_the_central_95_per_cent() -> Non
 
 
 def test_after_a_game_play_says_the_rank_and_an_even_opponent(tmp_path: Path) -> None:
-    words = ("--rank", "25k", "--as", "ada", "--seed", "1", "--plain")
+    words = ("--rank", "25k", "--as", "ada", "--plain")
     told = arena("play", *words, folder=tmp_path, columns=200, typed="e5\nresign\n")
     assert "against human-like:rank=25k (White)" in told.stdout, told.stderr
     found = re.search(r"ada's results over 1 game fit (\S+) \(30k to ", told.stdout)

@@ -235,14 +235,11 @@ def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: P
 def test_the_command_builds_and_tells(records: list[GameRecord], tmp_path: Path) -> None:
     write(tmp_path / "games.sgfs", records)
     words = ["data", "build", "games.sgfs", "--out", "set", "--size", "7", "--test-from", "2018-07-01"]
-    first = arena(*words, "--processes", "1", folder=tmp_path, columns=100)
+    first = arena(*words, "--workers", "1", folder=tmp_path, columns=100)
     assert first.returncode == 0, first.stderr
     refused(arena(*words, folder=tmp_path), "exists already")
-    told = arena("data", "stats", "set", folder=tmp_path, columns=100)
-    assert told.returncode == 0, told.stderr
     for word in ("games read", "60", "2018", "Black won"):
-        assert word in told.stdout
-    assert told.stdout == first.stdout
+        assert word in first.stdout
 
 
 def is_open(process: int, path: Path) -> bool:
@@ -255,7 +252,7 @@ def test_ctrl_c_leaves_nothing_half(records: list[GameRecord], tmp_path: Path) -
     text = "".join(f"{write_sgf(record)}\n" for record in records)
     (tmp_path / "slow.sgfs.gz").write_bytes(gzip.compress(text.encode() * 3000, 1))  # minutes of reading
     (tmp_path / "sets").mkdir()
-    words = ("slow.sgfs.gz", "--size", str(SIZE), "--out", "sets/set", "--processes", "1")
+    words = ("slow.sgfs.gz", "--size", str(SIZE), "--out", "sets/set", "--workers", "1")
     run = arena_begun("data", "build", *words, folder=tmp_path)
     while not is_open(run.pid, tmp_path / "slow.sgfs.gz"):
         assert run.poll() is None

@@ -132,6 +132,3 @@ def test_the_command_shows_tables_and_on_what_they_rest(
         assert word in shown
     late = CliRunner().invoke(app, [*told, "--from", "2019-01-01"])
     assert "no game is of 2019-01-01 or later" in str(late.exception)
-    archive.write_text("".join(f"{write_sgf(replace(r, rules=replace(r.rules, komi=5.5)))}\n" for r in resigned))
-    shown = " ".join(CliRunner().invoke(app, [*told, "--dead-stones"], catch_exceptions=False).stdout.split())
-    assert "half of the games have komi 5.5 or more, and the net learned with 7" in shown

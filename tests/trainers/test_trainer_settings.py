@@ -142,7 +142,7 @@ def test_the_settings_of_a_trainer_are_listed_as_a_file_that_gives_them_again(tr
     [
         (["--lerning-rate", "3"], "--lerning-rate: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
         (["--nme", "x"], "--nme: unknown setting 'nme'; did you mean 'name'?"),
-        (["--batch-size"], "--batch-size: batch_size = 'true' is not a whole number"),
+        (["--batch-size"], "--batch-size 'true' is not a whole number"),
         (["--batch-size", "8", "9"], "unexpected '9'; a setting is given as in --batch-size 256"),
         (["--cluster", "auto"], "--cluster auto: sl plays no games; those that do are rl, value, distill, zero"),
     ],

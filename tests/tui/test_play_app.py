@@ -150,7 +150,7 @@ def test_what_a_move_would_take_is_shown_and_a_ko_is_explained(sit: Sit) -> None
 
     async def retake(hand: Hand) -> None:
         await hand.type_in("c3")
-        assert "C3 retakes the ko at once: play elsewhere first." in hand.text and len(session.record().moves) == 9
+        assert "C3 retakes the ko at once." in hand.text and len(session.record().moves) == 9
 
     use(app, retake)
 
