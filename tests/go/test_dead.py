@@ -16,7 +16,7 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD
 from arena.go.record import GameRecord
 from arena.gtp.server import Server, serve
-from arena.people.counting import agreed_dead, dead_stones
+from arena.people import counting
 from bots.nets.rollout import shipped_weights
 from bots.random import BOT
 from bots.search.alive import SAFE, TAKEN
@@ -45,7 +45,7 @@ def test_known_positions_are_judged_right(left: str) -> None:
     rows = [one + other for one, other in zip(left.split(), ALIVE, strict=True)]
     board = board_of_diagram("\n".join(rows))
     dead, _ = judge(board, shipped_weights(9))
-    assert drawn(board, np.flatnonzero(dead)) == drawn(board, dead_stones(board)) == rows
+    assert drawn(board, np.flatnonzero(dead)) == drawn(board, counting.dead_stones(board)) == rows
 
 
 # --- The slow twin ---
@@ -150,12 +150,13 @@ def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
 
 # --- Games that are counted ---
 
+
 def score(rules: str, *commands: str) -> list[str]:
     """The answers of a server on the final position of a game, with a judge of dead stones."""
     output = StringIO()
     stones = [f"{sign}{number}" for number, sign in enumerate("".join(FINAL)) if sign != "."]
     plays = [f"play {'b' if stone[0] == 'X' else 'w'} {gtp_from_move(int(stone[1:]), 7)}" for stone in stones]
-    server = Server(BOT.build(BOT.config()), Rules.preset(rules, 7, 6.5), judge=agreed_dead)
+    server = Server(BOT.build(BOT.config()), Rules.preset(rules, 7, 6.5), judge=counting.agreed_dead)
     serve(server, StringIO("\n".join([*plays, *commands, ""])), output)
     return [answer.removeprefix("=").strip() for answer in output.getvalue().split("\n\n")[len(plays) : -1]]
 
@@ -172,4 +173,4 @@ def test_no_stone_is_dead_by_rules_that_count_all_as_alive() -> None:
     for name, dead in (("chinese", (15,)), ("japanese", (15,)), ("cgos", ()), ("tromp-taylor", ())):
         game = Game(Rules.preset(name, 7))
         game.board = board_of_diagram("\n".join(FINAL))
-        assert agreed_dead(game) == dead
+        assert counting.agreed_dead(game) == dead
