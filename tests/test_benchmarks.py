@@ -1,21 +1,17 @@
 """The tactical positions, the parser of their files, and the benchmarks' command line; no speed is judged here."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from arena import CheckpointError
-from arena.contract.bot import BotKind, Limits
+from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.players.registry import Registry
 from arena.results.store import Store
 from benchmarks.__main__ import main
 from benchmarks.tactics import PositionError, all_positions, playable, read_positions, solved
 from benchmarks.tune import spsa
-from bots.random import Config as NoSettings
-from bots.random import RandomBot
 
 POSITIONS = all_positions()
 
@@ -111,17 +107,9 @@ def test_the_table_has_a_row_a_bot_and_a_column_a_category(capsys: pytest.Captur
     assert any("right is" in line for line in lines[3:]), "random moves solve all of them?"
 
 
-def nine_only(config: NoSettings, size: int) -> None:
-    if size != 9:
-        raise CheckpointError("plays on 9x9 only")
-
-
-SMALL = BotKind(summary="plays on 9x9 only", config=NoSettings, build=RandomBot, check=nine_only)
-
-
 def test_a_bot_is_not_asked_on_a_board_that_it_cant_play_on() -> None:
-    player = replace(Registry().resolve("random"), factory="test_benchmarks:SMALL")
-    assert playable(player, POSITIONS) == [position for position in POSITIONS if position.rules.size == 9] != POSITIONS
+    nine = [position for position in POSITIONS if position.rules.size == 9]
+    assert playable(Registry().resolve("kyu-10"), POSITIONS) == nine != POSITIONS
 
 
 @pytest.mark.parametrize(
