@@ -62,7 +62,7 @@ def gate(
     from arena.players.config import require_writable
     from arena.report.style import Console
     from arena.report.text import gate_lines
-    from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, training, with_checkpoint
+    from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, with_checkpoint
     from bots.nets.checkpoint import SHIPPED, add_gate, find, keep
 
     registry = registry_of(config, results)
@@ -93,9 +93,8 @@ def gate(
             keep(folder, kept)
             if _identity(player, kept) != net:
                 raise UserError(f"{folder} was changed while it was copied; run the same command again")
-        _, rows, minutes = training(folder)
         candidate = with_checkpoint(player, kept).with_limits(limits)
-        about = Gate(name, kept.name, rows, minutes)
+        about = Gate(name, kept.name)
         match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
         match = _continued(match, setup)
         with setup.opened(match) as store:

@@ -140,13 +140,10 @@ class Matchup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Makes a match a gate: if its test accepts the first player, its net replaces that of ``entry``. ``rows`` and
-    ``minutes`` are those of its training."""
+    """Makes a match a gate: if its test accepts the first player, its net replaces that of ``entry``."""
 
     entry: str
     checkpoint: str
-    rows: int = 0
-    minutes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

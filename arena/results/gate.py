@@ -109,19 +109,12 @@ def with_checkpoint(entry: Player, folder: Path) -> Player:
     return replace(entry, name=name, settings=settings, net=entry.identify(folder))
 
 
-def training(folder: Path) -> tuple[str, int, float]:
-    """The trainer of a checkpoint, and the rows and minutes that it was trained for, as far as its manifest tells."""
-    with suppress(CheckpointError):
-        manifest = Checkpoint.open(folder).manifest
-        return manifest.trainer, manifest.rows, manifest.minutes
-    return "", 0, 0.0
-
-
 def entry_for(registry: Registry, folder: Path) -> str:
     """The name of the entry that stands for a trainer's checkpoints: the trainer's own, where there is an entry of that
     name that has a net; else ``mcts`` for a rollout policy, and ``sl``."""
-    trainer, _, _ = training(folder)
-    with suppress(ConfigError):
+    trainer = ""
+    with suppress(ConfigError, CheckpointError):
+        trainer = Checkpoint.open(folder).manifest.trainer
         if takes_checkpoint(registry.entry(trainer)):
             return trainer
     return STANDS_FOR.get(trainer, "sl")

@@ -263,7 +263,6 @@ def test_a_gate_is_an_event_of_its_own_that_survives_as_text() -> None:
         assert (again.gate, again.test, again.terms) == (each.gate, each.test, each.terms)
     assert match.key == stricter.key != plain.key
     assert replace(match, terms=replace(match.terms, seed=2, openings=4)).settings == match.settings
-    assert replace(match, gate=Gate("pupil", "new", rows=5, minutes=2.0)).settings == match.settings
     with pytest.raises(ValueError, match="a gate of pupil needs a test"):
         replace(match, test=None)
 
