@@ -399,10 +399,7 @@ class GtpBot(Bot):
         clock, or seconds a move as Canadian byo-yomi from the first move. All of it is whole: 0.5 s for a stone are 1 s
         for two. KataGo takes a number of visits."""
         rules = game.rules
-        try:
-            engine.ask(f"boardsize {rules.size}", deadline)
-        except Refusal as refusal:
-            raise BotFault(f"can't play size {rules.size}: {refusal}") from None
+        engine.ask(f"boardsize {rules.size}", deadline)
         engine.ask("clear_board", deadline)
         self._tell(engine, f"kata-set-rules {katago_rules(rules)}", deadline)
         engine.ask(f"komi {rules.komi}", deadline)
