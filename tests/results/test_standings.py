@@ -17,13 +17,9 @@ from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.standings import Standings
-from arena.ratings import PairCounts, Sprt, WinDrawLoss, share_interval
+from arena.ratings import Sprt, WinDrawLoss, share_interval
 
 NEW, OLD = PLAYERS = ("new", "old")
-
-OUTCOMES = {colour: Outcome(colour, Ending.RESIGN) for colour in (BLACK, WHITE)} | {
-    None: Outcome(None, Ending.MOVE_LIMIT, 0.0)
-}
 
 GAME = GameRecord(Rules(), (), None, event="match-1", black_seconds=0.1, white_seconds=0.3)
 
@@ -33,30 +29,11 @@ QUICK = Sprt(0, 400)
 """A test that a few pairs decide."""
 
 
-def game(number: int, winner: str | None) -> GameRecord:
+def game(number: int) -> GameRecord:
     """Game ``number``, from 1; ``new`` has Black in the odd ones. No two are the same up to symmetry."""
     black, white = PLAYERS if number % 2 else PLAYERS[::-1]
-    colour = None if winner is None else BLACK if winner == black else WHITE
-    return replace(
-        GAME,
-        id=f"match-1/{number:05d}",
-        black=black,
-        white=white,
-        outcome=OUTCOMES[colour],
-        moves=(0, 1, *divmod(number, 81)),
-        date=f"day {number}",
-    )
-
-
-def games(*winners: str | None) -> list[GameRecord]:
-    return [game(number, winner) for number, winner in enumerate(winners, 1)]
-
-
-def standings(test: Sprt | None = None) -> Standings:
-    return Standings({NEW: NEW, OLD: OLD}, is_match=True, tests={} if test is None else {"match-1": test})
-
-
-# --- What counts ---
+    moves = (0, 1, *divmod(number, 81))
+    return replace(GAME, id=f"match-1/{number:05d}", black=black, white=white, moves=moves, date=f"day {number}")
 
 
 @st.composite
@@ -77,7 +54,7 @@ def stored(draw: st.DrawFn) -> list[GameRecord]:
             "reason": draw(st.sampled_from(["", "lost"])),
             "black_seconds": draw(st.floats(0, 10)),
         }
-        records.append(replace(game(number, None), **change))
+        records.append(replace(game(number), **change))
     missing = draw(st.sets(st.integers(1, 30), max_size=2))
     return draw(st.permutations([record for record in records if number_of(record) not in missing]))
 
@@ -88,52 +65,29 @@ def batches_of(draw: st.DataObject, records: Sequence[GameRecord]) -> Iterator[S
     return (records[begin:end] for begin, end in pairwise([0, *cuts, len(records)]))
 
 
-@settings(max_examples=60, deadline=None)
-@given(stored(), st.data())
-def test_a_sequential_test_counts_as_its_slow_twin_whatever_the_order_in_which_games_end(
-    records: list[GameRecord], data: st.DataObject
+@settings(max_examples=80, deadline=None)
+@given(stored(), st.data(), st.sampled_from([QUICK, QUICK, None]))
+def test_games_count_as_in_the_slow_twin_whatever_the_order_in_which_they_end(
+    records: list[GameRecord], data: st.DataObject, sprt: Sprt | None
 ) -> None:
-    table = standings(QUICK)
+    """With a sequential test in pairs, when all earlier ones are complete, up to its decision; else at once."""
+    table = Standings({NEW: NEW, OLD: OLD}, is_match=True, tests={"match-1": sprt} if sprt else {})
     returned = [counted for some in batches_of(data, records) for counted in table.add(some)]
-    test, tally = table.tests["match-1"], table.between(NEW, OLD)
-    pairs = slow_tally.counted(records, QUICK, NEW)
-    counted = [record for pair in pairs for record in pair if record.outcome is not None]
+    known = [record for record in records if record.outcome is not None]
+    pairs = slow_tally.counted(records, sprt, NEW) if sprt else slow_tally.paired(known)
+    counted = [record for pair in pairs for record in pair if record.outcome is not None] if sprt else known
+    tally = table.between(NEW, OLD)
     assert returned == counted
     assert slow_tally.figures_of(tally) == slow_tally.figures(counted, NEW, OLD)
     assert slow_tally.totals_of(table) == slow_tally.totals(counted, PLAYERS)
     assert tally.counts == slow_tally.counts_of(pairs, NEW)
-    assert test.state == (slow_tally.state_of(pairs, QUICK, NEW) if pairs else None)
     assert table.date == (counted[-1].date if counted else "")
-    assert table.waiting == (0 if table.is_decided else len(records) - sum(map(len, pairs)))
-    points = [slow_tally.points_of(record, NEW) for record in records if record.outcome is not None]
-    assert test.results == WinDrawLoss(points.count(1), points.count(0.5), points.count(0))
-
-
-@settings(max_examples=40, deadline=None)
-@given(stored(), st.data())
-def test_without_a_test_all_finished_games_count_at_once(records: list[GameRecord], data: st.DataObject) -> None:
-    known = [record for record in records if record.outcome is not None]
-    table = standings()
-    for some in batches_of(data, records):
-        table.add(some)
-    tally = table.between(NEW, OLD)
-    assert slow_tally.figures_of(tally) == slow_tally.figures(known, NEW, OLD)
-    assert slow_tally.totals_of(table) == slow_tally.totals(known, PLAYERS)
-    assert tally.counts == slow_tally.counts_of(slow_tally.paired(known), NEW)
-
-
-def test_in_a_test_a_pair_counts_only_when_all_earlier_pairs_are_complete() -> None:
-    one, two, three, four, five, six = games(NEW, OLD, NEW, NEW, None, OLD)
-    table = standings(QUICK)
-    test, tally = table.tests["match-1"], table.between(NEW, OLD)
-    assert not any(table.add([game]) for game in (four, three, two, five))
-    assert (tally.games, test.waiting, test.state, table.date) == (0, 4, None, "")
-    assert test.results == WinDrawLoss(2, 1, 1)
-    assert table.add([one]) == [one, two, three, four]
-    assert (tally.games, test.waiting, table.date) == (4, 1, "day 4")
-    assert tally.counts == PairCounts(0, 0, 1, 0, 1)
-    table.add([six])
-    assert tally.results() == test.results == WinDrawLoss(3, 1, 2) and test.waiting == 0
+    if sprt is not None:
+        test = table.tests["match-1"]
+        assert test.state == (slow_tally.state_of(pairs, sprt, NEW) if pairs else None)
+        assert table.waiting == (0 if table.is_decided else len(records) - sum(map(len, pairs)))
+        points = [slow_tally.points_of(record, NEW) for record in known]
+        assert test.results == WinDrawLoss(points.count(1), points.count(0.5), points.count(0))
 
 
 def test_a_share_has_the_jeffreys_interval() -> None:
