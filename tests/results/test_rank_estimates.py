@@ -1,17 +1,22 @@
-"""A person's rank by results, and the command that says it."""
+"""Ranks by a record's moves and by a person's results, and the commands that say them."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from commandline import arena
+from commandline import arena, refused
 
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
-from arena.results.ranks import ELO, RANKS, RankEstimate, rank_by_results
+from arena.results.ranks import ELO, RANKS, RankEstimate, rank_by_results, ranks_by_moves
+from arena.results.store import Store
+from bots.nets.checkpoint import SHIPPED, Checkpoint
+from bots.nets.inference import Evaluator
 
 NAMES = ("kyu-25", "kyu-10", "dan-1")
 
@@ -63,6 +68,27 @@ def test_an_estimate_is_the_likeliest_rank_with_the_central_95_per_cent() -> Non
     found = RankEstimate.of(-0.5 * ((RANKS + 10) / 4.0) ** 2, 7)
     assert found == RankEstimate(-10, -18, -2, 7)  # 1.96 standard deviations of 4 to either side
     assert str(found) == "11k (19k to 3k)"
+
+
+def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp_path: Path) -> None:
+    told = arena("match", "kyu-25", "dan-3", "-n", "6", "--rules", "chinese", folder=tmp_path)
+    assert told.returncode == 0, told.stderr
+    net = Evaluator(Checkpoint.open(SHIPPED / "human-9x9"))
+    found: dict[str, list[int]] = {"kyu-25": [], "dan-3": []}
+    with Store.of(tmp_path / "results") as store:
+        records = list(store.games())
+    for record in records:
+        for colour, one in ranks_by_moves(record, net).items():
+            found[record.black if colour is BLACK else record.white].append(one.rank)
+    assert np.mean(found["dan-3"]) > np.mean(found["kyu-25"]) + 8
+    (tmp_path / "game.sgf").write_text(write_sgf(replace(records[0], black_rank="25k")))
+    shown = arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=120).stdout
+    assert "Black kyu-25" in shown and "25k" in shown and "95 % interval" in shown
+
+
+def test_a_game_of_another_size_has_no_ranks(tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text("(;SZ[13];B[dd];W[jj])")
+    refused(arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=200), "on 9x9 only")
 
 
 def test_after_a_game_play_says_the_rank_and_an_even_opponent(tmp_path: Path) -> None:
