@@ -16,6 +16,7 @@ from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of, s
 
 if TYPE_CHECKING:
     from arena.go.record import GameRecord
+    from arena.players.registry import Registry
     from arena.report.style import Console
 
 LISTED = 20
@@ -247,6 +248,7 @@ def analyze(
     bot: Annotated[str | None, Option(help="Bot that analyses (default alphago, over 13x13 mcts).")] = None,
     csv: Annotated[Path | None, Option(help="Write one row for each move to this CSV file.")] = None,
     sgf: Annotated[Path | None, Option(help="Write the game with comments and best moves.")] = None,
+    ranks: Annotated[bool, Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -259,6 +261,7 @@ def analyze(
     Examples:
       arena analyze game.sgf
       arena analyze 12 --bot mcts@seconds=2
+      arena analyze game.sgf --ranks
       arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf --csv moves.csv
     """
     from arena import files
@@ -271,6 +274,11 @@ def analyze(
 
     registry = registry_of(config, results)
     record = read_game(game, results)
+    if ranks:
+        if bot or csv or sgf:
+            raise ConfigError("--ranks estimates ranks only; leave out --bot, --csv and --sgf")
+        _print_ranks(record, registry)
+        return
     for path in filter(None, (csv, sgf)):
         _require_place(path, game)
     entry = registry.resolve(bot or ("alphago" if record.rules.size <= LARGE else "mcts"))
@@ -310,6 +318,27 @@ def analyze(
     if stopped:
         errors.say(f"Stopped after {len(found)} of {evaluation_count(record)} positions.")
         raise SystemExit(130)
+
+
+def _print_ranks(record: GameRecord, registry: Registry) -> None:
+    """A line for each player: the rank at which the moves are likeliest."""
+    from arena.go.coords import BLACK
+    from arena.go.ranks import HUMAN_LIKE, WEAKEST_SEEN, rank_name
+    from arena.report.style import Console
+    from arena.report.tables import Sheet
+    from arena.results.ranks import ranks_by_moves
+    from bots.nets.checkpoint import Checkpoint, find
+    from bots.nets.inference import Evaluator
+
+    player = registry.resolve(HUMAN_LIKE).checked(record.rules.size)
+    net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
+    rows = []
+    for colour, found in ranks_by_moves(record, net).items():
+        name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
+        rows.append((f"{colour.name.title()} {name}".strip(), told or "", str(found), str(found.count)))
+    note = "The likeliest rank by the moves alone, with its 95 % interval, on the scale of the Online Go Server. "
+    note += f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too."
+    Console().print(Sheet(("player", "in the record", "by the moves", "moves"), rows, note, (0,), (3,)))
 
 
 def read_game(text: str | None, results: Path) -> GameRecord:
