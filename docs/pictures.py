@@ -35,7 +35,7 @@ SCENES = {
     "play": Scene(
         "play mcts:playouts=300 --as me",
         *(100, 26, 45),
-        keys="e,5,enter,wait:5000,g,7,enter,wait:5000,c,6,enter,wait:5000,exclamation_mark,wait:500,y",
+        keys="e,5,enter,wait:5000,g,7,enter,wait:5000,c,6,enter,wait:5000,exclamation_mark,wait:500,y,enter",
     ),
 }
 

@@ -222,7 +222,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
         try:
             show_event(state, updates, control, has_colours(console))
         finally:
-            console.print(Group(*head(state, console.width)))
+            console.print(Group(*head(state)))
     else:
         print_lines(state, updates, console)
     print_summary(state.standings, console)

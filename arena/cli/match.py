@@ -89,7 +89,7 @@ def match(
         if plan:
             print_plan(played, first_given(precision, PLANNED), setup, store)
         else:
-            setup.begin(played, store, [*events.openings_note(agreed, games), *forecast_note(played)])
+            setup.begin(played, store, events.openings_note(agreed, games))
 
 
 def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Sprt:
@@ -102,13 +102,6 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Spr
         return Sprt(*hypotheses, alpha=alpha, beta=alpha)
     except ValueError as error:
         raise ConfigError(f"--sprt: {error}") from None
-
-
-def forecast_note(played: Match) -> list[str]:
-    """How long the match's test is expected to take."""
-    from arena.report.text import forecast_test
-
-    return [] if played.test is None else [forecast_test(played.test, played.games)]
 
 
 def print_plan(pilot: Match, precision: float, setup: events.EventSetup, store: Store) -> None:

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from arena import CheckpointError, ConfigError, UserError, plural
 from arena.cli import events
-from arena.cli.match import SPRT_GAMES, forecast_note, sequential_test
+from arena.cli.match import SPRT_GAMES, sequential_test
 from arena.cli.options import CONFIG, NO_TERMS, RESULTS, Cluster, ConfigFile, Results, Workers, registry_of, takes
 from arena.players.config import TermsTable
 
@@ -98,7 +98,7 @@ def gate(
         match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
         match = _continued(match, setup)
         with setup.opened(match) as store:
-            view = setup.begin(match, store, forecast_note(match))
+            view = setup.begin(match, store)
             evidence, changed = Evidence(match, view.standings), None
             if evidence.ruling is Ruling.ACCEPTED:
                 changed = _promote(entry, candidate, kept, path, registry_of(config, results), results)
@@ -193,7 +193,7 @@ def eval_(
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
-    from arena.report.tables import evaluation_sheets, rank_sheet
+    from arena.report.tables import evaluation_sheet, rank_sheet
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))
@@ -206,9 +206,8 @@ def eval_(
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
     console = Console()
-    for sheet in evaluation_sheets(evaluation, found.manifest.name):
-        console.print(sheet)
-        console.print()
+    console.print(evaluation_sheet(evaluation, found.manifest.name))
+    console.print()
     if encoder.has_players:
         with show_counting("by rank", 4 * len(games.moves)) as on_progress:
             rows = by_rank(net, encoder, games, None if dataset is None else dataset.rule, on_progress)

@@ -124,7 +124,7 @@ def play(
             session = GameSession(saved, opponents, adviser, file.write)
             try:
                 with session:
-                    again = play_session(session, console, is_plain=plain, kept=file.path, evaluate=evaluate)
+                    again = play_session(session, console, is_plain=plain, evaluate=evaluate)
             except KeyboardInterrupt:
                 console.print()
                 code = 130
@@ -286,23 +286,22 @@ def play_session(
     console: Console,
     *,
     is_plain: bool = False,
-    kept: Path | None = None,
     evaluate: Evaluate | None = None,
 ) -> bool:
     """Let people play on the full screen, or as lines where ``is_plain`` and in a pipe. Returns when the game is over,
     or left, and whether another one is wanted.
 
-    ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
+    ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
     KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session has kept it.
     """
-    from arena.report.plain_play import show_plainly
+    from arena.report.play import show_plainly
     from arena.report.style import has_screen
 
     if has_screen(console) and not is_plain:
         from arena.tui.play_app import show_play
 
-        return show_play(session, console, kept, evaluate)
-    show_plainly(session, console, sys.stdin, kept)
+        return show_play(session, console, evaluate)
+    show_plainly(session, console, sys.stdin)
     return False
 
 

@@ -203,8 +203,8 @@ def show(
       arena show game.sgf --move 30
       arena show 12 --details
     """
-    from arena.go.sgf import are_by_players, read_remarks
-    from arena.report.game import print_game, remarks_of_players
+    from arena.go.sgf import are_by_players, move_notes, read_remarks, write_sgf
+    from arena.report.game import print_game
     from arena.report.style import Console, has_colours, has_screen
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
@@ -219,8 +219,8 @@ def show(
     if fault_details or (is_lost and not at_terminal):
         _print_details(record, results, console)
         return
-    by_players = is_stored or are_by_players(path.read_bytes())
-    remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
+    text = write_sgf(record, move_notes(record)).encode() if is_stored else path.read_bytes()
+    by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
         return
@@ -307,8 +307,7 @@ def analyze(
         except AnalysisError as error:
             raise UserError(f"{entry.name}: {error}{able if not found else ''}") from None
     if found:
-        width = console.width if console.is_terminal else style.ENDLESS
-        console.print(render_analysis(record, found, MARKED, width))
+        console.print(render_analysis(record, found, MARKED))
         if csv is not None:
             write_csv(analysis_frame(record, found), csv)
         if sgf is not None:

@@ -362,15 +362,12 @@ def _legal(record: GameRecord) -> GameRecord:
 @dataclass(frozen=True, slots=True)
 class Remark:
     """What is said about a position. ``win_rate`` is Black's, in [0, 1], and ``margin`` too is Black's, in points, komi
-    counted. ``letters`` are of one sign each. ``ownership`` is size² int8, in per cent and positive for Black.
-    ``instead`` are moves in place of the one that led here and those after it."""
+    counted. ``letters`` are of one sign each."""
 
     comment: str = ""
     win_rate: float | None = None
     margin: float | None = None
     letters: Mapping[Move, str] = field(default_factory=dict)
-    ownership: bytes | None = None
-    instead: tuple[Move, ...] = ()
 
 
 def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:

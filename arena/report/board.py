@@ -11,8 +11,6 @@ import numpy as np
 from rich.text import Text
 
 from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, star_points
-from arena.go.game import Ending, Outcome
-from arena.go.record import GameRecord
 
 RGB = tuple[int, int, int]
 
@@ -190,50 +188,48 @@ class _Canvas:
         self._pixels = np.empty((2 * self._rows, self._columns, 3))
         self._pixels[:] = WOOD
         self._is_stone = np.zeros((2 * self._rows, self._columns), bool)
-        self._signs = [[" "] * self._columns for _ in range(self._rows)]
+        self._signs = [list(self._grid_row(row - cell // 2)) for row in range(self._rows)]
         self._inks = [[GRID] * self._columns for _ in range(self._rows)]
+
+    def _grid_row(self, row: int) -> str:
+        """The lines of the grid in a row, counted from its first line."""
+        edge, gap, last = " " * self._cell, 2 * self._cell - 1, self._cell * (self._size - 1)
+        if not 0 <= row <= last:
+            return " " * self._columns
+        left, middle, right = "┌┬┐" if row == 0 else "└┴┘" if row == last else "├┼┤"
+        line = left + middle.join(["─" * gap] * (self._size - 1)) + right
+        if row % self._cell:
+            line = "│" + "│".join([" " * gap] * (self._size - 1)) + "│"
+        return edge + line + edge
 
     def _centre(self, move: Move) -> tuple[int, int]:
         row, column = divmod(move, self._size)
         return self._cell * row + self._cell // 2, 2 * self._cell * column + self._cell
 
     def draw(self, stones: np.ndarray, last: Move | None, shares: np.ndarray, overlay: Overlay) -> list[Text]:
-        self._draw_grid()
         flat = stones.reshape(-1).tolist()
+        for star in star_points(self._size):
+            self._put(star, "╋", GRID)
         for move, stone in enumerate(flat):
             share = int(shares[move])
             colour, is_small = _drawn_stone(move, stone, share, overlay)
-            if move == overlay.cursor:
+            if move == overlay.cursor or (move == next(iter(overlay.letters), None) and not colour):
                 self._paint(move, CURSOR)
             if colour:
                 self._stone(move, colour, is_small)
             elif move in overlay.letters:
-                if move == next(iter(overlay.letters)) and move != overlay.cursor:
-                    self._paint(move, CURSOR)
                 self._put(move, overlay.letters[move], "bold #ffffff")
             elif abs(share) > OWNED:
                 ink = _blend(WOOD, STONES[BLACK if share > 0 else WHITE][0], 0.4 + 0.35 * abs(share) / 100)
                 self._put(move, AREAS[1], _hex(ink))
-        self._part_neighbours(flat)
+            if self._cell == 1 and stone and (move + 1) % self._size and flat[move + 1]:
+                row, column = self._centre(move)
+                self._signs[row][column + 1] = " "  # two stones side by side can be counted
         if last is not None and last < len(flat):
             self._mark_last(last, flat[last])
         if overlay.cursor is not None:
             self._bracket(overlay.cursor, "[]", "bold #ffffff")
         return self._lines()
-
-    def _draw_grid(self) -> None:
-        size, cell = self._size, self._cell
-        first, end = self._centre(0), self._centre(size * size - 1)
-        for row in range(first[0], end[0] + 1):
-            for column in range(first[1], end[1] + 1):
-                is_line, is_column = (row - first[0]) % cell == 0, (column - first[1]) % (2 * cell) == 0
-                if is_line and is_column:
-                    rank = (row > first[0]) + (row == end[0]), (column > first[1]) + (column == end[1])
-                    self._signs[row][column] = ("┌┬┐", "├┼┤", "└┴┘")[rank[0]][rank[1]]
-                elif is_line or is_column:
-                    self._signs[row][column] = "─" if is_line else "│"
-        for star in star_points(size):
-            self._put(star, "╋", GRID)
 
     def _put(self, move: Move, sign: str, ink: str) -> None:
         row, column = self._centre(move)
@@ -241,37 +237,20 @@ class _Canvas:
 
     def _paint(self, move: Move, colour: RGB) -> None:
         """Colour the wood around a point."""
-        row, column = self._centre(move)
-        around = (self._cell - 1) // 2
-        self._pixels[2 * (row - around) : 2 * (row + around + 1), column - self._cell + 1 : column + self._cell] = (
-            colour
-        )
+        (row, column), cell = self._centre(move), self._cell
+        around = (cell - 1) // 2
+        self._pixels[2 * (row - around) : 2 * (row + around + 1), column - cell + 1 : column + cell] = colour
 
     def _stone(self, move: Move, colour: int, is_small: bool) -> None:
         if self._cell == 1:
             self._put(move, SMALL[1] if is_small else SIGNS[1], f"bold {_hex(STONES[colour][0])}")
             return
-        row, column = self._centre(move)
-        inner, outer = _disc(self._cell, is_small)
-        down = slice(2 * row + 1 - self._cell, 2 * row + 1 + self._cell)
-        across = slice(column - self._cell + 1, column + self._cell)
-        first = max(0, -down.start)  # what lies above the board is cut off
-        down = slice(down.start + first, down.stop)
-        inner, outer = inner[first:, :, None], outer[first:, :, None]
-        here = self._pixels[down, across]
-        inner, outer = inner[: len(here)], outer[: len(here)]
+        (row, column), cell = self._centre(move), self._cell
+        here = slice(2 * row + 1 - cell, 2 * row + 1 + cell), slice(column - cell + 1, column + cell)
+        inner, outer = (part[:, :, None] for part in _disc(cell, is_small))
         inside, edge = (np.array(part, float) for part in STONES[colour])
-        self._pixels[down, across] = here * (1 - inner - outer) + inside * inner + edge * outer
-        self._is_stone[down, across] |= (inner + outer)[:, :, 0] > 0.08
-
-    def _part_neighbours(self, stones: list[int]) -> None:
-        """Leave out the line between two stones side by side, so that they can be counted."""
-        if self._cell > 1:
-            return
-        for move, stone in enumerate(stones):
-            if stone and (move + 1) % self._size and stones[move + 1]:
-                row, column = self._centre(move)
-                self._signs[row][column + 1] = " "
+        self._pixels[here] = self._pixels[here] * (1 - inner - outer) + inside * inner + edge * outer
+        self._is_stone[here] |= (inner + outer)[:, :, 0] > 0.08
 
     def _mark_last(self, move: Move, stone: int) -> None:
         if self._cell == 1:
@@ -289,57 +268,20 @@ class _Canvas:
 
     def _lines(self) -> list[Text]:
         size, cell = self._size, self._cell
-        head = Text(" " * EDGE, style="dim")
-        head.append("".join(name.rjust(cell + 1).ljust(2 * cell) for name in GTP_COLUMNS[:size]) + " ")
-        lines = [head]
-        pixels = np.rint(self._pixels).astype(int).tolist()
-        stones = self._is_stone.tolist()
+        names = "".join(name.rjust(cell + 1).ljust(2 * cell) for name in GTP_COLUMNS[:size])
+        lines = [Text(f"{' ' * EDGE}{names} ", "dim")]
+        pixels, stones = np.rint(self._pixels).astype(int).tolist(), self._is_stone.tolist()
         for row in range(self._rows):
             point, rest = divmod(row - cell // 2, cell)
-            name = f"{size - point:2d} " if rest == 0 and 0 <= point < size else " " * EDGE
+            line = Text().append(f"{size - point:2d} " if rest == 0 and 0 <= point < size else " " * EDGE, "dim")
             cells = []
             for column in range(self._columns):
                 upper, lower = pixels[2 * row][column], pixels[2 * row + 1][column]
+                sign, ink = self._signs[row][column], self._inks[row][column]
                 if stones[2 * row][column] or stones[2 * row + 1][column]:
-                    cells.append(("▀", f"{_hex(upper)} on {_hex(lower)}"))
-                else:
-                    cells.append((self._signs[row][column], f"{self._inks[row][column]} on {_hex(lower)}"))
-            line = Text().append(name, "dim")
+                    sign, ink = "▀", _hex(upper)
+                cells.append((sign, f"{ink} on {_hex(lower)}"))
             for style, run in groupby(cells, key=lambda cell: cell[1]):
                 line.append("".join(sign for sign, _ in run), style)
             lines.append(line)
         return lines
-
-
-# --- Words about a position ---
-
-
-def result_words(outcome: Outcome) -> str:
-    """``Black won by 3.5 points``, ``White won by resignation``, ``draw``."""
-    if outcome.winner is None:
-        return "draw"
-    who = f"{outcome.winner.name.title()} won"
-    if outcome.margin is not None:
-        points = abs(outcome.margin)
-        return f"{who} by {points:g} point{'s' if points != 1 else ''}"
-    ways = {
-        Ending.SCORE: "",
-        Ending.RESIGN: " by resignation",
-        Ending.TIME: " on time",
-        Ending.ADJUDICATED: " by adjudication",
-    }
-    return who + ways.get(outcome.ending, " by forfeit")
-
-
-def ended(record: GameRecord) -> str:
-    """How a game ended, and why where a reason was recorded."""
-    if record.outcome is None:
-        return "no result"
-    return result_words(record.outcome) + (f" ({record.reason})" if record.reason else "")
-
-
-def lead(margin: float) -> str:
-    """``Black leads by 3.5``, of Black's margin."""
-    if abs(margin) < 0.05:
-        return "nobody leads"
-    return f"{'Black' if margin > 0 else 'White'} leads by {abs(margin):.1f}"

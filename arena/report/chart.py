@@ -1,52 +1,50 @@
-"""Charts drawn with characters: Elo over the games, the win rate over a game. ``Canvas`` is for whatever else has
-values over time.
-"""
+"""Charts drawn with characters: Elo over the games, losses of a training run, the win rate over a game."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from typing import NamedTuple
 
 import numpy as np
-from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from arena.ratings import Estimate
 from arena.report import style
 from arena.results.league import Moment
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""
 
-POINT, LINE, AXIS, CORNER, BAND, UP, DOWN, CROSS = "●─│└░▲▼×"
+POINT, LINE, AXIS, CORNER, BAND, UP, CROSS = "●─│└░▲×"
 
-WIDEST = 120
+WIDEST, NARROWEST = 120, 16
+"""Columns of a chart, at most, and those below which none is drawn."""
 
-LEAST_ROWS, MOST_ROWS, LEAST_COLUMNS, WIDEST_STEP = 3, 7, 10, 4
-"""Of the curve of win rates; the step is the columns of one move, at most."""
+RATE_ROWS, WIDEST_STEP = 7, 4
+"""Lines of the curve of win rates, and the columns of one move in it, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from ``low`` to ``high`` on ``cells`` cells."""
+    """Values from ``low`` to ``high``."""
 
     low: float
     high: float
-    cells: int
 
     @classmethod
-    def over(cls, values: Sequence[float], cells: int) -> Scale:
+    def over(cls, values: Sequence[float]) -> Scale:
         """One that all values fit on, with some room."""
         low, high = min(values), max(values)
         room = max(1.0, 0.04 * (high - low))
-        return cls(low - room, high + room, cells)
+        return cls(low - room, high + room)
 
-    def cell(self, value: float) -> int:
-        return min(self.cells - 1, max(0, int((value - self.low) / (self.high - self.low) * self.cells)))
+    def share(self, value: float) -> float:
+        """How far up a value is, in [0, 1]."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
-    def round_values(self, most: int) -> list[tuple[float, str]]:
+    def ticks(self, most: int) -> list[tuple[float, str]]:
         """Round values and how they are written, about ``most``."""
         rough = (self.high - self.low) / max(1, most)
         power = 10.0 ** floor(log10(rough))
@@ -59,135 +57,143 @@ class Scale:
 class Canvas:
     """Cells over time: values go up by a scale, columns go right. The axes are labelled when it is read out."""
 
-    def __init__(self, scale: Scale, width: int, labels: Mapping[int, str] | None = None):
-        """``labels`` are by row; without them, the scale has round values."""
-        if labels is None:
-            labels = {scale.cell(value): words for value, words in scale.round_values(scale.cells // 3)}
-        self.scale = scale
-        self._labels = labels
-        self.margin = max(map(len, labels.values()), default=0)
+    def __init__(self, scale: Scale, width: int, rows: int, labels: Mapping[float, str] | None = None):
+        """``labels`` are by value; without them, the scale has round values."""
+        self.scale, self.rows = scale, rows
+        shown = dict(scale.ticks(rows // 3)) if labels is None else labels
+        self._labels = {self.row(value): words for value, words in shown.items()}
+        self.margin = max(map(len, self._labels.values()), default=0)
         self.columns = min(WIDEST, width) - self.margin - 1
-        self._cells = [[" "] * self.columns for _ in range(scale.cells)]
+        self._cells = [[" "] * self.columns for _ in range(rows)]
+
+    def row(self, value: float) -> int:
+        return min(self.rows - 1, int(self.scale.share(value) * self.rows))
 
     def put(self, column: int, value: float, sign: str) -> None:
-        self._cells[self.scale.cell(value)][column] = sign
+        self._cells[self.row(value)][column] = sign
 
     def fill(self, column: int, low: float, high: float, sign: str) -> None:
-        for row in range(self.scale.cell(low), self.scale.cell(high) + 1):
+        for row in range(self.row(low), self.row(high) + 1):
             self._cells[row][column] = sign
 
-    def put_estimate(self, column: int, elo: Estimate, sign: str) -> None:
-        """A value with its interval; an arrow at the edge on a side that the games don't bound."""
-        low, high = elo.interval.low, elo.interval.high
-        bottom, top = self.scale.low if low is None else low, self.scale.high if high is None else high
-        self.fill(column, bottom, top, AXIS)
-        if low is None:
-            self.put(column, bottom, DOWN)
-        if high is None:
-            self.put(column, top, UP)
-        self.put(column, elo.value, sign)
-
-    def rows(self, ink: str = "not dim") -> Iterator[Text]:
-        """The cells from the top, right of their labels."""
+    def lines(self, first: str, last: str, ink: str = "not dim") -> list[Text]:
+        """The rows right of their labels, and below them an axis from ``first`` to ``last``."""
+        lines = []
         for row, cells in reversed(list(enumerate(self._cells))):
             words = f"{self._labels.get(row, ''):>{self.margin}}{AXIS}"
-            yield Text(words, style.LABEL).append("".join(cells), ink)
-
-    def lines(self, first: str, last: str) -> Iterator[Text]:
-        """The rows, and below them an axis from ``first`` to ``last``."""
-        yield from self.rows()
+            lines.append(Text(words, style.LABEL).append("".join(cells), ink))
         left = " " * self.margin
-        yield Text(left + CORNER + LINE * self.columns, style.LABEL)
-        yield Text(f"{left} {first}{last:>{self.columns - len(first)}}", style.LABEL)
+        lines.append(Text(left + CORNER + LINE * self.columns, style.LABEL))
+        lines.append(Text(f"{left} {first}{last:>{self.columns - len(first)}}", style.LABEL))
+        return lines
 
 
 # --- Elo over the games ---
 
 
 class Point(NamedTuple):
-    """A rating after a number of games, with a value and both ends of its interval."""
+    """A rating after a number of games: a value, both ends of its interval, and as it is written."""
 
-    games: float
+    games: int
     value: float
     low: float
     high: float
+    elo: str
 
 
-def points_of(moments: Sequence[Moment], name: str, low: float, high: float) -> list[Point]:
-    """A player's rating; ``low`` and ``high``, the edges of a drawing, stand for ends that the games don't give."""
+def points_of(moments: Sequence[Moment], name: str, scale: Scale) -> list[Point]:
+    """A player's rating; the edges of the scale stand for ends that the games don't give."""
     points = []
     for moment in moments:
         if name in moment.elo:
             elo = moment.elo[name]
             first, last = elo.interval.low, elo.interval.high
-            ends = (low if first is None else first, high if last is None else last)
-            points.append(Point(moment.games, elo.value, *ends))
+            ends = (scale.low if first is None else first, scale.high if last is None else last)
+            points.append(Point(moment.games, elo.value, *ends, str(elo)))
     return points
 
 
-def range_of(moments: Sequence[Moment]) -> tuple[float, float]:
-    """From the lowest to the highest Elo that a drawing over the games is to show: all values, and the ends of the
-    later intervals; 0, too."""
+def scale_of(moments: Sequence[Moment]) -> Scale:
+    """The Elo that a drawing over the games is to show: all values, and the ends of the later intervals; 0, too."""
     shown = [0.0]
     for moment in moments:
         for elo in moment.elo.values():
             shown += elo.known if moment.games >= moments[-1].games / 4 else [elo.value]
-    return min(shown), max(shown)
+    return Scale.over(shown)
 
 
-def draw_course(moments: Sequence[Moment], names: Sequence[str], width: int, height: int) -> list[Text]:
+def draw_course(
+    moments: Sequence[Moment], names: Sequence[str], width: int, height: int, unit: str = "games"
+) -> list[Text]:
     """Elo over the games played, ``height`` lines above the axis. ``names`` are by rank, the player at 0 among them; a
     curve is drawn with the sign of its player's rank.
 
     With only two players, the curve has its 95 % band, up to the edge on a side that the games don't bound.
     """
-    if not moments:
+    if not moments or width < NARROWEST:
         return [Text("Nobody is rated yet.", style.LABEL)]
-    scale, of_two = Scale.over(range_of(moments), height), len(names) == 2
-    canvas, games = Canvas(scale, width), moments[-1].games
-    curves = {name: points_of(moments, name, scale.low, scale.high) for name in names[: len(MARKS)]}
+    canvas, games, of_two = Canvas(scale_of(moments), width, height), max(1, moments[-1].games), len(names) == 2
+    curves = {name: points_of(moments, name, canvas.scale) for name in names[: len(MARKS)]}
     curves = {name: points for name, points in curves.items() if points}
     for name, points in reversed(curves.items()):
         placed = [min(canvas.columns - 1, int(point.games * canvas.columns // games)) for point in points]
         columns = np.arange(placed[0], placed[-1] + 1)
-        between = np.array([np.interp(columns, placed, values) for values in zip(*points, strict=True)]).T.tolist()
-        for column, (_, value, low, high) in enumerate(between, placed[0]):
+        known = [(point.value, point.low, point.high) for point in points]
+        between = np.array([np.interp(columns, placed, values) for values in zip(*known, strict=True)]).T.tolist()
+        for column, (value, low, high) in enumerate(between, placed[0]):
             if of_two:
                 canvas.fill(column, low, high, BAND)
             canvas.put(column, value, POINT if of_two else MARKS[names.index(name)])
-    lines = list(canvas.lines("0", f"{games} games"))
+    lines = canvas.lines("0", f"{games:,} {unit}")
     if not of_two:
-        legend = [style.spell(f"{MARKS[names.index(name)]} {name}") for name in curves]
-        in_one = "  ".join(legend)
-        lines += [Text(line) for line in ([in_one] if cell_len(in_one) <= min(WIDEST, width) else legend)]
+        lines.append(style.text("  ".join(f"{MARKS[names.index(name)]} {name}" for name in curves)))
     return lines
+
+
+def draw_losses(losses: Sequence[float], width: int, height: int) -> list[Text]:
+    """The loss since a run began; a column is the mean of its steps."""
+    if len(losses) < 2 or width < NARROWEST:
+        return []
+    means = [float(part.mean()) for part in np.array_split(np.asarray(losses), min(len(losses), width - 10))]
+    low, high = min(means), max(means)
+    canvas = Canvas(Scale(low, high + 1e-9), width, height, {high: f"{high:.3f}", low: f"{low:.3f}"})
+    for column, mean in enumerate(means[: canvas.columns]):
+        canvas.put(column, mean, POINT)
+    return canvas.lines("loss", "")
 
 
 # --- Win rates over a game ---
 
 
-def draw_curve(
-    win_rates: Sequence[float | None], at: int, width: int, height: int, mistakes: Collection[int] = ()
-) -> list[Text]:
-    """Black's win rate, in [0, 1], after each number of moves; below it, marks for the position that is shown (``at``)
-    and for ``mistakes``. No lines where there is too little room for them, or no win rate."""
-    rows = min(MOST_ROWS, height - 1)
-    if rows < LEAST_ROWS or all(rate is None for rate in win_rates):
-        return []
-    labels = {rows - 1: "100 %", 0: "0 %"} | ({rows // 2: "50 %"} if rows % 2 else {})
-    canvas = Canvas(Scale(0.0, 1.0, rows), width, labels)
-    if canvas.columns < LEAST_COLUMNS:
-        return []
-    count, bars = len(win_rates), style.SPARKS
-    used = min(canvas.columns, count * min(WIDEST_STEP, max(1, canvas.columns // count)))
-    for column in range(used):
-        first = column * count // used
-        known = [rate for rate in win_rates[first : max(first + 1, (column + 1) * count // used)] if rate is not None]
-        for row in range(rows):
-            level = sum(known) / len(known) * rows - row if known else 0.0
-            if level > 0.05:
-                canvas.put(column, (row + 0.5) / rows, bars[min(len(bars), max(1, round(level * len(bars)))) - 1])
-    marks = [" "] * used
-    for number, sign in (*((number, CROSS) for number in mistakes), (at, UP)):
-        marks[min(used - 1, number * used // max(1, count))] = sign
-    return [*canvas.rows(style.FIRST), Text(" " * (canvas.margin + 1) + "".join(marks))]
+@dataclass(frozen=True, slots=True)
+class WinRateCurve:
+    """Black's win rate, in [0, 1], after each number of moves; below it, marks for the position that is shown (``at``),
+    if one is, and for ``mistakes``."""
+
+    win_rates: Sequence[float | None]
+    at: int | None = None
+    mistakes: Collection[int] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width < NARROWEST:
+            return
+        labels = {1.0: "100 %", 0.5: "50 %", 0.0: "0 %"}
+        canvas = Canvas(Scale(0.0, 1.0), options.max_width, RATE_ROWS, labels)
+        count, bars = len(self.win_rates), style.SPARKS
+        used = min(canvas.columns, count * min(WIDEST_STEP, max(1, canvas.columns // count)))
+        for column in range(used):
+            part = self.win_rates[
+                column * count // used : max(column * count // used + 1, (column + 1) * count // used)
+            ]
+            known = [rate for rate in part if rate is not None]
+            for row in range(RATE_ROWS):
+                level = sum(known) / len(known) * RATE_ROWS - row if known else 0.0
+                if level > 0.05:
+                    bar = bars[min(len(bars), max(1, round(level * len(bars)))) - 1]
+                    canvas.put(column, (row + 0.5) / RATE_ROWS, bar)
+        marks = [" "] * used
+        at = [] if self.at is None else [(self.at, UP)]
+        for number, sign in [*((number, CROSS) for number in self.mistakes), *at]:
+            marks[min(used - 1, number * used // max(1, count))] = sign
+        yield from canvas.lines("", "", style.FIRST)[:-2]
+        yield Text(" " * (canvas.margin + 1) + "".join(marks))

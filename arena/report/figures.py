@@ -1,233 +1,107 @@
-"""The figures of a running event for any width: who plays, how far it is, and how it stands."""
+"""The figures of a running event: who plays, how far it is, and how it stands."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rich.console import RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from arena import plural
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move
 from arena.match.ladder import Ladder
-from arena.match.schedule import Match, Tournament
+from arena.match.schedule import Match
 from arena.match.standings import Standings
 from arena.report import style
 from arena.report.board import SIGNS
 from arena.report.chart import draw_course
 from arena.report.log import EventState, Seat
-from arena.report.tables import LABELS, Facts, Sheet, standings_sheet
-from arena.report.text import findings, strength
+from arena.report.tables import Sheet
+from arena.report.text import render, summary
 
 FACTS = 50
-"""Columns of a match's figures beside a board."""
+"""Columns of the figures beside a board, at least."""
 
-PAUSED = ("PAUSED: no bot is asked for a move and no clock runs", "PAUSED")
-STARTING = ("starting; the first run on a machine compiles for up to a minute", "starting")
+PAUSED = "PAUSED: no bot is asked for a move and no clock runs"
+STARTING = "starting; the first run on a machine compiles for up to a minute"
 
-LEAST_CURVE, CURVE = 6, 16
-"""Lines of a curve below a match's figures, at least and at most."""
+LEAST_CURVE = 9
+"""Lines of a curve with its title and axis, at least."""
 
-LONG_NAME, RECENT_LINES, MEETINGS = 24, 8, 4
-
-HEAD = 2
-"""Lines of a table above its rows."""
-
-Lines = list[RenderableType]
-
-
-def _text(words: str, text_style: str = "") -> Text:
-    """The style is the words' own: what is appended later doesn't take it over."""
-    return Text(no_wrap=True, overflow="crop").append(style.spell(words), text_style)
-
-
-def _apart(left: Text, right: Text, width: int) -> Text:
-    """One at each edge; without the right one where there is no room for both."""
-    space = width - left.cell_len
-    return left.append_text(style.pad(right, space, "right")) if space > right.cell_len else left
+LONG_NAME, BAR, FEW = 24, 30, 8
 
 
 # --- The head: who plays what, how far it is, how fast it goes ---
 
 
-def head(state: EventState, width: int) -> Lines:
-    """The title, a progress bar, the pace, and what should be known; things of a line each."""
-    lines = [*_title(state, width), *_progress(state, width), _note(state, width), *_nodes(state, width)]
-    return [*lines, _text(style.clip(f"! {state.warning}", width), style.WARNING)] if state.warning else lines
+def head(state: EventState) -> list[RenderableType]:
+    """The title, a progress bar, the pace, and what should be known."""
+    names = list(state.event.players)
+    title, setting = style.text(state.event.event, "bold"), style.setting(state.event.terms.rules)
+    if isinstance(state.event, Match):
+        title = (
+            style.text(names[0], style.FIRST).append(" vs ", style.LABEL).append(style.spell(names[1]), style.SECOND)
+        )
+    else:
+        setting = f"{state.event.style}, {plural(len(names), 'bot')}, {setting}"
+    top = Table.grid(expand=True, padding=(0, 1, 0, 0))
+    top.add_column(overflow="fold", ratio=1, min_width=min(title.cell_len, 20))
+    top.add_column(justify="right", overflow="fold")
+    top.add_row(title, style.text(setting, style.LABEL))
+    progress = Table.grid(expand=True, padding=(0, 2, 0, 0))
+    progress.add_column(ratio=1)
+    total, ink = state.event.games, style.FIRST.removeprefix("bold ")
+    bar = ProgressBar(max(1, total), min(state.stored, total), complete_style=ink, finished_style=ink)
+    progress.add_row(bar, Text(f"{state.stored:{len(str(total))}d} of {total}", "bold"))
+    lines: list[RenderableType] = [top, progress, _note(state)]
+    return [*lines, style.text(f"! {state.warning}", style.WARNING)] if state.warning else lines
 
 
-def _title(state: EventState, width: int) -> list[Text]:
-    setting, names = _text(state.setting, style.LABEL), list(state.event.players)
-    if not isinstance(state.event, Match):
-        more = _text(f"{state.event.style}, {plural(len(names), 'bot')}, ", style.LABEL).append_text(setting)
-        title = _text(style.shorten(state.event.event, width), "bold")
-        return [_apart(title, more if title.cell_len + more.cell_len < width else setting, width)]
-    first, second = (style.shorten(name, width - 3) for name in names)
-    title, versus = _text(first, style.FIRST), _text("vs ", style.LABEL).append_text(_text(second, style.SECOND))
-    if title.cell_len + versus.cell_len >= width:
-        return [title, versus]
-    return [_apart(title.append(" ").append_text(versus), setting, width)]
-
-
-def _progress(state: EventState, width: int) -> Lines:
-    total, left = state.event.games, style.duration(state.seconds_left)
-    count = _text(f"{state.stored:{len(str(total))}d}", "bold").append(f" of {total}")
-    about = "at most" if state.may_end_early else "about"
-    times = _text(style.duration(state.elapsed) + (f"   {about} {left} left" if left else ""))
-    if width < 70:
-        return [_bar(state, width), _apart(count, times, width)]
-    bar = _bar(state, width - count.cell_len - 30)
-    return [bar.append("   ").append_text(count).append("   ").append_text(times)]
-
-
-def _bar(state: EventState, width: int) -> Text:
-    done = round(width * min(1.0, state.stored / max(1, state.event.games)))
-    return _text("━" * done, style.FIRST.removeprefix("bold ")).append("━" * (width - done), style.LABEL)
-
-
-def _note(state: EventState, width: int) -> Text:
+def _note(state: EventState) -> Text:
     if state.is_paused:
-        return _text(style.longest_fit(PAUSED, width), style.WARNING)
-    earlier = f"{state.resumed} of {state.event.games} played earlier" if state.resumed else ""
-    if state.is_starting:
-        return _text(f"starting · {earlier}" if earlier else style.longest_fit(STARTING, width), style.LABEL)
-    workers = plural(state.workers, "worker") if state.workers else ""
-    if state.nodes is not None and state.workers:
-        workers += f" on {plural(len(state.nodes), 'node')}"
-    first = "games under way" if state.stored < state.event.games else ""
-    pace = style.rate(state.games_a_second) if state.played else first
-    return _text(style.joined((pace, state.stage, earlier, workers), width), style.LABEL)
-
-
-def _nodes(state: EventState, width: int) -> list[Text]:
-    """How fast each node of a cluster is: the fastest, where there isn't room for all."""
-    paces = sorted((state.nodes or {}).items(), key=lambda node: (-node[1], node[0]))
-    if not paces or not state.played:
-        return []
-    words = [f"{name} {style.rate(pace)}" for name, pace in paces]
-    wordings = [" · ".join([*words[:most], f"{len(words) - most} more"]) for most in range(len(words) - 1, 0, -1)]
-    return [_text(style.longest_fit([" · ".join(words), *wordings], width), style.LABEL)]
+        return style.text(PAUSED, style.WARNING)
+    return style.text(STARTING if state.is_starting else state.pace, style.LABEL)
 
 
 # --- How it stands ---
 
 
-def figures(state: EventState, width: int, height: int) -> Lines:
-    """What there is room for of a match's score, test, report and curve; of a tournament's standings, who is playing
-    whom, and the last games."""
-    return _match(state, width, height) if isinstance(state.event, Match) else _tournament(state, width, height)
+def figures(state: EventState) -> list[RenderableType]:
+    """The beginning of the event's report, with a test's way between its bounds, and the last games."""
+    return [*_test(state.standings), *_gap(state), render(summary(state.standings)), Text(), last_games(state, FEW)]
 
 
-def _match(state: EventState, width: int, height: int) -> Lines:
-    standings = state.standings
-    lines = [_score_bar(standings, width), *_test(standings, width)]
-    if standings.tally is None:
-        return [*lines, Text("No pair of games is finished yet." if standings.test else "No game is finished yet.")]
-    facts, used = [], len(lines)
-    for label, words in (*strength(standings), *findings(standings)):
-        folds = len(style.folded(words, width - LABELS, height))
-        if label != "Unfinished" and used + folds <= height:
-            facts.append((label, words))
-            used += folds
-    lines.append(Facts(facts))
-    rows = min(CURVE, height - used - 5)
-    if rows >= LEAST_CURVE and len(state.course) > 1:
-        lines += [Text(), *curve(state, width, rows + 3)]
-    return lines
-
-
-def _score_bar(standings: Standings, width: int) -> Text:
-    """Won, drawn and lost games as one line; empty before the first."""
-    counts = standings.test.results if standings.test else standings.tally and standings.tally.results()
-    if not counts or not counts.games:
-        return Text()
-    won = round(width * counts.wins / counts.games)
-    drawn = round(width * (counts.wins + counts.draws) / counts.games) - won
-    bar = _text("━" * won, style.FIRST).append("╌" * drawn, style.LABEL)
-    return bar.append("─" * (width - won - drawn), style.SECOND)
-
-
-def _test(standings: Standings, width: int) -> Lines:
+def _test(standings: Standings) -> list[Text]:
     """The log-likelihood ratio of a sequential test between its bounds; nothing without a test."""
     if standings.test is None:
         return []
     (lower, upper), state = standings.test.test.bounds, standings.test.state
     llr = 0.0 if state is None else state.llr
-    ends = f"LLR {lower:.2f} ", f" {upper:.2f}"
-    cells = max(3, width - len(ends[0]) - len(ends[1]))
-    mark = round((cells - 1) * min(1.0, max(0.0, (llr - lower) / (upper - lower))))
-    line = _text(f"{ends[0]}{'─' * mark}", style.LABEL).append("●", style.FIRST)
-    return [line.append(f"{'─' * (cells - 1 - mark)}{ends[1]}", style.LABEL)]
+    mark = round((BAR - 1) * min(1.0, max(0.0, (llr - lower) / (upper - lower))))
+    line = Text(no_wrap=True).append(f"LLR {lower:.2f} {'─' * mark}", style.LABEL).append("●", style.FIRST)
+    return [line.append(f"{'─' * (BAR - 1 - mark)} {upper:.2f}", style.LABEL)]
+
+
+def _gap(state: EventState) -> list[Text]:
+    """Of a ladder, the two neighbours whose distance is known worst."""
+    if not isinstance(state.event, Ladder):
+        return []
+    words, precision = "–", state.event.precision
+    if gap := state.gap:
+        words = f"{gap[0]} – {gap[1]} ±{gap[2]:.0f}{f' (to within {precision:g})' if precision else ''}"
+    return [style.text(f"widest interval: {words}", style.LABEL)]
 
 
 def curve(state: EventState, width: int, height: int) -> list[Text]:
-    """The Elo over the games."""
-    names, legend = list(state.event.players), 0
-    words = f"Elo of {style.shorten(names[0], width - 22)} over the games"
+    """The Elo over the games; nothing where there is no room for it."""
+    if height < LEAST_CURVE:
+        return []
+    names, rows = list(state.event.players), height - 3
+    words = f"Elo of {style.shorten(names[0], LONG_NAME)} over the games"
     if not state.standings.is_match:
-        names = [one.name for one in state.places]
-        words, legend = "Elo over the games", min(len(names), max(1, height // 4))
-    rows = max(LEAST_CURVE, height - 3 - legend)
-    return [_text(words, style.LABEL), *draw_course(state.course, names, width, rows)]
-
-
-def _tournament(state: EventState, width: int, height: int) -> Lines:
-    sheet, ladder = standings(state, width), isinstance(state.event, Ladder)
-    room = height - HEAD - ladder
-    if len(sheet.rows) > room:
-        cut = max(0, room - 2)
-        sheet = replace(sheet, rows=sheet.rows[:cut], note=f"and {len(sheet.rows) - cut} more")
-    lines: Lines = [*([_gap(state, width)] if ladder else []), sheet]
-    room -= len(sheet.rows) + 2
-    meetings = min(MEETINGS, len(state.meetings))
-    if room >= meetings + HEAD + 1 and meetings:
-        lines += [Text(), _meetings(state, meetings)]
-        room -= meetings + HEAD + 1
-    if room > HEAD + 1 and width >= FACTS:
-        lines += [Text(), last_games(state, min(RECENT_LINES, room - HEAD - 1))]
-    return lines
-
-
-def standings(state: EventState, width: int) -> Sheet:
-    """Everybody's rating, with the points against each other where there is room for all of them; on a narrow screen
-    without games and score."""
-    places = state.places
-    sheet = standings_sheet(
-        [replace(one, name=style.shorten(one.name, LONG_NAME)) for one in places], state.standings.anchor, None
-    )
-    rows = []
-    for row, one in zip(sheet.rows, places, strict=True):
-        met = (state.standings.meetings(one.name, other.name) for other in places)
-        rows.append((*row, *(f"{counts.points:g}" if counts.games else "" for counts in met)))
-    ranks = tuple(str(rank) for rank, _ in enumerate(places, 1))
-    wide = replace(sheet, columns=(*sheet.columns, *ranks), rows=rows, numbers=(0, *range(2, 5 + len(places))))
-    narrow = replace(sheet, columns=sheet.columns[:3], rows=[row[:3] for row in sheet.rows], numbers=(0, 2))
-    return next((one for one in (wide, sheet) if one.least_width <= width), narrow)
-
-
-def standings_width(state: EventState) -> int:
-    """Columns of the standings with the whole crosstable, at best."""
-    return max(FACTS, standings(state, 10_000).least_width + LONG_NAME)
-
-
-def _gap(state: EventState, width: int) -> Text:
-    """Of a ladder, the two neighbours whose distance is known worst."""
-    gap = state.gap
-    if gap is None:
-        return _text("widest interval: –", style.LABEL)
-    precision = state.event.precision if isinstance(state.event, Ladder) else 0.0
-    goal = f" (to within {precision:g})" if precision else ""
-    return _text(style.clip(f"widest interval: {gap[0]} – {gap[1]}  ±{gap[2]:.0f}{goal}", width), style.LABEL)
-
-
-def _meetings(state: EventState, most: int) -> Sheet:
-    """Who is playing whom, those with most to play first."""
-    of = f"/{state.event.games_each}" if isinstance(state.event, Tournament) else ""
-    rows = [
-        (style.shorten(tally.first, LONG_NAME), style.shorten(tally.second, LONG_NAME), f"{tally.games}{of}")
-        for tally in state.meetings[:most]
-    ]
-    return Sheet(("under way", "", "games"), rows, numbers=(2,))
+        names, words = state.ranking, "Elo over the games"
+        rows -= 1 + sum(len(name) + 4 for name in names) // max(1, width)
+    return [style.line(words, style.LABEL), *draw_course(state.course, names, width, max(LEAST_CURVE - 3, rows))]
 
 
 # --- Games ---
@@ -236,7 +110,7 @@ def _meetings(state: EventState, most: int) -> Sheet:
 def last_games(state: EventState, most: int) -> Sheet:
     """The games that ended last."""
     rows = []
-    for record in list(state.recent)[: max(0, most)]:
+    for record in list(state.recent)[:most]:
         if (outcome := record.outcome) is not None:
             names = (style.shorten(name, LONG_NAME) for name in (record.black, record.white))
             rows.append((*names, outcome.brief, str(record.length), str(outcome.ending)))
@@ -244,31 +118,33 @@ def last_games(state: EventState, most: int) -> Sheet:
     return Sheet(("last games: ●", "○", "result", "moves", "ended by"), rows, note, flexible=(0, 1), numbers=(3,))
 
 
-def caption(state: EventState, seat: Seat, width: int) -> Text:
-    """Which game it is, on which of the boards, and what happened last: what there is room for."""
-    number, place, boards = len(seat.game.moves), state.boards.watched_at + 1, len(state.boards.seats)
-    game = f"game {seat.game.pairing.number + 1}"
+def seat_words(seat: Seat, place: str = "") -> str:
+    """Which game it is, on which board, and how far it is or how it ended."""
+    game = f"game {seat.game.pairing.number + 1}{place}"
     if seat.record is not None and seat.record.outcome is not None:
-        return _text(style.clip(f"{game}: {seat.record.outcome.sgf}, {plural(number, 'move')}", width))
-    move = ""
-    if seat.game.moves:
-        sign = SIGNS[BLACK if number % 2 else WHITE]
-        move = f", move {number}: {sign} {gtp_from_move(seat.game.moves[-1], state.event.terms.rules.size)}"
-    wordings = [f"{game}, board {place} of {boards}{move}", f"{game} ({place}/{boards}){move}"] if boards > 1 else []
-    return _text(style.longest_fit([*wordings, f"{game}{move}", game], width))
+        return f"{game}: {seat.record.outcome.sgf}"
+    return f"{game}, move {len(seat.game.moves)}"
 
 
-def thinker(state: EventState, seat: Seat, colour: Colour, width: int) -> Text:
-    """A player of the watched game, and how it has seen its chances."""
-    pairing = seat.game.pairing
-    name = pairing.black if colour is BLACK else pairing.white
+def caption(state: EventState, seat: Seat) -> Text:
+    """The game that is watched, on which of the boards, and its last move."""
+    boards = len(state.boards.seats)
+    words = seat_words(seat, f" ({state.boards.watched_at + 1}/{boards})" if boards > 1 else "")
+    if seat.game.moves and seat.record is None:
+        sign = SIGNS[BLACK if len(seat.game.moves) % 2 else WHITE]
+        words += f": {sign} {gtp_from_move(seat.game.moves[-1], state.event.terms.rules.size)}"
+    return style.text(words)
+
+
+def players(state: EventState, seat: Seat) -> Table:
+    """Both players of the watched game, and how each has seen its chances."""
+    pairing, table = seat.game.pairing, Table.grid(padding=(0, 1, 0, 0))
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
-    ink = style.FIRST if name == first else style.SECOND
-    rates = [rate for rate in seat.game.win_rates[0 if colour is BLACK else 1 :: 2] if rate is not None]
-    line = _text(f"{SIGNS[colour]} ")
-    if not rates:
-        return line.append_text(_text(style.shorten(name, width - 2), ink))
-    named = min(20, width - 15)
-    line.append_text(style.pad(_text(style.shorten(name, named), ink), named + 1))
-    line.append_text(_text(style.sparkline(rates, min(16, width - line.cell_len - 6)), ink))
-    return line.append_text(style.pad(f"{100 * rates[-1]:.0f} %", 6, "right"))
+    for colour in Colour:
+        name = pairing.black if colour is BLACK else pairing.white
+        rates = [rate for rate in seat.game.win_rates[0 if colour is BLACK else 1 :: 2] if rate is not None]
+        ink = style.FIRST if name == first else style.SECOND
+        chance = f"{100 * rates[-1]:3.0f} %" if rates else ""
+        label = style.line(f"{SIGNS[colour]} {style.shorten(name, 20)}", ink)
+        table.add_row(label, Text(style.sparkline(rates, 10), ink), chance)
+    return table

@@ -15,11 +15,10 @@ from arena.match.event import Event
 from arena.match.ladder import Ladder, measured_gaps
 from arena.match.runner import Update
 from arena.match.schedule import Match
-from arena.match.standings import MatchTally, Standing
 from arena.match.worker import Snapshot
 from arena.report import style
 from arena.report.style import Console
-from arena.report.text import warnings
+from arena.report.text import title
 from arena.results.league import Moment
 
 ENOUGH = 4
@@ -34,20 +33,16 @@ RECENT = 50
 RATE_EVERY = 1.0
 """Seconds between two ratings of everybody, at least: they take some milliseconds."""
 
-HOLD = 1.5
-"""Seconds that a finished game stays on the watched board, if another one is free."""
-
 LINE_EVERY = 5.0
 """Seconds between two plain lines, at least; a hundredth of the time played when that is more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A board and the game on it: the last look, its record once it is over, and when that was."""
+    """A board and the game on it: the last look, and its record once it is over."""
 
     game: Snapshot
     record: GameRecord | None = None
-    over_at: float = 0.0
 
 
 class Boards:
@@ -61,33 +56,28 @@ class Boards:
     def watched(self) -> Seat | None:
         return self.seats[self.watched_at] if self.seats else None
 
-    @property
-    def under_way(self) -> list[Snapshot]:
-        return [seat.game for seat in self.seats if seat.record is None]
-
     def watch(self, step: int) -> None:
         """Watch the next (1) or the previous (-1) board."""
         if self.seats:
             self.watched_at = (self.watched_at + step) % len(self.seats)
 
-    def add(self, records: Sequence[Played], snapshots: Sequence[Snapshot], now: float) -> None:
+    def add(self, records: Sequence[Played], snapshots: Sequence[Snapshot]) -> None:
         """Take in looks at games, and which of them are over."""
         for snapshot in snapshots:
-            self._look(snapshot, now)
+            self._look(snapshot)
         over = {record.id: record for record in records if isinstance(record, GameRecord)}
         for at, seat in enumerate(self.seats):
             record = over.get(seat.game.pairing.id)
             if record is not None and seat.record is None:
-                self.seats[at] = Seat(replace(seat.game, moves=record.moves, ownership=None), record, now)
+                self.seats[at] = Seat(replace(seat.game, moves=record.moves, ownership=None), record)
 
-    def _look(self, snapshot: Snapshot, now: float) -> None:
-        """Onto the game's own board, else the one that was free for longest, else a new one."""
+    def _look(self, snapshot: Snapshot) -> None:
+        """Onto the game's own board, else one whose game is over, the watched one last, else a new one."""
         places = {seat.game.pairing.id: at for at, seat in enumerate(self.seats)}
         at = places.get(snapshot.pairing.id)
         if at is None:
             free = [at for at, seat in enumerate(self.seats) if seat.record is not None]
-            free = [at for at in free if at != self.watched_at or now >= self.seats[at].over_at + HOLD]
-            at = min(free, key=lambda at: self.seats[at].over_at, default=len(self.seats))
+            at = min(free, key=lambda at: at == self.watched_at, default=len(self.seats))
         elif self.seats[at].record is not None:
             return
         self.seats[at : at + 1] = [Seat(snapshot)]
@@ -114,8 +104,7 @@ class EventState:
         self.stored = self.resumed = 0  # games
         self.waiting = 0  # finished games that can't be stored yet
         self.is_paused = self.finished = False
-        self._places: list[Standing] = self.standings.places
-        self._doubts = ""
+        self.ranking = list(event.players)  # names, the strongest first
         self._rated = 0, -RATE_EVERY  # games, and when
         self._paused_at = self._pauses = self._ended = 0.0
         self._playing_since: float | None = None
@@ -138,7 +127,7 @@ class EventState:
         self.recent.extendleft(record for record in update.records if isinstance(record, GameRecord))
         self.workers, self.nodes = max(self.workers, update.workers), update.nodes
         self.news = (self.news, *update.news)[-1]
-        self.boards.add(update.records, update.snapshots, self._now)
+        self.boards.add(update.records, update.snapshots)
         self._rate()
 
     def _rate(self) -> None:
@@ -147,10 +136,10 @@ class EventState:
         if games == known or (not self.finished and self.clock() < at + RATE_EVERY):
             return
         self._rated = games, self.clock()
-        self._places, anchor = self.standings.places, self.standings.anchor
-        self._doubts = "; ".join(words for label, words in warnings(self.standings) if label == "Warning")
+        places, anchor = self.standings.places, self.standings.anchor
+        self.ranking = [one.name for one in places]
         drawn = self.course[-1].games if self.course else 0
-        elo = {one.name: one.elo for one in self._places if one.elo is not None and one.name != anchor}
+        elo = {one.name: one.elo for one in places if one.elo is not None and one.name != anchor}
         if games >= drawn + max(2, drawn // APART) and elo:
             self.course.append(Moment(games, elo))
 
@@ -205,14 +194,11 @@ class EventState:
 
     @property
     def stage(self) -> str:
-        """The round of a ladder; that games of a test count in the order of the plan, where some wait."""
-        if isinstance(self.event, Ladder) and (games := self.boards.under_way):
-            round_of = self.event.round_finder()
-            return f"round {max(round_of(game.pairing.id) for game in games)}"
-        if not self.standings.waiting:
-            return ""
-        counted = self.standings.games
-        return f"figures from the first {plural(counted, 'game')}" if counted else "no Elo before the first pair ends"
+        """The round of a ladder; that the first pair of a test isn't over."""
+        games = [seat.game.pairing.id for seat in self.boards.seats if seat.record is None]
+        if isinstance(self.event, Ladder) and games:
+            return f"round {max(map(self.event.round_finder(), games))}"
+        return "no Elo before the first pair ends" if self.standings.waiting and not self.standings.games else ""
 
     @property
     def warning(self) -> str:
@@ -221,15 +207,7 @@ class EventState:
             return style.waiting(self.waiting)
         if self.nodes is not None and not self.nodes and self.workers:
             return "no node is left; the games wait for one to join"
-        return self._doubts or self.news
-
-    # --- How it stands ---
-
-    @property
-    def places(self) -> list[Standing]:
-        """Everybody's rating, of a moment ago at most; the strongest first."""
-        self._rate()
-        return self._places
+        return self.news
 
     @property
     def gap(self) -> tuple[str, str, float] | None:
@@ -238,50 +216,44 @@ class EventState:
         found = [] if league is None else measured_gaps(league.ratings)
         return (names[found[0][0]], names[found[0][1]], found[0][2]) if found else None
 
-    @property
-    def meetings(self) -> list[MatchTally]:
-        """Of those who are playing each other now; the ones with most to play first."""
-        tallies = {self.standings.between(game.pairing.black, game.pairing.white) for game in self.boards.under_way}
-        return sorted(tallies, key=lambda tally: (tally.games, tally.first, tally.second))
-
     # --- In lines ---
-
-    @property
-    def setting(self) -> str:
-        """What is played, in a few words."""
-        return style.setting(self.event.terms.rules)
 
     @property
     def head(self) -> str:
         """Who plays what."""
-        event, games = self.event, plural(self.event.games, "game")
+        event, games, setting = self.event, plural(self.event.games, "game"), style.setting(self.event.terms.rules)
         if isinstance(event, Match):
-            return f"{' against '.join(event.players)}: {games}, {self.setting}"
+            return f"{' against '.join(event.players)}: {games}, {setting}"
         most = " at most" if self.may_end_early else ""
-        return f"{event.name}: {event.style} of {plural(len(event.players), 'bot')}, {games}{most}, {self.setting}"
+        return f"{event.name}: {event.style} of {plural(len(event.players), 'bot')}, {games}{most}, {setting}"
+
+    @property
+    def pace(self) -> str:
+        """How long it takes, how fast it is, and where it is played."""
+        left, about = style.duration(self.seconds_left), "at most" if self.may_end_early else "about"
+        nodes = sorted((self.nodes or {}).items(), key=lambda node: -node[1])
+        workers = plural(self.workers, "worker") if self.workers else ""
+        if nodes and workers:
+            paces = f": {', '.join(f'{name} {style.rate(pace)}' for name, pace in nodes)}" if self.played else ""
+            workers += f" on {plural(len(nodes), 'node')}{paces}"
+        parts = (
+            f"{style.duration(self.elapsed)}, {about} {left} left" if left else style.duration(self.elapsed),
+            style.rate(self.games_a_second) if self.played else "",
+            self.stage,
+            f"{self.resumed} of {self.event.games} played earlier" if self.resumed else "",
+            workers,
+        )
+        return " · ".join(filter(None, parts))
 
     @property
     def progress(self) -> str:
         """Where it stands."""
-        standings, parts = self.standings, [f"{self.stored} of {self.event.games}"]
-        if isinstance(self.event, Match):
-            test, tally, comparison = standings.test, standings.tally, standings.comparison
-            counts = test.results if test is not None else None if tally is None else tally.results()
-            if counts is not None and counts.games:
-                parts += [style.score(counts), style.per_cent(counts.share)]
-            if tally is not None and comparison is not None and tally.finished_pairs:
-                counted = f" from the first {plural(tally.games, 'game')}" if standings.waiting else ""
-                parts.append(f"Elo {comparison.elo}{counted}")
-            if test is not None and test.state is not None:
-                parts.append(f"LLR {test.state.llr:+.2f} ({test.state.lower:+.2f}, {test.state.upper:+.2f})")
-        else:
-            rated = [one for one in self.places if one.elo is not None]
-            parts += [f"{one.name} {one.elo} ({style.per_cent(one.score)})" for one in rated[:3]]
-        if self.games_a_second is not None:
-            parts.append(style.rate(self.games_a_second))
-        if self.seconds_left is not None:
-            parts.append(f"about {style.duration(self.seconds_left)} left")
-        return ", ".join(parts)
+        standings, words = self.standings, f"{self.stored} of {self.event.games}, {title(self.standings)}"
+        if standings.comparison is not None and standings.tally and standings.tally.finished_pairs:
+            words += f", Elo {standings.comparison.elo}"
+        if standings.test is not None and (state := standings.test.state) is not None:
+            words += f", LLR {state.llr:+.2f} ({state.lower:+.2f}, {state.upper:+.2f})"
+        return f"{words}; {self.pace}"
 
 
 def print_lines(state: EventState, updates: Iterator[Update], console: Console) -> None:

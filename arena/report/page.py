@@ -6,7 +6,7 @@ All words are escaped, and name no folder of this machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,21 @@ from arena import files
 from arena.contract.settings import describe
 from arena.go.record import GameRecord
 from arena.go.sgf import move_notes, write_sgf
-from arena.players.player import Player
+from arena.ratings import Estimate
 from arena.report import style
-from arena.report.plot import draw_plots
+from arena.report.chart import Scale, points_of, scale_of
 from arena.report.tables import Section, Sheet
 from arena.report.text import sections, terms, title
 from arena.results.league import Report
 
 WEB = Path(__file__).with_name("web")
-"""The template, scripts and styles of a page. ``LICENSE`` there names what was bundled."""
+"""The templates, scripts and styles of a page. ``LICENSE`` there names what was bundled."""
+
+COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
+"""Of curves; they have the numbers of their players, too."""
+
+OPEN = 100.0
+"""Elo that an interval is drawn long, at least, on a side that the games don't bound."""
 
 
 def write_page(report: Report, games: Sequence[GameRecord], path: Path) -> Path:
@@ -45,8 +51,8 @@ def render_page(report: Report, games: Sequence[GameRecord]) -> str:
         title=title(report),
         terms=terms(report),
         sections=sections(report),
-        drawings=draw_plots(report),
-        players=Section("Players", _players(report.participants.values())),
+        plots=plots(report) if report.anchor else None,
+        players=_players(report),
         games=games_data(games, report.stored, report.event) if games else "",
         styles=[_read(name) for name in ("board.min.css", "page.css")],
         scripts=[_read(name) for name in ("board.min.js", "games.js")],
@@ -55,6 +61,32 @@ def render_page(report: Report, games: Sequence[GameRecord]) -> str:
 
 def _read(name: str) -> Markup:
     return Markup((WEB / name).read_text("utf-8").strip())
+
+
+def plots(report: Report) -> dict[str, Any]:
+    """What the plots of the page show: everybody's interval, the strongest first, and the Elo over the games of all but
+    the player at 0."""
+    rated = [(place, place.elo, _ends(place.elo)) for place in report.places if place.elo is not None]
+    elo, names = scale_of(report.course), [place.name for place, *_ in rated]
+    return {
+        "anchor": report.anchor,
+        "rated": rated,
+        "range": Scale.over([0.0, *(end for *_, ends in rated for end in ends)]),
+        "elo": elo,
+        "games": Scale(0, max(1, report.games)),
+        "curves": [
+            (rank, name, COLOURS[rank % len(COLOURS)], points_of(report.course, name, elo))
+            for rank, name in enumerate(names, 1)
+            if name != report.anchor
+        ],
+    }
+
+
+def _ends(elo: Estimate) -> tuple[float, float]:
+    """Where an interval is drawn: a side that the games don't bound is as long as the other one, or ``OPEN``."""
+    low, high = elo.interval.low, elo.interval.high
+    length = max([OPEN, *(abs(elo.value - end) for end in (low, high) if end is not None)])
+    return elo.value - length if low is None else low, elo.value + length if high is None else high
 
 
 def games_data(games: Sequence[GameRecord], total: int, event: str) -> Markup:
@@ -73,18 +105,12 @@ def _without_its_paths(game: GameRecord) -> GameRecord:
     return replace(game, **shown)
 
 
-def _players(participants: Iterable[Player]) -> Sheet:
-    rows = [
-        (
-            one.name,
-            one.kind,
-            ", ".join(f"{key}={describe(key, value)}" for key, value in one.settings.items()),
-            str(one.limits),
-            one.net[:12],
-        )
-        for one in participants
-    ]
-    return Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
+def _players(report: Report) -> Section:
+    rows = []
+    for one in report.participants.values():
+        settings = ", ".join(f"{key}={describe(key, value)}" for key, value in one.settings.items())
+        rows.append((one.name, one.kind, settings, str(one.limits), one.net[:12]))
+    return Section("Players", Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2)))
 
 
 def _clean(value: Any) -> Any:

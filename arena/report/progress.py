@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.columns import Columns
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import (
     BarColumn,
@@ -26,15 +24,15 @@ from rich.text import Text
 
 from arena.contract.finding import Finding, Verdict
 from arena.report import style
-from arena.report.chart import LINE, POINT, Canvas, Scale
+from arena.report.chart import draw_course, draw_losses
+from arena.results.league import Moment
 
 if TYPE_CHECKING:
     from trainers import progress as training
     from trainers.progress import Rating, SelfPlayProgress
 
 
-CURVE_ROWS, NARROWEST = 11, 16
-"""Lines of a curve, and the columns below which none is drawn."""
+CURVE_ROWS = 11
 
 LINE_EVERY = 30.0
 """Seconds between two plain lines."""
@@ -69,40 +67,38 @@ def show_training(
     ``ratings``, else of the loss. Elsewhere there is a line with the figures once in a while, and one for each rating.
     """
     console = console or style.Console(stderr=True)
-    begun = monotonic()
+    begun = written = monotonic()
+    rated, losses = 0, []
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, expand=True, disable=not console.is_terminal)
+    task = bar.add_task(f"{name}: starting", total=None)
+
+    def write(progress: Any) -> None:
+        nonlocal written, rated
+        ratings = getattr(progress, "ratings", ())
+        lines = [_match_words(match) for match in ratings[rated:]]
+        rated = len(ratings)
+        if monotonic() - written >= LINE_EVERY:
+            written = monotonic()
+            lines.append(figures(progress))
+        with suppress(OSError, SystemExit):  # nobody reads it any more: Rich would end a run that isn't saved
+            for line in lines:
+                console.print(f"{name}: {line}", soft_wrap=True, highlight=False)
+
+    def draw(progress: Any) -> None:
+        done, left = monotonic() - begun, progress.minutes_left
+        bar.update(task, completed=done, total=None if left is None else done + 60 * left, description=name)
+        parts = Columns([style.text(part) for part in figures(progress).split(" · ")], padding=(0, 3))
+        losses.append(getattr(progress, "loss", 0.0))
+        curve = draw_losses(losses, console.width, CURVE_ROWS)
+        if hasattr(progress, "ratings"):
+            curve = draw_ratings(progress.ratings, console.width)
+        live.update(Group(bar, parts, *curve))
+
     if not console.is_terminal:
-        written, rated = begun, 0
-
-        def write(progress: Any) -> None:
-            nonlocal written, rated
-            ratings = getattr(progress, "ratings", ())
-            lines = [_match_words(match) for match in ratings[rated:]]
-            rated = len(ratings)
-            if monotonic() - written >= LINE_EVERY:
-                written = monotonic()
-                lines.append(figures(progress))
-            with suppress(OSError, SystemExit):  # nobody reads it any more: Rich would end a run that isn't saved
-                for line in lines:
-                    console.print(f"{name}: {line}", soft_wrap=True, highlight=False)
-
         yield write
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=console, expand=True)
-    task = bar.add_task(f"{name}: starting", total=None)
-    losses: list[float] = []
     with Live(bar, console=console) as live:
-
-        def draw(progress: Any) -> None:
-            done, left = monotonic() - begun, progress.minutes_left
-            bar.update(task, completed=done, total=None if left is None else done + 60 * left, description=name)
-            parts = Columns([Text(style.spell(part)) for part in figures(progress).split(" · ")], padding=(0, 3))
-            if hasattr(progress, "ratings"):
-                live.update(Group(bar, parts, EloCurve(progress.ratings)))
-            else:
-                losses.append(progress.loss)
-                live.update(Group(bar, parts, LossCurve(losses)))
-
         yield draw
 
 
@@ -147,49 +143,17 @@ def _match_words(match: Rating) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LossCurve:
-    """The loss since the run began; a column is the mean of its steps."""
-
-    losses: Sequence[float]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if len(self.losses) < 2 or options.max_width < NARROWEST:
-            return
-        columns = min(len(self.losses), options.max_width - 10)
-        means = [float(part.mean()) for part in np.array_split(np.asarray(self.losses), columns)]
-        low, high = min(means), max(means)
-        scale = Scale(low, high + max(1e-9, high - low) * 1e-3, CURVE_ROWS)
-        canvas = Canvas(scale, options.max_width, {CURVE_ROWS - 1: f"{high:.3f}", 0: f"{low:.3f}"})
-        for column, mean in enumerate(means[: canvas.columns]):
-            canvas.put(column, mean, POINT)
-        yield from canvas.lines("loss", "")
-
-
-@dataclass(frozen=True, slots=True)
-class EloCurve:
+def draw_ratings(ratings: Sequence[Rating], width: int) -> list[Text]:
     """Elo over the steps of a run, with 95 % intervals, measured from its first opponent; below it the latest match
-    with each opponent. An arrow: the games don't bound that side."""
+    with each opponent."""
+    from trainers.progress import strengths
 
-    ratings: Sequence[Rating]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from trainers.progress import strengths
-
-        curve = strengths(tuple(self.ratings))
-        latest = {match.against: match for match in self.ratings}
-        if curve and options.max_width >= NARROWEST:
-            values = [end for elo in curve.values() for end in elo.known]
-            canvas = Canvas(Scale.over([*values, 0.0], CURVE_ROWS), options.max_width)
-            last = max(curve)
-            for column in range(canvas.columns):
-                canvas.put(column, 0.0, LINE)
-            for step, elo in curve.items():
-                canvas.put_estimate(round(step / max(1, last) * (canvas.columns - 1)), elo, POINT)
-            yield from canvas.lines("0", f"{last:,} steps")
-            yield Text(style.spell(f"Elo {curve[last]}; 0 is {next(iter(latest))}"))
-        for match in latest.values():
-            yield Text(_match_words(match))
+    lines = []
+    if curve := strengths(tuple(ratings)):
+        first, moments = ratings[0].against, [Moment(step, {"net": elo}) for step, elo in curve.items()]
+        lines = draw_course(moments, ("net", first), width, CURVE_ROWS, "steps")
+        lines.append(style.text(f"Elo {moments[-1].elo['net']}; 0 is {first}"))
+    return [*lines, *(style.text(_match_words(match)) for match in {one.against: one for one in ratings}.values())]
 
 
 # --- Checks ---
@@ -208,7 +172,7 @@ def show_check(name: str, findings: Iterable[Finding], console: Console) -> Verd
             grid = Table.grid(Column(width=VERDICTS), Column(width=STEPS), Column(overflow="fold"), padding=0)
             ink = "" if found.verdict is Verdict.OK else style.WARNING
             sign = Text(f"  {SIGNS[found.verdict]} {found.verdict}", ink)
-            grid.add_row(sign, Text(found.step, style.LABEL), Text(style.spell(found.text)))
+            grid.add_row(sign, Text(found.step, style.LABEL), style.text(found.text))
             for segments in console.render_lines(grid, style.table_options(console, console.options), pad=False):
                 console.print(Text("".join(segment.text for segment in segments)))
             for line in found.details.splitlines():  # the terminal breaks what is too long: it can be copied whole

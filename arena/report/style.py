@@ -1,4 +1,4 @@
-"""How all screens write: colours, signs, numbers, durations, and words fitted to a width. No layout.
+"""How all screens write: colours, signs, words, numbers, durations.
 
 Colours never carry a fact alone. They are blue and orange, which colour-blind people tell apart, on dark and on light.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import rich.console
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
@@ -32,7 +31,6 @@ LABEL = "dim"
 WARNING = "bold #d97f0a"
 
 SPARKS = "▁▂▃▄▅▆▇█"
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 _SIGNS = (range(9), range(11, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
 HARMLESS = dict.fromkeys(chain(*_SIGNS), "?")
@@ -105,60 +103,18 @@ def shorten(name: str, width: int) -> str:
     """At most ``width`` cells of a name: its middle goes, as settings differ at the end."""
     if cell_len(name) <= width or width < 1:
         return name if width > 0 else ""
-    tail = max(0, (width - 1) // 2)
-    head = max(0, width - 1 - tail)
-    while cell_len(name[:head] + "…" + name[len(name) - tail :]) > width and head + tail:
-        head, tail = (head - 1, tail) if head >= tail else (head, tail - 1)
-    return f"{name[:head]}…{name[len(name) - tail :]}"
+    tail = set_cell_size(name[::-1], (width - 1) // 2)[::-1].lstrip()
+    return f"{set_cell_size(name, width - 1 - cell_len(tail)).rstrip()}…{tail}"
 
 
-def clip(text: str, width: int) -> str:
-    """At most ``width`` cells of a sentence: its end goes."""
-    if cell_len(text) <= width:
-        return text
-    return f"{set_cell_size(text, width - 1).rstrip(' ,;:·')}…" if width > 0 else ""
+def text(words: str, ink: str = "") -> Text:
+    """Words that wrap where they are too long. The style is their own: what is appended later doesn't take it over."""
+    return Text().append("\n".join(map(spell, words.splitlines())), ink)
 
 
-def pad(text: str | Text, width: int, align: Literal["left", "right"] = "left") -> Text:
-    """In exactly ``width`` cells."""
-    text = Text(text) if isinstance(text, str) else text.copy()
-    text.align(align, width)
-    return text
-
-
-def longest_fit(wordings: Sequence[str], width: int) -> str:
-    """The first wording that fits, else the last one, clipped."""
-    return next((words for words in wordings if cell_len(words) <= width), clip(wordings[-1], width))
-
-
-def joined(parts: Iterable[str], width: int) -> str:
-    """As many of the parts, from the first on, as there is room for."""
-    line = ""
-    for part in filter(None, parts):
-        longer = f"{line} · {part}" if line else part
-        line = longer if cell_len(longer) <= width or not line else line
-    return line
-
-
-def said(words: str, width: int, text_style: str = "") -> list[Text]:
-    """Words in one line, cut where it is too long."""
-    return [Text(spell(clip(words, width)), text_style)]
-
-
-def folded(words: str, width: int, height: int, text_style: str = "") -> list[Text]:
-    """Words in lines of this width; of too many lines the first, and a sign that there were more."""
-    lines = [part for line in words.splitlines() for part in _wrapped(spell(line), max(8, width))]
-    if len(lines) > height:
-        last = "".join(lines[height - 1 : height])
-        lines = [*lines[: height - 1], clip(f"{last} and more", width)] if height > 0 else []
-    return [Text(line, text_style) for line in lines]
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    """Broken between words; anywhere in scripts whose letters are wide, as they have none."""
-    if cell_len(line) > len(line):
-        return chop_cells(line, width)
-    return textwrap.wrap(line, width) or [""]
+def line(words: str, ink: str = "") -> Text:
+    """Words in one line, whose end goes where they are too long."""
+    return Text(no_wrap=True, overflow="ellipsis").append(spell(words), ink)
 
 
 def per_cent(share: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, replace
 from math import isnan
 from pathlib import Path
@@ -59,7 +59,7 @@ class Sheet:
         if self.note and self.rows:
             yield Text()
         if self.note:
-            yield _text(self.note, style.LABEL)
+            yield style.text(self.note, style.LABEL)
 
     @property
     def least_width(self) -> int:
@@ -74,13 +74,13 @@ class Sheet:
         table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
         for index, column in enumerate(self.columns):
             table.add_column(
-                _text(column),
+                style.text(column),
                 justify="right" if index in self.numbers else "left",
                 no_wrap=index not in self.flexible,
                 overflow="fold",
             )
         for row in self.rows:
-            table.add_row(*(_text(cell) for cell in row))
+            table.add_row(*(style.text(cell) for cell in row))
         return table
 
     def _cards(self) -> Table:
@@ -88,13 +88,9 @@ class Sheet:
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
                 if cell:
-                    table.add_row(_text(column, style.LABEL), _text(cell, "" if index else "bold"))
+                    table.add_row(style.text(column, style.LABEL), style.text(cell, "" if index else "bold"))
             table.add_row()
         return table
-
-
-def _text(words: str, text_style: str = "") -> Text:
-    return Text(style.spell(words), text_style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +101,12 @@ class Facts:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not console.is_terminal:
-            yield from (_text(f"  {label:{LABELS}}{text}") for label, text in self.rows)
+            yield from (style.text(f"  {label:{LABELS}}{text}") for label, text in self.rows)
             return
         grid = Table.grid(Column(width=LABELS), Column(overflow="fold"), padding=0)
         for label, text in self.rows:
-            grid.add_row(_text(label, style.WARNING if label == "Warning" else style.LABEL), _text(text))
+            ink = style.WARNING if label == "Warning" else style.LABEL
+            grid.add_row(style.text(label, ink), style.text(text))
         yield grid
 
 
@@ -121,7 +118,7 @@ class Section:
     body: Sheet | Facts
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _text(self.title, "bold")
+        yield style.text(self.title, "bold")
         yield self.body
 
 
@@ -160,8 +157,7 @@ def bots_table(
     rows = []
     for entry in entries:
         net = Path(entry.settings.get("checkpoint", "")).name
-        rating = ratings.get(entry.identity)
-        rows.append((entry.name, _about(entry), net, "" if rating is None else str(rating)))
+        rows.append((entry.name, _about(entry), net, str(ratings.get(entry.identity, ""))))
     rows += [(entry.name, f"the Python file {entry.kind.rpartition(':')[0]}", "", "") for entry in python_files]
     note = "'arena bots NAME' lists the settings of one."
     if ratings:
@@ -177,26 +173,25 @@ def _about(entry: Player) -> str:
         for key, value in entry.settings.items()
         if key not in ("checkpoint", "precision") and value != usual.get(key)
     ]
-    limits = [f"@{entry.limits}"] if str(entry.limits) else []
-    settings = ", ".join([*changed, *limits])
-    if entry.name != entry.kind:
-        return f"{entry.kind}: {settings}" if settings else entry.kind
-    return "; ".join(filter(None, (entry.bot_kind.summary, settings)))
+    settings = ", ".join([*changed, *([f"@{entry.limits}"] if str(entry.limits) else [])])
+    if entry.name == entry.kind:
+        return "; ".join(filter(None, (entry.bot_kind.summary, settings)))
+    return f"{entry.kind}: {settings}" if settings else entry.kind
 
 
 def settings_table(entry: Player) -> Sheet:
     """What each setting of a bot does, what it is and what it may be; then the limits that may stand behind any."""
-    values = entry.settings
+    fields = [(field.name, field, entry.settings.get(field.name)) for field in entry.bot_kind.settings]
+    limits = entry.limits.settings().items()
+    fields += [(f"@{name}", field, getattr(entry.limits, name)) for name, field in limits]
     rows = []
-    for field in entry.bot_kind.settings:
-        unset = "(required)" if field.default_factory is MISSING else ""
-        value = _plain(values[field.name]) if field.name in values else unset
-        rows.append((field.name, value, _allowed(field), field.metadata["help"]))
-    like = f"{entry.name}:{rows[0][0]}=..." if rows else ""
-    for name, field in entry.limits.settings().items():
-        value = getattr(entry.limits, name)
-        rows.append((f"@{name}", "" if value is None else _plain(value), _allowed(field), field.metadata["help"]))
-    examples = " or ".join(filter(None, (like, f"{entry.name}@seconds=1", f"{entry.name}@main=60,byoyomi=5")))
+    for name, field, value in fields:
+        is_required = field.default is MISSING and field.default_factory is MISSING
+        shown = _plain(value) if value is not None else "(required)" if is_required else ""
+        rows.append((name, shown, _allowed(field), field.metadata["help"]))
+    examples = f"{entry.name}@seconds=1 or {entry.name}@main=60,byoyomi=5"
+    if entry.bot_kind.settings:
+        examples = f"{entry.name}:{rows[0][0]}=... or {examples}"
     note = f"{entry.name}: {entry.bot_kind.summary}. As in {examples}."
     return Sheet(("setting", "value", "allowed", "what it does"), rows, note, flexible=(3,))
 
@@ -257,25 +252,18 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
         (f"--sprt 0 {precision:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
         (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
     ]
-    rows = [(words, f"{games:,}", _lasting(games * thought / workers)) for words, games in asked]
+    rows = []
+    for words, games in asked:
+        seconds = games * thought / workers
+        rows.append((words, f"{games:,}", style.duration(seconds) if seconds >= 1 else "< 1 s"))
     note = (
-        f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}: "
-        f"{'< 1 ms' if thought < 0.001 else f'{thought:.3g} s'} of thinking per game, on "
-        f"{plural(workers, 'worker')}. Starting the bots and the arena's own work come on top. "
-        "The games of a test are an average; either error has a risk of 5 %. "
-        "Stored games are included."
+        f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}, with "
+        f"{style.seconds(thought)} of thinking per game on {plural(workers, 'worker')}. "
+        "The games of a test are an average. Stored games are included."
     )
     if tally.games < ROUGH:
         note += " From so few games, a figure may be wrong by a factor of 2.5."
     return Sheet((f"{tally.first} against {tally.second}: until", "games", "thinking"), rows, note, (0,), (1, 2))
-
-
-def _lasting(seconds: float) -> str:
-    """Rounded as a forecast deserves."""
-    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
-    return "< 1 s" if seconds < 1 else f"{seconds:.0f} s"
 
 
 # --- What a net knows ---
@@ -289,57 +277,48 @@ def rank_sheet(rows: Sequence[ByRank], name: str) -> Sheet:
     """How a net predicts people of each group of ranks, by what it is told of them."""
     from trainers.metrics import RANK_CONDITIONS
 
-    columns = ("rank", "positions", *(f"{each}{unit}" for unit in ("", ", loss") for each in RANK_CONDITIONS))
-    cells = [
-        (
-            one.group,
-            f"{one.positions:,}",
-            *(_known(each, ".1%") for each in one.top1),
-            *map("{:.3f}".format, one.losses),
-        )
-        for one in rows
-    ]
+    columns = ("rank", "positions", *RANK_CONDITIONS, *(f"{each}, loss" for each in RANK_CONDITIONS))
+    cells = []
+    for one in rows:
+        top1, losses = (_known(each, ".1%") for each in one.top1), map("{:.3f}".format, one.losses)
+        cells.append((one.group, f"{one.positions:,}", *top1, *losses))
     note = f"{name}: top-1 and loss (nats) where it is told the right ranks of both players, ranks 10 off, or none."
     return Sheet(columns, cells, note, numbers=tuple(range(1, len(columns))))
 
 
-def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
-    """Moves; results and ownership, where the games tell them. A line for each phase of the games."""
+MEASURES = (
+    ("positions", "positions", ","),
+    ("games", "games", ","),
+    ("top-1", "top1", ".1%"),
+    ("top-3", "top3", ".1%"),
+    ("top-5", "top5", ".1%"),
+    ("policy loss (nats)", "policy_loss", ".3f"),
+    ("positions with a winner", "results", ","),
+    ("result: squared error", "value_error", ".3f"),
+    ("  of the best constant", "value_floor", ".3f"),
+    ("result: loss (nats)", "value_loss", ".3f"),
+    ("  of the best constant", "value_loss_floor", ".3f"),
+    ("positions with a score", "scored", ","),
+    ("margin: points off", "score_error", ".3f"),
+    ("  of an even game", "score_floor", ".3f"),
+    ("owners predicted", "ownership", ".1%"),
+    ("  by nearest stone", "by_nearest", ".1%"),
+    ("ownership: Brier", "brier", ".3f"),
+)
+"""Titles of figures of a net, their fields of ``Figures``, and how they are written."""
+
+
+def evaluation_sheet(evaluation: Evaluation, name: str) -> Sheet:
+    """What a net knows of moves, results and ownership, a line each where the games tell it, and a column for each
+    phase of the games."""
     from trainers.metrics import phases
 
-    named, whole = phases(evaluation), evaluation.figures()
-
-    def sheet(note: str, columns: Mapping[str, str]) -> Sheet:
-        """``columns`` are names of figures and how they are written, by their titles."""
-        asked = [column.split() for column in columns.values()]
-        rows = [(part, *(_known(one[field], spelled) for field, spelled in asked)) for part, one in named]
-        return Sheet(("moves", *columns), rows, note, numbers=tuple(range(1, len(columns) + 1)))
-
-    if not isnan(whole["top1"]):
-        yield sheet(
-            f"{name}: move prediction; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
-            f"{_known(evaluation.top1_error, '.1%') or 'unknown'}.",
-            {"positions": "positions ,", "games": "games ,"}
-            | {"top-1": "top1 .1%", "top-3": "top3 .1%", "top-5": "top5 .1%", "loss": "policy_loss .3f"},
-        )
-    if not isnan(whole["value_error"]):
-        yield sheet(
-            f"result: mean squared error (-1 to 1) and cross entropy (nats), next to those of the best constant. "
-            f"{whole['result_games']:,} of {whole['games']:,} games have a winner.",
-            {"positions": "results ,", "games": "result_games ,", "MSE": "value_error .3f"}
-            | {"constant": "value_floor .3f", "loss": "value_loss .3f", "of constant": "value_loss_floor .3f"},
-        )
-    beyond = f"Margin and ownership rest on {whole['scored_games']:,} of {whole['games']:,} games"
+    parts, figures = zip(*phases(evaluation), strict=True)
+    cells = [(title, *(_known(one[field], spelled) for one in figures)) for title, field, spelled in MEASURES]
+    rows = [row for row in cells if any(cell not in ("", "0") for cell in row[1:])]
+    whole, error = figures[0], _known(evaluation.top1_error, ".1%") or "unknown"
+    note = f"{name}, by move numbers. The 95 % interval of all top-1, by games, is ± {error}."
     if whole["scored_games"] < whole["games"]:
-        beyond += ": the last position of the others doesn't give their score (--dead-stones marks dead stones)"
-    basis = {"positions": "scored ,", "games": "scored_games ,"}
-    if not isnan(whole["score_error"]):
-        yield sheet(
-            f"margin: mean absolute error in points, next to calling every game even. {beyond}.",
-            basis | {"points off": "score_error .3f", "even game": "score_floor .3f"},
-        )
-    if not isnan(whole["ownership"]):
-        yield sheet(
-            f"ownership at the end: the share of points predicted, next to a simple baseline. {beyond}.",
-            basis | {"owners": "ownership .1%", "by nearest stone": "by_nearest .1%", "Brier": "brier .3f"},
-        )
+        note += f" {whole['scored_games']:,} of {whole['games']:,} games have a last position that gives their score"
+        note += " (--dead-stones marks dead stones): margin and ownership rest on these."
+    return Sheet(("", *parts), rows, note, numbers=tuple(range(1, len(parts) + 1)))

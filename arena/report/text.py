@@ -5,29 +5,24 @@ Nothing is computed here.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from math import comb
 from pathlib import Path
 from statistics import median
 
-import numpy as np
 from rich.console import Console, Group
 from rich.text import Text
 
 from arena import plural
 from arena.go.coords import Colour
-from arena.match.standings import EndingCount, League, MatchTally, SequentialTest, Standings
+from arena.match.standings import SequentialTest, Standings
 from arena.players.config import Change
-from arena.ratings import Sprt, Verdict
+from arena.ratings import Verdict
 from arena.report import style
 from arena.report.tables import Facts, Section, Sheet, square_sheet, standings_sheet
 from arena.results.gate import Evidence, Ruling
 from arena.results.league import Kind, Overview, Report
-from arena.results.planning import usual_games
 
-BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
 LEAST_CHECKED = 10
@@ -41,25 +36,20 @@ Labelled = Iterator[tuple[str, str]]
 
 
 def title(report: Standings) -> str:
-    """The result in one line."""
-    games, planned = report.games, report.planned
-    if not games:
+    """The result in one line; of a match, ``alphago beat sl 94-6 in 100 games``: always of the first player."""
+    tally, planned, games = report.tally, report.planned, plural(report.games, "game")
+    if not report.games:
         return f"{report.event}: no {'pair of games' if report.test else 'game'} is finished yet"
-    if report.tally is not None:
-        return headline(report.tally)
-    first = report.places[0].name
-    if planned is not None and games < planned:
-        return f"{report.event}: {first} leads after {games} of {plural(planned, 'game')}"
-    return f"{report.event}: {first} {'leads' if planned is None else 'is first'} after {plural(games, 'game')}"
-
-
-def headline(tally: MatchTally) -> str:
-    """``alphago beat sl 94-6 in 100 games``: always of the first player."""
-    own, other = tally.points, tally.games - tally.points
-    score = f"{own:g}-{other:g} in {plural(tally.games, 'game')}"
-    if own == other:
-        return f"{tally.first} and {tally.second} drew {score}"
-    return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
+    if tally is not None:
+        own, other = tally.points, tally.games - tally.points
+        score = f"{own:g}-{other:g} in {games}"
+        if own == other:
+            return f"{tally.first} and {tally.second} drew {score}"
+        return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
+    if planned is not None and report.games < planned:
+        return f"{report.event}: {report.places[0].name} leads after {report.games} of {plural(planned, 'game')}"
+    stands = "leads" if planned is None else "is first"
+    return f"{report.event}: {report.places[0].name} {stands} after {games}"
 
 
 def verdict(first: str, sequential: SequentialTest) -> str:
@@ -77,35 +67,24 @@ def verdict(first: str, sequential: SequentialTest) -> str:
     return f"{words} ({llr}; alpha {test.alpha:g}, beta {test.beta:g})"
 
 
-def forecast_test(test: Sprt, most: int) -> str:
-    """How many games a sequential test takes, in words, before it starts."""
-    at_ends, between = usual_games(test)
-    words = (
-        f"The SPRT takes about {at_ends:,} games on average if {test.elo0:g} or {test.elo1:g} Elo is true, and about "
-        f"{between:,} halfway between; fewer with draws."
-    )
-    return words if between <= most / 2 else f"{words} After {most:,} games (-n) it may be undecided."
-
-
-def terms(report: Report) -> tuple[tuple[str, str], ...]:
+def terms(report: Report) -> list[tuple[str, str]]:
     """The terms of the event: rules, openings, limits."""
-    rules, settings = report.rules, report.settings
+    rules = report.rules
     points = "" if rules.scoring == "area" else f", {rules.scoring} scoring"
+    rule: dict[str, float] = report.settings.get("adjudication") or {}
+    ends = [f"{name}={value:g}" for name, value in rule.items()] if rule.get("agree") or rule.get("resign") else []
+    limits = [f"{one.name} {one.limits}" for one in report.participants.values() if str(one.limits)]
     lines = [
         ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
-        (
-            "Rules",
-            f"{rules.size}x{rules.size}, {rules.name} rules{points}, komi {rules.komi:g}, "
-            f"at most {rules.move_limit} moves",
-        ),
-        ("Openings", _openings(settings)),
-        ("Limits", "; ".join(_limits(report))),
-        ("Early end", _adjudication(settings.get("adjudication"))),
+        ("Rules", f"{style.setting(rules)}{points}, at most {rules.move_limit} moves"),
+        ("Openings", _openings(report.settings)),
+        ("Limits", "; ".join(limits) or "none"),
+        ("Early end", ", ".join(ends) or "off: all games are played to the end"),
     ]
     if report.games:
         dates = " to ".join(dict.fromkeys(report.dates or ()))
         lines.append(("Games", ", ".join(filter(None, (_progress(report), dates)))))
-    return tuple(lines)
+    return lines
 
 
 def _progress(report: Report) -> str:
@@ -118,36 +97,13 @@ def _progress(report: Report) -> str:
 
 
 def _openings(settings: dict[str, object]) -> str:
-    number = settings.get("openings") or 0
-    used = f"{number} openings in turn" if number else "a new opening for each pair of games"
-    if "book" in settings:
-        then = f", then {settings['plies']} random moves" if "plies" in settings else ""
-        return f"from the book {settings['book']}{then}; {used}"
-    if not settings.get("plies"):
+    if not settings.get("plies") and "book" not in settings:
         return "none: games begin on the empty board"
-    return f"{settings['plies']} random moves, seed {settings.get('seed')}; {used}"
-
-
-def _limits(report: Report) -> Iterable[str]:
-    """``NAME seconds=1``, those with the same limits together; one text without names where all have the same."""
-    by_limits: dict[str, list[str]] = {}
-    for one in report.participants.values():
-        by_limits.setdefault(str(one.limits) or "none", []).append(one.name)
-    for limits, names in by_limits.items():
-        yield limits if len(by_limits) == 1 else f"{', '.join(names)}: {limits}"
-
-
-def _adjudication(settings: dict[str, float] | None) -> str:
-    """The rule in words."""
-    if not settings or not (settings["agree"] or settings["resign"]):
-        return "never: all games are played to the end"
-    rules = []
-    if settings["agree"]:
-        rules.append(f"both sides report at most {100 * settings['agree']:g} % for the loser")
-    if settings["resign"]:
-        rules.append(f"a side reports less than {100 * settings['resign']:g} % for itself")
-    words = f"when {' or '.join(rules)} for {plural(int(settings['turns']), 'turn')}"
-    return f"{words}; {100 * settings['play_on']:g} % of such games are played to the end"
+    number, plies = settings.get("openings"), settings.get("plies")
+    sources = [f"the book {settings['book']}"] if "book" in settings else []
+    sources += [f"{plies} random moves (seed {settings.get('seed')})"] if plies else []
+    used = f"{number} openings in turn" if number else "a new opening for each pair of games"
+    return f"{', then '.join(sources)}; {used}"
 
 
 def sections(report: Standings) -> list[Section]:
@@ -158,20 +114,21 @@ def sections(report: Standings) -> list[Section]:
     return found
 
 
-def first_sections(report: Standings, forfeits: int = FEW_FORFEITS) -> list[Section]:
-    """The sections that are printed when an event ends, with at most ``forfeits`` forfeits."""
+def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]:
+    """The sections that are printed when an event ends, with at most so many forfeits."""
     if not report.games:
         return []
-    found = []
+    found = [Section("Strength", Facts(tuple(strength(report))))]
     if report.tally is None:
         prior = None if report.league is None else report.league.ratings.prior
-        found.append(Section("Standings", standings_sheet(report.places, report.anchor, prior)))
-        found.append(Section("Points", _points(report)))
-    else:
-        found.append(Section("Strength", Facts(tuple(strength(report)))))
-    found.append(Section("Over all games", Facts((*findings(report), *warnings(report)))))
-    if report.forfeits:
-        found.append(Section("Forfeits", _forfeits(report, forfeits)))
+        standings = Section("Standings", standings_sheet(report.places, report.anchor, prior))
+        found = [standings, Section("Points", _points(report))]
+    found.append(Section("Over all games", Facts(tuple(findings(report)))))
+    if forfeits := report.forfeits:
+        rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
+        more = len(forfeits) - len(rows)
+        note = f"And {plural(more, 'more forfeit')}. " * (more > 0) + f"Details of one: arena show {rows[0][0]}"
+        found.append(Section("Forfeits", Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))))
     return found
 
 
@@ -185,9 +142,6 @@ def strength(report: Standings) -> Labelled:
         if test.waiting:
             in_all = f"{style.score(test.results)} in {plural(test.results.games, 'game')}"
             yield "All games", f"{in_all}; the figures below are from the first {tally.games} in the planned order"
-    elif report.planned is not None and tally.games < report.planned:
-        count = f"{tally.games} of {plural(report.planned, 'game')}"
-        yield "Unfinished", f"{count}: short games end first, so the score may favour the side that wins quickly"
     evidence, los = plural(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
@@ -201,6 +155,9 @@ def strength(report: Standings) -> Labelled:
     points = ("0", "1/2", "1", "1 1/2", "2")
     pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts.counts, strict=True))
     yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
+    if test is None and report.planned is not None and tally.games < report.planned:
+        count = f"{tally.games} of {plural(report.planned, 'game')}"
+        yield "Unfinished", f"{count}: short games end first, so the score may favour the side that wins quickly"
 
 
 def _points(report: Standings) -> Sheet:
@@ -228,16 +185,20 @@ def _los(report: Standings) -> Sheet:
 
 
 def findings(report: Standings) -> Labelled:
-    """Statistics over all games: colours, endings, lengths, times."""
+    """Statistics over all games: colours, endings, lengths, times; players without a measured distance, and games that
+    repeat."""
     worth = None if report.league is None else report.league.ratings.black_advantage
     black = f"scored {style.per_cent(report.black_points / report.games)}"
     yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
-    yield "Endings", ", ".join(_ending(report, count) for count in report.endings)
+    endings = []
+    for count in report.endings:
+        won = [f"{place.name} {count.won[place.name]}" for place in report.places if count.won[place.name]]
+        won += [f"drawn {count.drawn}"] if count.drawn else []
+        endings.append(f"{count.ending} {count.games}, {style.per_cent(count.games / report.games)} ({', '.join(won)})")
+    yield "Endings", ", ".join(endings)
     lengths, shortest, longest = report.lengths, min(report.lengths), max(report.lengths)
     mean = sum(length * games for length, games in lengths.items()) / lengths.total()
     yield "Length", f"{mean:.1f} moves per game, median {median(lengths.elements()):g}, from {shortest} to {longest}"
-    if shortest != longest:
-        yield "", f"{shortest} {_histogram(lengths)} {longest}"
     times = (f"{place.name} {style.seconds(report.seconds_a_move(place.name))}" for place in report.places)
     yield "Time", f"{', '.join(times)} per move"
     check = report.check
@@ -250,52 +211,14 @@ def findings(report: Standings) -> Labelled:
         yield "Check", words
     elif check.adjudicated:
         yield "Check", "none of the adjudicated games was played to the end"
-
-
-def _ending(report: Standings, count: EndingCount) -> str:
-    """``score 60, 75.0 % (alphago 55, sl 5)``."""
-    won = [f"{place.name} {count.won[place.name]}" for place in report.places if count.won[place.name]]
-    drawn = [f"drawn {count.drawn}"] * bool(count.drawn)
-    share = style.per_cent(count.games / report.games)
-    return f"{count.ending} {count.games}, {share} ({', '.join([*won, *drawn])})"
-
-
-def _histogram(values: Counter[int]) -> str:
-    """How many values lie in each of some equal parts of their range."""
-    bins = min(BINS, max(values) - min(values) + 1)
-    counts, _ = np.histogram(list(values), bins, weights=list(values.values()))
-    return "".join(style.sparkline([count / (counts.max() + 1)], 1) if count else " " for count in counts)
-
-
-def warnings(report: Standings) -> Labelled:
-    """Players without a measured distance, and games that repeat."""
-    league = report.league
-    if report.tally is None and league is not None and len(league.ratings.components) > 1:
-        yield "Order", f"{_order(report, league)}; the distance between these groups is not measured"
-    repeats = [tally for tally in report.tallies if tally.repeats]
-    if repeats:
-        words = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
-        different = f"games that differ: {'; '.join(words)}. Identical games count once in the Elo"
+    groups = [] if report.league is None else report.league.ratings.components
+    if report.tally is None and len(groups) > 1:
+        order = "; ".join(", ".join(report.players[identity] for identity in group) for group in groups)
+        yield "Order", f"{order}: the distance between these groups, the strongest first, is not measured"
+    if repeats := [tally for tally in report.tallies if tally.repeats]:
+        pairs = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
+        different = f"games that differ: {'; '.join(pairs)}. Identical games count once in the Elo"
         yield "Warning", f"{different}; use more openings, or bots that play at random"
-
-
-def _order(report: Standings, league: League) -> str:
-    """The groups of players whose members have all beaten each other, the strongest first: ``A, B ≥ C``."""
-    groups = league.ratings.components
-    words = ", ".join(report.players[identity] for identity in groups[0])
-    for above, below in pairwise(groups):
-        ends = league.ratings.difference(above[0], below[0]).interval
-        sign = "≥" if ends.low is not None else "≤" if ends.high is not None else "?"
-        words += f" {sign} " + ", ".join(report.players[identity] for identity in below)
-    return words
-
-
-def _forfeits(report: Standings, most: int) -> Sheet:
-    rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in report.forfeits[:most]]
-    more = len(report.forfeits) - len(rows)
-    note = f"And {plural(more, 'more forfeit')}. " * (more > 0)
-    note += f"Details of one: arena show {rows[0][0]}"
-    return Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))
 
 
 # --- In the terminal ---

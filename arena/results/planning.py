@@ -57,14 +57,6 @@ def sprt_games(outlook: Outlook, sprt: Sprt, difference: float) -> int:
     return _games((accepted * upper + (1 - accepted) * lower) / drift)
 
 
-def usual_games(sprt: Sprt) -> tuple[int, int]:
-    """The games that a test takes on average where one of its hypotheses is true, and halfway between them. Games are
-    independent and never drawn; draws make a test shorter, pairs that end alike longer."""
-    usual = Outlook(0.5, 0.5)
-    at_ends = max(sprt_games(usual, sprt, difference) for difference in (sprt.elo0, sprt.elo1))
-    return at_ends, sprt_games(usual, sprt, (sprt.elo0 + sprt.elo1) / 2)
-
-
 def _games(pairs: float) -> int:
     """Whole pairs, as games."""
     return 2 * max(1, math.ceil(pairs))

@@ -121,6 +121,9 @@ class ArenaApp(App[None]):
         self.ending = error
         self.exit()
 
+    def action_leave(self) -> None:
+        self.leave()
+
     def action_rest(self) -> None:
         """Give the terminal back until the job is continued."""
         self.hold()

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Container
+from textual.containers import Container, VerticalScroll
 from textual.events import Click, MouseMove, Resize
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Footer
+from textual.widgets import Footer, Static
 
 from arena.go.coords import Move, pass_move
 from arena.report.board import board_height, board_width, largest_cell, point_at
-from arena.tui.app import ArenaApp, Drawn
-
-NUMBERS = "123456789"
+from arena.tui.app import ArenaApp
 
 BESIDE, GAP = 30, 2
 """Columns that are wanted beside a board, at least, and those between."""
-
-Block = Callable[[int, int], Sequence[Text]]
-"""Lines for a width and a height, both in cells; none where that isn't enough."""
 
 
 def signs_at(moves: Sequence[Move], signs: str, size: int) -> dict[Move, str]:
@@ -62,25 +57,22 @@ class BoardPane(Widget):
         width, height = board_width(self._board_size), board_height(self._board_size)
         return Group(Text(f"The board needs {width}x{height}, its room is {self.size.width}x{self.size.height}."))
 
-    def on_mouse_move(self, event: MouseMove) -> None:
-        self._point(event.x, event.y, False)
-
-    def on_click(self, event: Click) -> None:
-        self._point(event.x, event.y, True)
-
-    def _point(self, x: int, y: int, is_click: bool) -> None:
-        move = point_at(self._board_size, y, x, self.cell) if self.cell else None
+    def on_mouse_move(self, event: MouseMove | Click) -> None:
+        move = point_at(self._board_size, event.y, event.x, self.cell) if self.cell else None
         if move is not None:
-            self.post_message(self.Pointed(move, is_click))
+            self.post_message(self.Pointed(move, isinstance(event, Click)))
+
+    on_click = on_mouse_move
 
 
 class BoardApp(ArenaApp):
-    """A screen around a board: a title, the board, facts and blocks beside it or below, a status line, the keys."""
+    """A screen around a board: a title, the board, words beside it or below, a status line, the keys."""
 
     CSS = """
-    #title { height: 1; padding: 0 1; }
-    #body { height: 1fr; padding: 0 1; }
-    #status { height: 1; padding: 0 1; }
+    Static { height: auto; }
+    #title, #body, #status { padding: 0 1; }
+    #body { height: 1fr; }
+    #side { scrollbar-size-vertical: 1; }
     .beside { layout: horizontal; }
     """
 
@@ -89,39 +81,38 @@ class BoardApp(ArenaApp):
         self.board_size = board_size
 
     def compose(self) -> ComposeResult:
-        yield Drawn(lambda width, _: self.title_lines(width), id="title")
+        yield Static(id="title")
         with Container(id="body"):
-            yield BoardPane(self.board_size, self.board_lines)
-            yield Drawn(self._side, id="side")
-        yield Drawn(lambda width, _: self.status_lines(width), id="status")
+            yield BoardPane(self.board_size, self.draw)
+            with VerticalScroll(id="side", can_focus=False):
+                yield Static(id="words")
+        yield Static(id="status")
         yield Footer()
 
-    def title_lines(self, width: int) -> Sequence[Text]:
+    def title_words(self) -> RenderableType:
         """What is played."""
         raise NotImplementedError
 
-    def board_lines(self, cell: int) -> Sequence[Text]:
+    def draw(self, cell: int) -> Sequence[Text]:
         """The board with points of this size."""
         raise NotImplementedError
 
-    def blocks(self) -> Sequence[Block]:
-        """What stands beside the board, the most important first."""
+    def blocks(self) -> Sequence[RenderableType | None]:
+        """What stands beside the board, the most important first; None for what there isn't."""
         raise NotImplementedError
 
-    def status_lines(self, width: int) -> Sequence[Text]:
-        """What was said last, and what is being typed."""
+    def status(self) -> RenderableType:
+        """What was said last."""
         raise NotImplementedError
 
     def redraw(self) -> None:
         """Draw everything anew: something has changed."""
-        if self.screen_stack and self.is_running:
-            for name in ("title", "status"):
-                pane = self.query_one(f"#{name}", Drawn)
-                height = len(pane.draw(max(1, self.size.width - 2), 1))
-                if pane.styles.height is None or pane.styles.height.value != height:
-                    pane.styles.height = height
-            for each in self.query("#title, #board, #side, #status").results(Widget):
-                each.refresh()
+        if not (self.screen_stack and self.is_running):
+            return
+        blocks = [part for block in self.blocks() if block is not None for part in (Text(), block)]
+        for id, shown in (("title", self.title_words()), ("words", Group(*blocks[1:])), ("status", self.status())):
+            self.query_one(f"#{id}", Static).update(shown)
+        self.query_one(BoardPane).refresh()
 
     def on_resize(self, event: Resize) -> None:
         """Beside the board there are words where it leaves room for them, else below it."""
@@ -135,14 +126,3 @@ class BoardApp(ArenaApp):
         else:
             board.styles.width, board.styles.height = "1fr", min(board_height(size), max(1, height - 2))
         self.redraw()
-
-    def _side(self, width: int, height: int) -> Sequence[Text]:
-        """As many of the blocks as fit, with an empty line before each where there is one."""
-        lines: list[Text] = []
-        for block in self.blocks():
-            room = height - len(lines)
-            gap = 1 if lines and room > 1 else 0
-            found = list(block(width, room - gap)) if room > gap else []
-            if found:
-                lines += [*[Text()] * gap, *found[: room - gap]]
-        return lines

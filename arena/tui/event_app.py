@@ -9,7 +9,8 @@ from functools import lru_cache
 from time import monotonic
 from typing import Any, ClassVar
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -18,14 +19,13 @@ from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.message import Message
 from textual.widgets import ContentSwitcher, Footer, Static
 
-from arena.go.coords import Colour, Move
+from arena.go.coords import Move
 from arena.go.game import Game, Rules
 from arena.match.runner import Control, Update
 from arena.match.worker import starting_processes
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
-from arena.report.log import EventState, Seat
-from arena.report.text import render, summary
+from arena.report.log import RECENT, EventState, Seat
 from arena.tui.app import ArenaApp, Drawn, run_app
 
 FRAME_EVERY, REPORT_EVERY = 1 / 6, 1.0
@@ -33,8 +33,11 @@ FRAME_EVERY, REPORT_EVERY = 1 / 6, 1.0
 
 GAP = 4
 
-AROUND = 4
-"""Lines above and below a board: what it is, its players, a legend."""
+AROUND, BELOW = 4, 12
+"""Lines above and below a board: what it is, its players, a legend; and lines of figures wanted above it."""
+
+CURVE, NAME = 16, 20
+"""Lines of the curve below a match's figures, at most, and columns of a board's name in the wall."""
 
 WALL = 16
 """Boards that are shown at once, at most."""
@@ -45,19 +48,23 @@ class EventApp(ArenaApp):
     drawn and changed here only."""
 
     CSS = """
-    #head { height: 3; padding: 0 1; }
+    Static { height: auto; }
+    #head { padding: 0 1; }
     ContentSwitcher { height: 1fr; margin: 1 1 0 1; }
+    #left VerticalScroll { height: auto; max-height: 100%; }
+    VerticalScroll { scrollbar-size-vertical: 1; }
     .beside { layout: horizontal; }
+    .-hidden { display: none; }
     """
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("q", "finish", "Finish and quit"),
+        Binding("q", "finish", "Finish"),
         Binding("space", "pause", "Pause"),
         Binding("question_mark", "keys", "Keys"),
-        Binding("n,right", "watch(1)", "Next board"),
+        Binding("n,right", "watch(1)", "Next"),
         Binding("p,left", "watch(-1)", "Previous board", show=False),
         Binding("w", "view('wall')", "Boards"),
         Binding("c", "view('curve')", "Curve"),
-        Binding("s", "view('report')", "Standings"),
+        Binding("s", "board", "Standings"),
         Binding("g", "view('games')", "Games"),
         Binding("escape", "view('overview')", "Overview", show=False),
     ]
@@ -146,16 +153,18 @@ class EventApp(ArenaApp):
     # --- The screen ---
 
     def compose(self) -> ComposeResult:
-        yield Drawn(lambda width, _: figures.head(self.state, width), id="head")
+        yield Static(id="head")
         with ContentSwitcher(initial="overview"):
             with Container(id="overview"):
-                yield Drawn(lambda width, height: figures.figures(self.state, width, height), id="figures")
+                with Container(id="left"):
+                    with VerticalScroll(can_focus=False):
+                        yield Static(id="figures")
+                    yield Drawn(self._small_curve)
                 yield Drawn(self._board, id="board")
             yield Drawn(self._wall, id="wall")
             yield Drawn(lambda width, height: figures.curve(self.state, width, height), id="curve")
-            with VerticalScroll(id="report"):
-                yield Static(id="sections")
-            yield Drawn(lambda _, height: [figures.last_games(self.state, height - figures.HEAD)], id="games")
+            with VerticalScroll(id="games"):
+                yield Static(id="last")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -173,15 +182,14 @@ class EventApp(ArenaApp):
 
     def _redraw(self) -> None:
         self._is_new = False
-        head = next(iter(self.query("#head").results(Drawn)), None)
-        if head is None:  # the panes aren't there any more
+        if not self.query("#head"):  # the panes aren't there any more
             return
-        head.styles.height = len(figures.head(self.state, max(1, self.size.width - 2)))
-        head.refresh()
         shown = self.query_one(ContentSwitcher).current
-        if shown == "report" and monotonic() >= self._reported + REPORT_EVERY:
-            self.query_one("#sections", Static).update(render(summary(self.state.standings)))
+        self.query_one("#head", Static).update(Group(*figures.head(self.state)))
+        if monotonic() >= self._reported + REPORT_EVERY:
             self._reported = monotonic()
+            self.query_one("#figures", Static).update(Group(*figures.figures(self.state)))
+            self.query_one("#last", Static).update(figures.last_games(self.state, RECENT))
         for pane in self.query(f"#{shown}, #{shown} Drawn").results(Drawn):
             pane.refresh()
 
@@ -192,6 +200,11 @@ class EventApp(ArenaApp):
         self._reported = 0.0
         self._redraw()
 
+    def action_board(self) -> None:
+        """Leave the whole overview to the standings; again, show the board."""
+        self.query_one(ContentSwitcher).current = "overview"
+        self.query_one("#board").set_class(not self.query_one("#board").has_class("-hidden"), "-hidden")
+
     def action_watch(self, step: int) -> None:
         self.state.boards.watch(step)
         self._redraw()
@@ -199,20 +212,22 @@ class EventApp(ArenaApp):
     def on_resize(self, event: Resize) -> None:
         """The board stands beside the figures where there is room for both, else below them, else nowhere."""
         size, width, height = self.state.event.terms.rules.size, event.size.width - 2, event.size.height - 6
-        board, lines = board_width(size), board_height(size) + AROUND
-        least, wanted = 11, figures.FACTS
-        if not self.state.standings.is_match:
-            least = len(self.state.event.players) + figures.HEAD
-            wanted = min(figures.standings_width(self.state), max(figures.FACTS, width - GAP - board))
-        is_beside = width >= wanted + GAP + board and height >= lines
-        is_below = not is_beside and width >= board and height >= least + 1 + lines
-        overview, pane, left = self.query_one("#overview"), self.query_one("#board"), self.query_one("#figures")
-        overview.set_class(is_beside, "beside")
-        pane.display = is_beside or is_below
-        left.styles.width = wanted if is_beside else "1fr"
-        left.styles.height = least + 1 if is_below else "1fr"
-        left.styles.margin = (0, GAP if is_beside else 0, 1 if is_below else 0, 0)
+        cell = largest_cell(size, width - figures.FACTS - GAP, height - AROUND) if self.colours else 1
+        is_beside = width >= figures.FACTS + GAP + board_width(size) and height >= board_height(size) + AROUND
+        is_below = not is_beside and width >= board_width(size) and height >= board_height(size) + AROUND + BELOW
+        board = self.query_one("#board")
+        self.query_one("#overview").set_class(is_beside, "beside")
+        board.set_class(not (is_beside or is_below), "-hidden")
+        board.styles.width = board_width(size, max(1, cell)) if is_beside else "1fr"
+        board.styles.height = "1fr" if is_beside else board_height(size) + AROUND
+        board.styles.margin = (0, 0, 0, GAP if is_beside else 0)
         self._redraw()
+
+    def _small_curve(self, width: int, height: int) -> Sequence[RenderableType]:
+        """Below a match's figures, where they leave room."""
+        if not self.state.standings.is_match or len(self.state.course) < 2:
+            return []
+        return ["", *figures.curve(self.state, width, min(height, CURVE) - 1)]
 
     # --- Boards ---
 
@@ -221,18 +236,17 @@ class EventApp(ArenaApp):
         rules, seat = self.state.event.terms.rules, self.state.boards.watched
         cell = max(1, largest_cell(rules.size, width, height - AROUND)) if self.colours else 1
         if seat is None:
-            return [Text(), *draw_game(rules, (), None, cell, self.colours)]
-        lines = [figures.caption(self.state, seat, width)]
-        lines += draw_game(rules, seat.game.moves, seat.game.ownership, cell, self.colours)
-        lines += [figures.thinker(self.state, seat, colour, min(width, 44)) for colour in Colour]
-        return [*lines, legend(self.colours)] if seat.game.ownership is not None else lines
+            return ["", *draw_game(rules, (), None, cell, self.colours)]
+        board = draw_game(rules, seat.game.moves, seat.game.ownership, cell, self.colours)
+        marks = [] if seat.game.ownership is None else [legend(self.colours)]
+        return [figures.caption(self.state, seat), *board, figures.players(self.state, seat), *marks]
 
     def _grid(self, width: int, height: int) -> tuple[list[Seat], int, int, int, int]:
         """The boards of the wall, how many stand in a row, the lines of a point, and the columns and lines of a place.
         As few are left out as can be, and those that are shown are as large as can be."""
         size, seats = self.state.event.terms.rules.size, self.state.boards.seats[:WALL]
         for cell in range(LARGEST if self.colours else 1, 0, -1):
-            columns, lines = board_width(size, cell) + 2, board_height(size, cell) + 2
+            columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 2
             across, down = max(1, (width + 2) // columns), max(1, (height + 1) // lines)
             if across * down >= len(seats):
                 break
@@ -242,13 +256,15 @@ class EventApp(ArenaApp):
         """As many of the games as there is room for, each below its number and move."""
         rules = self.state.event.terms.rules
         seats, across, cell, columns, _ = self._grid(width, height)
-        lines: list[Text] = []
+        wall = Table.grid(padding=(0, 0, 1, 0))
         for at in range(0, len(seats), across):
             row = seats[at : at + across]
             boards = [draw_game(rules, seat.game.moves, None, cell, self.colours) for seat in row]
-            heads = [style.pad(style.clip(_name(seat), columns - 2), columns) for seat in row]
-            lines += [Text().join(heads), *(Text("  ").join(parts) for parts in zip(*boards, strict=True)), Text()]
-        return lines or [Text("No game is under way.", "dim")]
+            names = [style.line(figures.seat_words(seat)) for seat in row]
+            wall.add_row(*(Group(name, *board) for name, board in zip(names, boards, strict=True)))
+        for column in wall.columns:
+            column.width = columns
+        return [wall] if seats else [Text("No game is under way.", "dim")]
 
     def on_click(self, event: Click) -> None:
         """A click on one of many boards shows it alone."""
@@ -266,13 +282,6 @@ class EventApp(ArenaApp):
             self.action_watch(1 if isinstance(event, MouseScrollDown) else -1)
 
     on_mouse_scroll_up = on_mouse_scroll_down
-
-
-def _name(seat: Seat) -> str:
-    game = f"game {seat.game.pairing.number + 1}"
-    if seat.record is not None and seat.record.outcome is not None:
-        return f"{game}: {seat.record.outcome.sgf}"
-    return f"{game}, move {len(seat.game.moves)}"
 
 
 @lru_cache(maxsize=64)

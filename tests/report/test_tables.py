@@ -106,30 +106,22 @@ def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
     assert re.fullmatch(r"1 alphago \+\d+ \(\+\d+ to \+\d+\) 20 80\.0 %", first)
     assert ["2", "sl", "0", "20", "20.0", "%"] in rows
     assert "Elo above sl, with 95 % intervals; 0.2 virtual games a player" in words_of(lines)
-
-
-def test_an_empty_table_says_what_to_do(tmp_path: Path):
-    with Store.open(tmp_path / "arena.db", write=True) as empty:
-        assert "arena match" in words_of(lines_of(elo_table(league(empty)), 80, 40))
-    assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
+    assert "arena match" in words_of(lines_of(elo_table(None), 80, 40))
 
 
 def test_a_game_is_one_line_with_number_date_result_and_how_it_ended():
     match = match_of(games=4)
-    records = [record_of(match, 0, "sl", Ending.RESIGN), record_of(match, 1, None)]
-    records.append(record_of(match, 2, "sl", Ending.CRASH, "alphago: broke"))
-    records.append(record_of(match, 3, "sl", Ending.ADJUDICATED, "both bots give alphago less than 2 %"))
+    records = [record_of(match, 0, "sl", Ending.RESIGN), record_of(match, 2, "sl", Ending.CRASH, "alphago: broke")]
     games = [(number, replace(record, date="2026-11-24")) for number, record in enumerate(records, 7)]
     lines = lines_of(games_table(games, 340), 80, 40)
     rows = [line.split() for line in lines]
     assert ["7", "2026-11-24", "alphago", "sl", "W+R", "24", "resign"] in rows
-    assert ["8", "2026-11-24", "sl", "alphago", "draw", "24", "score"] in rows
-    assert ["9", "2026-11-24", "alphago", "sl", "W+F", "24", "crash"] in rows
-    assert ["10", "2026-11-24", "sl", "alphago", "B+R", "24", "adjudicated"] in rows
-    assert "4 of 340 games. 'arena show 7' opens the first." in words_of(lines)
+    assert ["8", "2026-11-24", "alphago", "sl", "W+F", "24", "crash"] in rows
+    assert "2 of 340 games. 'arena show 7' opens the first." in words_of(lines)
+    assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, store: Store):
     settings = {f"setting_{n}": n for n in range(12)}
@@ -154,9 +146,8 @@ def test_words_and_numbers_read_well():
     assert style.spell("a\x1b[31mb\nc") == "a [31mb c"
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
-    screen = pyte.Screen(width, 24)
+def test_the_figures_of_a_training_run_are_all_there() -> None:
+    width, screen = 40, pyte.Screen(40, 24)
     shown = io.StringIO()
     progress = Progress(1, 123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
     with show_training(

@@ -36,7 +36,7 @@ from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"
-WIDTHS = (40, 60, 80, 140, 200)
+WIDTHS = (40, 80, 200)
 
 
 def league_of(*names: str, **changes: Any) -> Tournament:
@@ -67,31 +67,20 @@ def facts(report: Report) -> dict[str, str]:
 # --- Events of every kind, finished, under way and old ---
 
 
-def test_a_matchs_elo_comes_from_its_pairs(store: Store) -> None:
-    match = match_of("new", "old")
-    store_event(store, match, games_of(match, earlier_wins(match)))
-    report = read_report(store, match.event)
-    assert (report.kind, report.planned, report.games) == (Kind.MATCH, 20, 20)
-    counts = PairCounts(0, 0, 4, 0, 6)
-    assert report.comparison == compare(counts)
+def test_a_matchs_elo_comes_from_its_pairs_and_a_tournaments_from_its_league(store: Store) -> None:
+    match, league = match_of("new", "old"), league_of("a", "b", "c", games_each=20)
+    for event in (match, league):
+        store_event(store, event, games_of(event, earlier_wins(event)))
+    report, counts = read_report(store, match.event), PairCounts(0, 0, 4, 0, 6)
     first, second = report.places
+    assert (report.kind, report.planned, report.games) == (Kind.MATCH, 20, 20)
     assert (first.name, first.elo, first.games, first.score) == ("new", compare(counts).elo, 20, 0.8)
-    assert (second.name, second.score) == ("old", pytest.approx(0.2)) and second.elo is not None
-    assert second.elo.value == 0
+    assert (second.name, second.elo.value) == ("old", 0)  # type: ignore[union-attr]
     assert report.los("new", "old") == 1 - report.los("old", "new") == compare(counts).los  # type: ignore[operator]
-
-
-def test_a_tournaments_report_agrees_with_its_league(store: Store) -> None:
-    league = league_of("a", "b", "c", games_each=20)
-    store_event(store, league, games_of(league, earlier_wins(league)))
     report = read_report(store, "league")
-    assert [place.name for place in report.places] == ["a", "b", "c"]
-    assert report.anchor == "c" and report.league is not None
+    assert (report.anchor, report.planned, report.places[0].score) == ("c", 60, 0.8) and report.league is not None
     assert [place.elo for place in report.places] == [standing.elo for standing in report.league.standings]
-    assert (report.planned, report.places[0].games, report.places[0].score) == (60, 40, 0.8)
-    los = report.los("a", "c")
-    assert los is not None and los > 0.99
-    assert report.los("a", "a") is None
+    assert report.los("a", "c") > 0.99 and report.los("a", "a") is None  # type: ignore[operator]
 
 
 def test_a_match_that_was_stopped_early_counts_all_its_finished_games(store: Store) -> None:
@@ -123,19 +112,7 @@ def test_games_of_a_sequential_test_that_wait_for_earlier_ones_are_shown_apart(s
     assert read_report(store).games == 6
 
 
-def test_a_changed_player_is_told_from_what_it_was(store: Store) -> None:
-    before = league_of("a", "b", games_each=10)
-    store_event(store, before, games_of(before, earlier_wins(before)))
-    changed = replace(player("b"), settings={"name": "another"})
-    after = replace(before, entries=(before.entries[0], changed))
-    store_event(store, after, games_of(after, earlier_wins(after)))
-    report = read_report(store, "league")
-    identities = {changed.identity[:6], before.entries[1].identity[:6]}
-    assert {place.name for place in report.places} == {"a", *(f"b ({identity})" for identity in identities)}
-    assert report.games == 20
-
-
-def test_without_a_name_it_is_the_event_that_was_played_last(store: Store) -> None:
+def test_without_a_name_it_is_the_event_that_was_played_last_and_all_are_listed(store: Store) -> None:
     with pytest.raises(StoreError, match="no event is stored"):
         read_report(store)
     league, match = league_of("a", "b", games_each=4), match_of("new", "old", 4)
@@ -145,20 +122,8 @@ def test_without_a_name_it_is_the_event_that_was_played_last(store: Store) -> No
     assert read_report(store).event == "league"
     store.append(games_of(match, earlier_wins(match)))
     assert read_report(store).event == match.event
-    store.append(records[2:])
-    assert read_report(store).event == "league"
-
-
-def test_events_are_listed_with_games_stored_and_planned(store: Store) -> None:
-    league, match = league_of("a", "b", "c", games_each=4), match_of("new", "old", 6)
-    store_event(store, league, games_of(league, earlier_wins(league))[:5])
-    store_event(store, match, games_of(match, earlier_wins(match)))
-    first, second = overviews(store)
-    assert (first.id, first.kind, first.players) == ("league", Kind.TOURNAMENT, ("a", "b", "c"))
-    assert (first.games, first.planned) == (5, 12)
-    assert (second.kind, second.games, second.planned) == (Kind.MATCH, 6, 6)
-    sheet = overviews_sheet([first, second])
-    assert [row[3] for row in sheet.rows] == ["5/12", "6/6"]
+    rows = [row[:4] for row in overviews_sheet(overviews(store)).rows]
+    assert rows == [("league", "tournament", "a, b", "2/4"), (match.event, "match", "new, old", "4/4")]
     assert "No event is stored" in overviews_sheet([]).note
 
 
@@ -169,28 +134,21 @@ def test_of_games_played_on_those_that_ended_otherwise_are_counted(store: Store)
     match = match_of("new", "old", 14)
     records = []
     for pairing in match.pairings():
-        other = {BLACK: WHITE, WHITE: BLACK}
-        won = BLACK if pairing.black == "new" else WHITE
-        case: dict[str, Any] = {}
-        if pairing.number < 4:
-            case = {"ending": Ending.ADJUDICATED, "adjudged": won}
-        elif pairing.number < 9:
-            case = {"adjudged": won}
-        elif pairing.number == 9:
-            case = {"adjudged": other[won]}
-        elif pairing.number == 10:
-            case = {"adjudged": other[won], "ending": Ending.CRASH}
-        records.append(finished(match, pairing, "new", **case))
+        won, lost = (BLACK, WHITE) if pairing.black == "new" else (WHITE, BLACK)
+        cases: dict[int, dict[str, Any]] = {9: {"adjudged": lost}, 10: {"adjudged": lost, "ending": Ending.CRASH}}
+        cases |= {number: {"ending": Ending.ADJUDICATED, "adjudged": won} for number in range(4)}
+        cases |= {number: {"adjudged": won} for number in range(4, 9)}
+        records.append(finished(match, pairing, "new", **cases.get(pairing.number, {})))
     store_event(store, match, records)
     report = read_report(store)
     assert (report.check.adjudicated, report.check.played_on, report.check.otherwise) == (4, 6, 1)
     assert report.check.interval == share_interval(1, 6)
-    lines = facts(report)
-    assert lines["Check"].startswith("6 games played to the end after adjudication, 1 with another winner")
-    assert "error rate" not in lines["Check"]  # six games don't bound it
+    check = facts(report)["Check"]
+    assert check.startswith("6 games played to the end after adjudication, 1 with another winner")
+    assert "error rate" not in check  # six games don't bound it
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_a_report_adds_up_what_a_slow_twin_does_however_the_games_came_in(data: st.DataObject) -> None:
     """Two events that are stored in turns, in batches of any size and order, one game deleted again."""
@@ -237,33 +195,17 @@ def test_the_course_of_a_rating_ends_at_the_rating(store: Store) -> None:
         assert [moment.games for moment in report.course] == sorted({moment.games for moment in report.course})
 
 
-def test_endings_are_counted_by_who_won_and_lost(store: Store) -> None:
-    league = league_of("a", "b", "c", games_each=4)
-    records = games_of(league, lambda pairing: max(pairing.black, pairing.white))
-    pairing = league.pairings()[0]
-    records[0] = finished(league, pairing, pairing.black, Ending.RESIGN)
-    records[3] = finished(league, league.pairings()[3], None)
-    store_event(store, league, records)
-    report = read_report(store)
-    score, resign = report.endings
-    assert (score.ending, score.games, score.drawn) == (Ending.SCORE, 11, 1)
-    assert (resign.games, resign.won, resign.lost) == (1, {pairing.black: 1}, {pairing.white: 1})
-    assert score.won.total() == score.lost.total() == 10
-
-
 # --- Words ---
 
 
 def test_faults_are_pointed_out(store: Store) -> None:
-    league = league_of("rock", "paper", "scissors", games_each=20)
-    beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
-    records = games_of(league, lambda pairing: beats.get(frozenset((pairing.black, pairing.white)), "scissors"))
-    pairing = league.pairings()[5]
+    league = league_of("rock", "paper", games_each=20)
+    records, pairing = games_of(league, earlier_wins(league)), league.pairings()[5]
     records[5] = finished(league, pairing, pairing.black, Ending.CRASH, reason=f"{pairing.white}: broke")
     store_event(store, league, records)
     text = printed(read_report(store))
-    assert f"{pairing.white}: broke" in text
-    assert f"arena show {pairing.id}" in text
+    assert f"{pairing.white}: broke" in text and f"arena show {pairing.id}" in text
+    assert f"crash 1, 5.0 % ({pairing.black} 1)" in text
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -285,17 +227,12 @@ def test_a_report_of_long_names_fits_any_terminal(store: Store, width: int, enco
 def test_the_csv_files_hold_the_tables_and_nothing_is_left_beside_them(store: Store, tmp_path: Path) -> None:
     league = league_of("player", 'b "x", y', "c", games_each=6)
     store_event(store, league, games_of(league, earlier_wins(league)))
-    report = read_report(store)
-    folder = tmp_path / "deep" / "tables"
+    report, folder = read_report(store), tmp_path / "deep" / "tables"
     paths = write_event_csv(report, folder)
     assert sorted(folder.iterdir()) == sorted(paths)
-    tables = {}
-    for path in paths:
-        with path.open(encoding="utf-8", newline="") as file:
-            tables[path.stem] = list(csv.reader(file))
+    tables = {path.stem: list(csv.reader(path.read_text("utf-8").splitlines())) for path in paths}
     assert set(tables) == {"standings", "crosstable", "games"}
-    names = [place.name for place in report.places]
-    assert [row[1] for row in tables["standings"][1:]] == names
+    assert [row[1] for row in tables["standings"][1:]] == [place.name for place in report.places]
     met = {(row[0], row[1]): row[2:] for row in tables["crosstable"][1:]}
     counts = report.meetings("player", "c")
     assert met["player", "c"] == ["6", str(counts.wins), "0", str(counts.losses), str(counts.points)]
@@ -309,13 +246,11 @@ def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(st
     (tally,) = report.tallies
     first, second = compare(tally.counts), compare(PairCounts(*reversed(tally.counts.counts)))
     elo = {place.name: place.elo for place in report.places}
-    wanted = {tally.first: first.elo, tally.second: second.elo} | {report.anchor: ZERO}
-    assert elo == wanted
-    assert (
-        report.los(tally.first, tally.second) == first.los == pytest.approx(1 - report.los(tally.second, tally.first))
-    )
-    rated = {row.player: row.estimate for row in ratings_frame(store).itertuples()}
-    assert rated == {name: str(one) for name, one in elo.items()}
+    assert elo == {tally.first: first.elo, tally.second: second.elo} | {report.anchor: ZERO}
+    assert report.los(tally.first, tally.second) == first.los
+    assert {row.player: row.estimate for row in ratings_frame(store).itertuples()} == {
+        name: str(one) for name, one in elo.items()
+    }
 
 
 # --- What the games don't measure ---

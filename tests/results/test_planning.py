@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from arena.ratings import PairCounts, Sprt, compare, expected_score, logistic_llr
-from arena.report.text import forecast_test
-from arena.results.planning import Outlook, games_for_interval, sprt_games, usual_games
+from arena.results.planning import Outlook, games_for_interval, sprt_games
 
 
 def chances(score: float, spread: float) -> np.ndarray:
@@ -64,8 +63,3 @@ def test_a_sequential_test_takes_longest_between_its_hypotheses() -> None:
     assert sprt_games(KNOWN, test, 0) == pytest.approx(sprt_games(KNOWN, test, 30), rel=0.05)
     middle = [sprt_games(KNOWN, test, 15 + step) for step in (-0.1, -1e-4, 0, 1e-4, 0.1)]
     assert max(middle) - min(middle) <= 0.01 * max(middle)
-    at_ends, between = usual_games(Sprt(0, 30))
-    assert at_ends == sprt_games(Outlook(0.5, 0.5), Sprt(0, 30), 0) < between
-    assert f"{at_ends:,} games on average if 0 or 30 Elo is true" in forecast_test(Sprt(0, 30), 5000)
-    assert "undecided" not in forecast_test(Sprt(0, 30), 5000)
-    assert "After 1,000 games (-n) it may be undecided" in forecast_test(Sprt(0, 30), 1000)

@@ -27,7 +27,7 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.match.openings import draw_openings
 from arena.players.registry import Registry
-from arena.report.progress import ITERATION, EloCurve, self_play_words, show_training
+from arena.report.progress import ITERATION, draw_ratings, self_play_words, show_training
 from arena.report.style import Console
 from bots.nets.catalogue import Net, load_network, named_network
 from bots.nets.checkpoint import Checkpoint
@@ -377,7 +377,7 @@ def test_without_a_terminal_each_match_is_a_line_and_on_one_there_is_a_curve() -
     with show_training("small", self_play_words(ITERATION), plain) as tell:
         for count in (0, 1, 1, 3):
             tell(SelfPlayProgress(count, figures, None, ratings[:count]))
-    wide.print(EloCurve(ratings))
+    wide.print(*draw_ratings(ratings, 80), sep="\n")
     lines, shown = (console.file.getvalue() for console in (plain, wide))  # type: ignore[attr-defined]
     assert [line.split(":")[1] for line in lines.splitlines()] == [" step 10", " step 20", " step 30"]
     assert "●" in shown and "step 40: 80.0% against beginner" in " ".join(shown.split())

@@ -1,0 +1,387 @@
+"""A person's game in words, the commands that can be typed in it, and the game in a pipe or with ``--plain``."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TextIO
+
+import numpy as np
+
+from arena import IllegalMove, plural
+from arena.contract.limits import TimeLeft
+from arena.contract.settings import suggest
+from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.game import Ending
+from arena.people.counting import Estimate
+from arena.people.saved_game import Advice, Phase, Snapshot, Turn
+from arena.people.session import GameSession, Refused
+from arena.report import style
+from arena.report.board import AREAS, OWNED, SMALL, Overlay, draw_board
+from arena.report.game import ended
+from arena.report.style import Console
+
+LETTERS, SHOWN_MOVES = "ABCDE", 6
+"""How the candidates of a hint are called, the best first, and the moves of the play expected that are listed."""
+
+SCARCE = 10
+"""Seconds below which a clock shows tenths."""
+
+LONGEST_ECHO = 40
+"""Characters of a wrong line that are repeated."""
+
+
+# --- Words ---
+
+
+def introduction(now: Snapshot) -> str:
+    """Who plays whom, by what rules."""
+    stones = f", {now.handicap} handicap stones" if now.handicap else ""
+    unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
+    game = f"Game {now.id}: " if now.id else ""
+    return f"{game}{now.names[0]} (Black) against {now.names[1]} (White), {style.setting(now.rules)}{stones}.{unrated}"
+
+
+def move_words(turn: Turn, size: int) -> str:
+    """``Black plays D4 and captures 2 stones: C4, D5.``"""
+    if turn.move == pass_move(size):
+        return f"{side(turn.colour)} passes."
+    text = f"{side(turn.colour)} plays {gtp_from_move(turn.move, size)}"
+    if turn.move in turn.captured:
+        return f"{text}, which takes {_stones_at(turn.captured, size)} of its own off the board."
+    return f"{text} and captures {_stones_at(turn.captured, size)}." if turn.captured else f"{text}."
+
+
+def advice_words(advice: Advice, size: int) -> str:
+    """A line for each of the best candidates."""
+    if advice.fault:
+        return f"No hint: {advice.fault}."
+    lines = [f"{advice.analyst} would play, as {side(advice.colour)}:"]
+    for letter, candidate in zip(LETTERS, advice.candidates, strict=False):
+        line = " ".join(gtp_from_move(move, size) for move in candidate.line[:SHOWN_MOVES])
+        move, share = gtp_from_move(candidate.move, size), style.per_cent(candidate.win_rate)
+        lines.append(f"{letter} {move}: wins {share}, {plural(candidate.visits, 'visit')}; {line}")
+    return "\n".join(lines)
+
+
+def estimate_words(estimate: Estimate) -> str:
+    """Who leads, and how much of the board is likely to be whose."""
+    margin, shares = estimate.margin, np.frombuffer(estimate.ownership, np.int8)
+    lead = f"{'Black' if margin > 0 else 'White'} leads by about {abs(margin):.1f} points"
+    if abs(margin) < 0.5:
+        lead = "The game is about even"
+    black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
+    return (
+        f"{lead}, komi included, by {plural(estimate.playouts, 'playout')}. Black is likely to have "
+        f"{plural(black, 'point')} of the board and White {white}; {len(shares) - black - white} are open."
+    )
+
+
+def dead_words(now: Snapshot) -> str:
+    """Which stones count as dead."""
+    parts = []
+    for colour in Colour:
+        if dead := [move for move in now.dead or () if now.points[move] == colour]:
+            parts.append(f"{side(colour)}'s {_stones_at(dead, now.size)}")
+    return f"Dead: {'; '.join(parts)}." if parts else "No stones are dead."
+
+
+def count_words(now: Snapshot) -> str:
+    """The score of the board with the marked dead stones: ``Black has 45 points, White 36 and komi 7. ...``"""
+    count = now.count
+    if count is None:
+        return ""
+    white = [f"{count.white:g}", f"komi {count.komi:g}", *([f"{count.bonus} for handicap"] if count.bonus else [])]
+    return f"Black has {plural(count.black, 'point')}, White {' and '.join(white)}. {_verdict(count.margin)}"
+
+
+def ending_words(now: Snapshot) -> str:
+    """How the game ended, and whether it counts."""
+    outcome = now.outcome
+    if outcome is None:
+        return "The game continues."
+    text = f"{ended(now.record)}."
+    if outcome.margin is not None:
+        text = count_words(now) or _verdict(outcome.margin)
+        if outcome.ending is Ending.MOVE_LIMIT:
+            text = f"The game has reached its limit of {now.rules.move_limit} moves. {text}"
+    return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
+
+
+def _verdict(margin: float) -> str:
+    if not margin:
+        return "The game is a draw."
+    return f"{'Black' if margin > 0 else 'White'} wins by {plural(abs(margin), 'point')}."
+
+
+def side(colour: Colour) -> str:
+    return colour.name.title()
+
+
+def _stones_at(points: Sequence[Move], size: int) -> str:
+    return f"{plural(len(points), 'stone')}: {', '.join(gtp_from_move(point, size) for point in points)}"
+
+
+def clock_words(left: TimeLeft) -> str:
+    """``9:41``, tenths below ten seconds, and in byo-yomi for how many moves: ``0:25/5``."""
+    seconds = max(0.0, left.seconds)
+    words = f"{seconds:.1f}" if seconds < SCARCE else style.duration(seconds)
+    return f"{words}/{left.stones}" if left.stones else words
+
+
+def news(before: Snapshot, now: Snapshot) -> Iterator[str]:
+    """A sentence for all that has changed between two looks at a game."""
+    same = [one == other for one, other in zip(before.turns, now.turns, strict=False)]
+    common = [*same, False].index(False)
+    if back := len(before.turns) - common:
+        yield f"{plural(back, 'move')} taken back. {side(now.to_play)} is to play move {len(now.turns) + 1}."
+    for turn in now.turns[common:]:
+        yield move_words(turn, now.size)
+    if now.unrated != before.unrated and now.phase is not Phase.OVER:
+        yield f"The game is unrated now ({now.unrated})."
+    if now.trouble and now.trouble != before.trouble:
+        yield f"Beware: {now.trouble}."
+    if now.advice is not None and now.advice is not before.advice:
+        yield advice_words(now.advice, now.size)
+    if now.estimate is not None and now.estimate is not before.estimate:
+        yield estimate_words(now.estimate)
+    if now.phase is Phase.COUNT:
+        if before.phase is not Phase.COUNT:
+            yield "Both sides have passed. The program looks for dead stones."
+        if now.dead is not None and now.dead != before.dead:
+            yield f"{dead_words(now)} {count_words(now)}"
+            if before.dead is None:
+                yield "Type a point of a group to change it, done to count, continue to play on, or help."
+    if now.is_over and not before.is_over:
+        yield ending_words(now)
+
+
+# --- What can be typed ---
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A word that can be typed: what it does, in which phases, and how, where that isn't a front's own matter."""
+
+    word: str
+    help: str
+    phases: tuple[Phase, ...]
+    carry_out: Callable[[GameSession], None] | None = None
+
+
+PLAY, COUNT, OVER = Phase
+ALL = tuple(Phase)
+POINT = "d4"
+
+COMMANDS = (
+    Command(POINT, "play there", (PLAY,)),
+    Command(POINT, "the group is dead, or alive", (COUNT,)),
+    Command("pass", "two passes end the game", (PLAY,), GameSession.pass_turn),
+    Command("done", "agree, and count", (COUNT,), GameSession.accept),
+    Command("continue", "take the passes back", (COUNT,), GameSession.play_on),
+    Command("undo", "take back your last move", ALL, GameSession.undo),
+    Command("hint", "the bot's best moves", (PLAY,), GameSession.hint),
+    Command("score", "estimate the score", (PLAY, OVER), GameSession.score),
+    Command("board", "show the position", (PLAY, COUNT)),
+    Command("resign", "resign the game", (PLAY, COUNT), GameSession.resign),
+    Command("review", "review the game with the bot (r)", (OVER,)),
+    Command("rematch", "play another game, colours changed (n)", (OVER,)),
+    Command("quit", "leave (q); play --resume continues", ALL),
+    Command("help", "these commands", ALL),
+)
+
+OVER_ONLY = {command.word for command in COMMANDS if command.phases == (OVER,)}
+
+UNRATED = "Undo, hints and scores make a game unrated."
+
+QUESTIONS = {
+    "resign": "Resign the game? y resigns, anything else plays on.",
+    "hint": "A hint makes this game unrated. y goes ahead, anything else doesn't.",
+    "score": "A score makes this game unrated. y goes ahead, anything else doesn't.",
+}
+"""What is asked before this is done; of a hint and a score, where the game is rated."""
+
+
+def command_words(phase: Phase) -> dict[str, str]:
+    """The commands of a phase and what they do."""
+    return {command.word: command.help for command in COMMANDS if phase in command.phases}
+
+
+class Left(Exception):
+    """The person has left."""
+
+
+class Commands:
+    """Carries out what is typed. ``more`` are the commands of one front, by their words."""
+
+    def __init__(self, session: GameSession, more: Mapping[str, Callable[[], str | None]], asks: bool):
+        """With ``asks``, what ends a game or its rating has to be confirmed."""
+        self._session = session
+        self._asks = asks
+        self._asked = ""  # waits for a yes
+        shared = {each.word: partial(each.carry_out, session) for each in COMMANDS if each.carry_out is not None}
+        self._table: dict[str, Callable[[], str | None]] = {
+            **shared,
+            "quit": _leave,
+            "q": _leave,
+            **more,
+        }
+
+    def obey(self, line: str) -> str:
+        """Carry out a line. Returns what there is to say, often nothing. Raises Refused or IllegalMove with a sentence
+        on what can't be done, and Left when the person leaves."""
+        typed = " ".join(line.split())
+        word, asked, self._asked = typed.lower(), self._asked, ""
+        if asked and word in ("", "y", "yes"):
+            return (self._table[asked]() if word else "") or ""
+        if self._needs_a_yes(word):
+            self._asked = word
+            return QUESTIONS[word]
+        if word in OVER_ONLY and not self._session.snapshot().is_over:
+            raise Refused(f"A {word} is available when the game is over.")
+        if word in self._table:
+            return self._table[word]() or ""
+        self.choose(self._point(typed))
+        return ""
+
+    def _needs_a_yes(self, word: str) -> bool:
+        now = self._session.snapshot()
+        if not self._asks or now.is_over or word not in QUESTIONS:
+            return False
+        return word == "resign" or (now.is_rated and now.phase is Phase.PLAY)
+
+    def choose(self, move: Move) -> None:
+        """Place a stone there; while dead stones are marked, let the group there die or live."""
+        is_counted = self._session.snapshot().phase is Phase.COUNT
+        (self._session.toggle if is_counted else self._session.play)(move)
+
+    def _point(self, typed: str) -> Move:
+        """The point that was typed. Raises Refused."""
+        size = self._session.snapshot().size
+        word = "".join(typed.lower().split())
+        try:
+            return move_from_gtp(word, size)
+        except ValueError:
+            pass
+        typed, last = style.shorten(typed, LONGEST_ECHO), gtp_from_move(size - 1, size)
+        if re.fullmatch(r"[a-z]\d{1,2}", word):
+            no_i = "; the letter I is left out" if word[0] == "i" else ""
+            raise Refused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
+        known = dict.fromkeys([*self._table, *(command.word for command in COMMANDS)])
+        meant = suggest(word, [name for name in known if name.isalpha()])
+        raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
+
+
+def _leave() -> None:
+    raise Left
+
+
+# --- In a pipe ---
+
+
+def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
+    """Play a session by the lines of ``file`` until it is over, the person leaves or the input ends. Each line is read
+    when it is asked for: what follows a game is the next one's."""
+    if isinstance(file, io.TextIOWrapper):
+        file.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
+    talk = PlainGame(session, console, asks=file.isatty())
+    while True:
+        session.wait(lambda now: now.is_settled)
+        talk.report()
+        if session.snapshot().is_over:
+            return
+        if file.isatty():
+            console.print(talk.prompt, end="", markup=False, highlight=False)
+        line = file.readline()
+        session.tick()  # time may have run out meanwhile
+        if not line or not talk.obey(line):
+            return
+
+
+class PlainGame:
+    """Says what has happened in a session since it was last asked, and carries out what is typed."""
+
+    def __init__(self, session: GameSession, console: Console, asks: bool):
+        """``asks`` is for people, who confirm what can't be taken back."""
+        self._session = session
+        self._console = console
+        front = {"": self._nothing, "help": self._help, "?": self._help, "board": self._show}
+        self._commands = Commands(session, front, asks)
+        now = session.snapshot()
+        self._say(introduction(now))
+        opening = now.record.opening
+        known = now.turns if any(turn.colour in now.people for turn in now.turns[opening:]) else now.turns[:opening]
+        if len(known) > opening:
+            self._say(f"It continues after move {len(known)}. {move_words(known[-1], now.size)}")
+        elif known:
+            self._say(f"It begins after an opening of {plural(len(known), 'move')}.")
+        self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, quit, help.")
+        if known or not now.turns:
+            self._show()
+        begun = replace(now.record, moves=(), outcome=None)
+        self._reported = replace(now, turns=known, record=begun, dead=None)
+
+    def _say(self, text: str) -> None:
+        for line in text.split("\n"):
+            self._console.say(line)
+
+    def _show(self) -> None:
+        """The position, and what its signs mean."""
+        now = self._session.snapshot()
+        dead, ownership = set(now.dead or ()), None if now.estimate is None else now.estimate.ownership
+        for line in draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(taken=dead), colours=False):
+            self._say(line.plain.rstrip())
+        if now.turns:
+            self._say(f"Last move: {side(now.turns[-1].colour)} {gtp_from_move(now.turns[-1].move, now.size)}.")
+        if any(now.prisoners):
+            black, white = now.prisoners
+            self._say(f"Taken off so far: {plural(black, 'black stone')}, {plural(white, 'white stone')}.")
+        if dead:
+            self._say(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
+        elif ownership is not None:
+            self._say(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
+
+    @property
+    def prompt(self) -> str:
+        now = self._session.snapshot()
+        if now.phase is Phase.COUNT:
+            return "dead stones: "
+        clock = now.clocks[now.to_play - 1]
+        left = "" if clock is None else f", {clock_words(clock)}"
+        return f"{side(now.to_play)}, move {len(now.turns) + 1}{left}: "
+
+    def report(self) -> None:
+        """Say all that has changed, and draw the position where something else than the person's move did."""
+        before, now = self._reported, self._session.snapshot()
+        self._reported = now
+        for words in news(before, now):
+            self._say(words)
+        is_answered = now.turns != before.turns and (not now.turns or now.turns[-1].colour not in now.people)
+        if now.phase is Phase.PLAY and (is_answered or len(now.turns) < len(before.turns)):
+            self._show()
+        elif (now.estimate is not None and now.estimate is not before.estimate) or now.dead != before.dead:
+            self._show()
+
+    def obey(self, line: str) -> bool:
+        """Carry out a command; False when it is to leave. What can't be done is explained."""
+        try:
+            if words := self._commands.obey(line):
+                self._say(words)
+        except Left:
+            return False
+        except (Refused, IllegalMove) as error:
+            self._say(str(error))
+        return True
+
+    def _nothing(self) -> str:
+        if self._session.snapshot().phase is not Phase.PLAY:
+            return ""
+        return self.prompt.removesuffix(": ") + ": type a point such as d4, or help."
+
+    def _help(self) -> str:
+        known = command_words(self._session.snapshot().phase)
+        wide = max(map(len, known))
+        return "\n".join([*(f"{name:<{wide}}  {words}" for name, words in known.items()), UNRATED])
