@@ -22,16 +22,14 @@ from time import monotonic, sleep
 
 import pytest
 import torch
-from commandline import ARENA, ROOT, environment
+from commandline import ARENA, ROOT
 from learners import STRONG, install, learn
 from played import random_game
 from remains import end_of, family, shared_memory
 
 from arena import StoreError
-from arena.go.game import Ending, Rules
+from arena.go.game import Ending
 from arena.go.sgf import write_sgf
-from arena.match.schedule import Match, Terms
-from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
 
@@ -83,35 +81,6 @@ TRAININGS = {
     "rl": ("rl", "--games", "4", "--max-iterations", "50", "--pool-every", "3"),
 }
 """Training commands that take some seconds; ``two`` are processes."""
-
-PLAY = """
-import sys
-from arena.match.runner import play_event
-from arena.results.store import Store
-from test_endurance import event
-database, seed, games, *bots = sys.argv[1:]
-with Store.open(database, write=True) as store:
-    for update in play_event(event(int(seed), int(games), *bots), store, 2):
-        for record in () if update.resumed else update.records:
-            print(record.id, flush=True)
-"""
-
-
-def event(seed: int, games: int, first: str, second: str) -> Match:
-    registry = Registry()
-    terms = Terms(Rules.preset("cgos", 7), plies=8, seed=seed)
-    return Match(registry.resolve(first), registry.resolve(second), terms, games)
-
-
-def start(database: Path, seed: int, games: int, *bots: str) -> subprocess.Popen[str]:
-    """A process that plays the event and prints the id of every game once it is durable."""
-    return subprocess.Popen(
-        [sys.executable, "-c", PLAY, str(database), str(seed), str(games), *bots],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
 
 
 class Siege:
@@ -368,30 +337,3 @@ def test_a_training_run_that_is_killed_and_resumed_loses_nothing(tmp_path: Path,
     assert training.log("parts") == training.log("whole")
     siege.check_files()
     assert list(training.results.rglob(".*")) == []
-
-
-def memory_of(process: int) -> int:
-    """Bytes of memory that a process really uses."""
-    line = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) << 10
-
-
-@pytest.mark.slow
-def test_a_long_event_takes_no_more_memory_and_little_room(tmp_path: Path) -> None:
-    """At most 2 KB a game in the database, and 3 KB in the memory of the parent, which lists what is to be played."""
-    database, games = tmp_path / "arena.db", 10_000
-    with start(database, 1, games, "fast-random", "random") as process:
-        assert process.stdout is not None
-        for _ in range(games // 3):
-            process.stdout.readline()
-        before = {number: memory_of(number) for number in (process.pid, *family(process.pid)["worker"])}
-        for _ in range(games // 3):  # a third is left, or a quick machine would be done before it is asked
-            process.stdout.readline()
-        growth = {number: memory_of(number) - size for number, size in before.items()}
-        assert len(growth) == 3
-        assert max(growth.values()) < (8 << 20) + 3072 * games // 3
-        process.communicate()
-    assert process.returncode == 0
-    with Store.open(database) as store:
-        assert store.count() == games
-    assert database.stat().st_size < 2048 * games

@@ -14,7 +14,7 @@ from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import move_notes, read_remarks, write_sgf
-from arena.match.game_loop import GameLoop, Turn, lost_record
+from arena.match.game_loop import GameLoop, lost_record
 from arena.match.schedule import Pairing
 from arena.players.registry import Registry
 
@@ -170,43 +170,11 @@ def test_each_game_is_charged_the_seconds_of_its_own_moves_and_an_equal_part_of_
     assert records[1].black_seconds == records[2].black_seconds  # the first call was for game 0 alone
 
 
-def test_a_bot_with_a_call_for_many_games_is_given_more_of_them_while_its_calls_are_quick(compiled: None) -> None:
-    limits = {"many": LIMITS, "one": Limits(deadline=500.0)}
-    ones = [*[("one", 1, 500)] * 3, None]
-    assert calls_of_a_round(limits) == [("many", 1, 600), ("many", 2, 600), None, *ones]
-    assert calls_of_a_round(limits, rounds=3)[-7:] == [*ones, ("many", 3, 600), None, *ones][-7:]
-    calls = calls_of_a_round({"many": Limits(main=50, lag=1), "one": Limits(byoyomi=60)})  # with a clock one by one
-    assert calls == [*[("many", 1, 51)] * 3, None, *[("one", 1, 60.2)] * 3, None]
-    calls = calls_of_a_round(
-        dict.fromkeys(("many", "one"), LIMITS), "PICKY"
-    )  # one that fails is followed by some for one
-    many = [("many", 1, 600), ("many", 2, 600), *[("many", 1, 600)] * 2, None]
-    assert calls == [*many, *[("one", 1, 600)] * 2, None]
-
-
 def test_a_game_that_is_slow_among_many_is_late_alone(compiled: None) -> None:
     bad = {"bad": scripted("SLUGGISH", seed=1004, at=12).build(), "good": scripted("GOOD").build()}
     records = play(bad, pairings("bad", "good", 10), limits={"bad": Limits(deadline=0.2)})
     assert records.pop(4).reason.startswith("bad: took 0.3 s for a move; the limit is 0.2 s")
     assert [record.reason for record in records.values()] == [""] * 9
-
-
-def calls_of_a_round(
-    limits: Mapping[str, Limits], many: str = "MANY", rounds: int = 1
-) -> list[tuple[str, int, float] | None]:
-    """Who is called for how many games, and how long a call may take, when three games are begun."""
-    calls: list[tuple[str, int, float] | None] = []
-
-    def note(turn: Turn | None) -> None:
-        calls.append(turn and (turn.player, len(turn.live_games), turn.allowed))
-
-    bots = {"many": scripted(many, at=0, seed=1001).build(), "one": scripted("GOOD").build()}
-    loop = GameLoop(bots, SEVEN, limits, on_turn=note)
-    for n in range(3):
-        loop.start_game(pairing(n, "many", "one"))
-    for _ in range(rounds):
-        list(loop.play_round())
-    return calls
 
 
 def test_what_moves_overrun_their_clock_by_adds_up_over_a_game(compiled: None) -> None:

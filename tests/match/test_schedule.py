@@ -18,7 +18,7 @@ from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
 from arena.go.coords import symmetry_table
-from arena.go.game import Game, Rules
+from arena.go.game import Rules
 from arena.match.event import Event, event_from_json, event_to_json
 from arena.match.ladder import Ladder
 from arena.match.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
@@ -42,29 +42,6 @@ def forms(opening: Opening, size: int) -> set[tuple[frozenset[int], frozenset[in
 
 
 # --- Openings ---
-
-
-@settings(max_examples=25, deadline=None)
-@given(size=SIZES, plies=st.integers(1, 6), seed=st.integers(0, 2**40))
-def test_openings_are_legal_off_the_edge_out_of_touch_and_none_is_another_turned_or_mirrored(
-    size: int, plies: int, seed: int
-) -> None:
-    count, rules = 4 if plies == 1 else 12, Rules.preset("cgos", size)
-    openings = draw_openings(rules, count, plies, seed)
-    assert len(openings) == count
-    seen: set[tuple[frozenset[int], frozenset[int]]] = set()
-    for opening in openings:
-        mine = forms(opening, size)
-        assert not mine & seen
-        seen |= mine
-        game = Game(rules)
-        for move in opening if size >= 9 else ():
-            assert game.legal_moves()[move]
-            game.play(move)
-            row, column = divmod(move, size)
-            assert min(row, column, size - 1 - row, size - 1 - column) >= 2
-            assert game.board.liberties(move) == 4
-        assert not game.is_over and (len(opening) == plies or size < 9)
 
 
 def drawn_slowly(size: int, count: int, plies: int, seed: int) -> list[Opening]:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scripted_bots import scripted
 
-from arena import UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.files import scratch
@@ -72,13 +71,6 @@ def hire(start: Hire) -> Hire:
 def heard(connection: Connection) -> Any:
     assert connection.poll(LONG), "the worker says nothing"
     return connection.recv()
-
-
-@pytest.mark.parametrize(("number", "first"), [(1, "two"), (2, "one")])
-def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, start: Hire) -> None:
-    _, connection, _ = start(number, 1, *(scripted("ABSENT", name, marker=name) for name in ("one", "two")))
-    refused = heard(connection)
-    assert isinstance(refused, UserError) and str(refused) == first
 
 
 def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:

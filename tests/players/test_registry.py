@@ -9,7 +9,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from arena import CheckpointError, ConfigError
@@ -20,7 +19,7 @@ from arena.match.event import event_from_json, event_to_json
 from arena.match.schedule import Match, Terms
 from arena.players.player import Player
 from arena.players.registry import Registry
-from bots.nets import checkpoint, rollout
+from bots.nets import checkpoint
 from bots.nets.checkpoint import Checkpoint, find
 
 
@@ -419,13 +418,6 @@ def test_tournaments_are_declared_in_the_file(tmp_path: Path) -> None:
     assert "name its bots, as in: arena tournament mine A B C" in refusal(registry.tournament, "mine")
 
 
-def test_a_file_that_is_missing_a_folder_or_no_text_is_refused(tmp_path: Path) -> None:
-    assert f"{tmp_path / 'no.toml'}: can't be read (No such file" in refusal(Registry, tmp_path / "no.toml")
-    assert f"{tmp_path}: can't be read (Is a directory" in refusal(Registry, tmp_path)
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    assert "binary.toml: isn't valid TOML" in refusal(Registry, tmp_path / "binary.toml")
-
-
 # --- Installed packages ---
 
 CORNER = """
@@ -481,12 +473,6 @@ def test_an_installed_package_brings_a_kind_that_plays(install: Any, tmp_path: P
     assert registry.resolve("nook").kind == "corner"
 
 
-def test_a_setting_of_a_type_that_can_not_be_typed_is_refused(install: Any) -> None:
-    install("corner-bots", "corner = corner_bots:BOT", CORNER.replace("depth: int", "depth: list"))
-    text = refusal(Registry().resolve, "corner:depth=5")
-    assert text.startswith("corner: depth can't be set: its type is list; it can be int, float, bool, str, Mapping[")
-
-
 @pytest.mark.parametrize(
     ("names", "words"),
     [
@@ -516,24 +502,6 @@ def test_two_kinds_with_one_name_clash_and_both_are_named(install: Any, names: l
 def test_an_entry_point_that_can_not_be_loaded_is_named(install: Any, point: str, source: str, message: str) -> None:
     install("lost-bots", point, source)
     assert message in refusal(Registry)
-
-
-def test_mcts_is_another_player_with_another_rollout_policy(tmp_path: Path) -> None:
-    shipped = checkpoint.find("rollout-9x9")
-    policy = rollout.RolloutPolicy.open(shipped)
-    other = rollout.save_policy(
-        tmp_path / "checkpoints" / "other", policy.checkpoint.manifest, policy.learned + np.float32(1)
-    )
-    registry = Registry(results=tmp_path)
-    mcts = registry.resolve("mcts")
-    assert (
-        mcts.net == policy.checkpoint.identity
-        and registry.resolve("mcts:checkpoint=other").net == other.checkpoint.identity
-    )
-    assert mcts.identity == registry.resolve(f"mcts:checkpoint={shipped}").identity
-    assert mcts.identity != registry.resolve("mcts:checkpoint=other").identity
-    with pytest.raises(CheckpointError, match="sl-9x9: is not a rollout policy"):
-        registry.resolve("mcts:checkpoint=sl-9x9")
 
 
 # --- A bot in a Python file ---

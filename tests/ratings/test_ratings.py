@@ -24,7 +24,6 @@ from arena.ratings import (
     logistic_llr,
     rate,
 )
-from arena.ratings.elo import elo
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ratings.json").read_text(encoding="utf-8"))
 LADDER = np.array([0.0, 10.0, 1200.0, 1600.0, 1700.0, 2000.0])
@@ -162,12 +161,6 @@ def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, d
     assert coverage(pairs, difference, 0.1, bias=200) >= 0.94 - noise
 
 
-def test_elo_and_expected_score_undo_each_other_and_pairs_are_counted_by_their_points():
-    assert elo(expected_score(123.0)) == pytest.approx(123.0)
-    pairs = PairCounts.of([2, 2, 1.5, 1, 0.5, 0])
-    assert (pairs, pairs.games, pairs.points) == (PairCounts(1, 1, 1, 1, 2), 12, 7)
-
-
 @pytest.mark.parametrize(
     ("act", "words"),
     [
@@ -289,17 +282,6 @@ def test_a_league_is_rated_as_by_public_programs(row):
             assert ratings.standard_error(*pair) == golden(error)
     if "black_advantage" in row:
         assert ratings.black_advantage.value == golden(row["black_advantage"])
-
-
-def test_the_prior_is_games_against_a_phantom():
-    row = GOLDEN["bradley_terry"][1]
-    games = row["prior_virtual_games"]
-    phantom = [Result(name, "phantom", games / 2, games) for name in row["elo"]]
-    ratings = rate([*league_of(row), *phantom], prior=0, black_advantage=False).relative_to("phantom")
-    assert dict(zip(ratings.players, ratings.elo, strict=True)) == {
-        "phantom": 0,
-        **{name: golden(at) for name, at in row["elo"].items()},
-    }
 
 
 def test_the_anchor_is_zero_and_its_error_goes_to_the_others():
