@@ -72,5 +72,4 @@ class Adjudication:
         return Random(f"play on {seed}").random() < self.play_on
 
 
-OFF = Adjudication(agree=0.0, resign=0.0)
-"""Every game is played to its end."""
+OFF = Adjudication(agree=0.0, resign=0.0)  # every game is played to its end

@@ -21,11 +21,8 @@ from platformdirs import user_cache_dir
 from arena import ConfigError
 from arena.contract.bot import BotKind
 
-OURS = "bots"
-"""The package of the bots that ship, each in one file; a bot of the user's own may lie beside them."""
-
-GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
-"""Where systems put engines, which is not on root's PATH."""
+OURS = "bots"  # the package of the bots that ship, each in one file; a bot of the user's own may lie beside them
+GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, which is not on root's PATH
 
 SENT = Path(user_cache_dir("arena")) / "sent"
 """Where a machine keeps the nets and bots that it was sent to play with, each in a folder named by its content."""

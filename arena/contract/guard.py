@@ -12,14 +12,9 @@ import sys
 from contextlib import suppress
 from time import monotonic, sleep
 
-GRACE = 1.0
-"""Seconds between SIGTERM and SIGKILL."""
-
-UNSEEN = 0.02
-"""Seconds for which a process that begins to run another program may show no environment."""
-
-MARK = "ARENA_ENGINE"
-"""The variable that an engine and its descendants are known by."""
+GRACE = 1.0  # seconds between SIGTERM and SIGKILL
+UNSEEN = 0.02  # seconds for which a process that begins to run another program may show no environment
+MARK = "ARENA_ENGINE"  # the variable that an engine and its descendants are known by
 
 
 def marked(mark: str) -> list[int]:

@@ -106,8 +106,7 @@ class Clock:
         return max(seconds - LAG, seconds / 2, 0.001)
 
 
-LONGEST = 1_000_000
-"""Seconds that any limit may be at most: over eleven days."""
+LONGEST = 1_000_000  # seconds that any limit may be at most: over eleven days
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,7 @@ TYPES: dict[str, tuple[Any, str]] = {
 }
 """The types that a setting can have, and what its values are called."""
 
-COMMANDS = ("command", "analysis")
-"""The settings that are command lines of engines."""
+COMMANDS = ("command", "analysis")  # the settings that are command lines of engines
 
 
 def setting(

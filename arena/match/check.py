@@ -18,8 +18,7 @@ from arena.match.crew import Crew
 from arena.match.schedule import Pairing
 from arena.players.player import Player
 
-MOVES = 12
-"""Moves of the game."""
+MOVES = 12  # moves of the game
 
 LONGEST_MOVE = 20.0
 """Seconds that a move may take here, besides twice those that the player is given, where it has no deadline."""

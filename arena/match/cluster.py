@@ -15,7 +15,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from socket import create_connection
 from time import monotonic
@@ -30,12 +30,10 @@ from arena.go.game import Rules
 from arena.go.record import GameRecord
 from arena.match.crew import Crew, Progress, signals_later
 from arena.match.schedule import Pairing
-from arena.match.worker import CARDS, Snapshot
+from arena.match.worker import CARDS
 from arena.players.player import Player
 
-AUTO = "auto"
-"""The address of this machine's cluster."""
-
+AUTO = "auto"  # the address of this machine's cluster
 REPORT = 0.25  # seconds between two reports of a node while no game ends there
 LOOK = 5.0  # seconds between two looks for nodes that came, and before a node is used again that was lost and is back
 PATIENCE = 30.0  # seconds for the cluster to answer, and for a node to get ready
@@ -84,18 +82,11 @@ class Node:
         players = {name: player.moved(SENT) for name, player in players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
         with Crew(players, rules, adjudication, workers, cards) as crew:
-            reported = 0.0
-            snapshots: dict[str, Snapshot] = {}
             while not self._is_closed:
                 while self._inbox:
                     crew.add([self._inbox.popleft()])
                 crew.pause(self._is_paused)
-                progress = crew.poll(REPORT / 5)
-                snapshots |= {snapshot.pairing.id: snapshot for snapshot in progress.snapshots}
-                if progress.records or monotonic() - reported > REPORT:
-                    yield replace(progress, snapshots=tuple(snapshots.values()))
-                    snapshots.clear()
-                    reported = monotonic()
+                yield crew.poll(REPORT)
             yield Progress(crew.stop())
 
     def add(self, pairings: Sequence[Pairing]) -> None:

@@ -38,39 +38,17 @@ from arena.match.worker import (
 from arena.players.player import Player
 from arena.system import allow_open_files
 
-STARTUP = 300.0
-"""Seconds that a worker may take to build its players, compiling included."""
-
-MAX_FAILED_STARTS = 3
-"""Workers in a row that may die while they start; before one has started, an error of its own is enough."""
-
-MAX_KILLED_STARTS = 100
-"""Workers in a row that may be killed while they start, once one has started; also attempts to start one while the
-process that starts workers is gone: it is started again, which takes a moment."""
-
-UNKNOWN = 255
-"""The exit code of a worker when what starts workers was killed, and nobody can tell how the worker ended."""
-
-PATIENCE = 2.0
-"""Seconds beyond its deadline before a call counts as hanging, and for a worker to end when it is told to."""
-
-FIRST_BOARDS = 8
-"""Games that a worker plays at once when an event begins, one more for each that it has finished: so the first pairs
-are soon complete."""
-
-AHEAD = 0.2
-"""Seconds of games that a worker is sent ahead, so that it doesn't wait while the parent writes."""
-
-MAX_AHEAD = 64
-
-FILES_PER_WORKER, OTHER_FILES = 5, 32
-"""Files that this process has open for each worker, and besides."""
-
-LAST_WORDS = 4000
-"""Characters of what a worker printed that are kept."""
-
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a command."""
+STARTUP = 300.0  # seconds that a worker may take to build its players, compiling included
+PATIENCE = 2.0  # seconds beyond its deadline until a call counts as hanging, and for a worker to end when told to
+MAX_FAILED_STARTS = 3  # workers in a row that may die while they start; of an error of its own, the first may not
+MAX_KILLED_STARTS = 100  # workers in a row that may be killed while they start, once one has started, or their starter
+UNKNOWN = 255  # the exit code of a worker when what starts workers was killed, and nobody can tell how it ended
+FIRST_BOARDS = 8  # games of a worker at first, one more for each that it has finished: early pairs are soon complete
+AHEAD = 0.2  # seconds of games that a worker is sent ahead, so that it doesn't wait while the parent writes
+MAX_AHEAD = 64  # games that a worker is sent ahead at most
+FILES_PER_WORKER, OTHER_FILES = 5, 32  # files that this process has open for each worker, and besides
+LAST_WORDS = 4000  # characters of what a worker printed that are kept
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +210,13 @@ class Crew:
 
     @property
     def _left(self) -> int:
-        """Games that are queued or under way."""
-        return len(self._queue) + len(self._suspects) + sum(len(worker.games) for worker in self._workers)
+        """Games that are under way or to be played."""
+        queued = 0 if self._is_finishing else len(self._queue) + len(self._suspects)
+        return queued + sum(len(worker.games) for worker in self._workers)
 
     @property
     def is_busy(self) -> bool:
         """Whether games are to be played, under way, or over and not yet reported."""
-        if self._is_finishing:
-            return bool(self._finished) or any(worker.games for worker in self._workers)
         return bool(self._finished) or self._left > 0
 
     def pause(self, is_paused: bool) -> None:
@@ -255,11 +232,9 @@ class Crew:
 
     def poll(self, seconds: float) -> Progress:
         """Wait up to ``seconds`` for news. Raises UserError when a bot can't be built."""
-        snapshots = {}
         by_connection = {worker.connection: worker for worker in self._workers}
-        for connection in wait(list(by_connection), seconds):
-            for snapshot in self._receive(by_connection[connection]):  # type: ignore[index]
-                snapshots[snapshot.pairing.id] = snapshot
+        ready = [by_connection[connection] for connection in wait(list(by_connection), seconds)]  # type: ignore[index]
+        snapshots = {each.pairing.id: each for worker in ready for each in self._receive(worker)}
         self._replace_dead_workers()
         self._assign_games()
         records, self._finished = self._finished, []
@@ -277,26 +252,27 @@ class Crew:
             for worker in self._workers:
                 worker.end(max(0.0, end - monotonic()))
                 with suppress(UserError):  # it could not build its bots, and isn't needed any more
-                    for _ in self._receive(worker):
-                        pass
+                    self._receive(worker)
                 worker.connection.close()
             self._workers.clear()
             records, self._finished = self._finished, []
             return records
 
-    def _receive(self, worker: WorkerProcess) -> Iterator[Snapshot]:
-        """Take a worker's messages; yields the boards. Raises the UserError of one that can't build its bots."""
+    def _receive(self, worker: WorkerProcess) -> list[Snapshot]:
+        """Take a worker's messages; returns the boards. Raises the UserError of one that can't build its bots."""
+        snapshots = []
         for message in worker.receive():
             if isinstance(message, UserError):
                 raise message
             if isinstance(message, Snapshot):
-                yield message
+                snapshots.append(message)
             elif isinstance(message, GameRecord):
                 self._finished.append(message)
                 self._records += 1
             else:
                 worker.is_ready = self._has_started = True
                 self._failed_starts = 0
+        return snapshots
 
     # --- Workers and their games ---
 
@@ -353,8 +329,7 @@ class Crew:
             if worker.process.is_alive() and not is_hanging:
                 continue
             worker.end(0.0)
-            for _ in self._receive(worker):
-                pass
+            self._receive(worker)
             self._workers.remove(worker)
             worker.connection.close()
             if not worker.is_ready:

@@ -27,8 +27,7 @@ DEATHS = 3
 """How often a bot may be ended by a signal at one position before it forfeits. Until then it is built again and asked
 again there: nobody gains by dying."""
 
-ROUNDING = 1e-3
-"""How far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none."""
+ROUNDING = 1e-3  # how far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none
 
 
 @dataclass(slots=True)
@@ -298,12 +297,17 @@ def check_decision(decision: Decision, size: int) -> None:
         raise TypeError(f"{move!r} is not a move")
     if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
         raise TypeError(f"{rate!r} is not a win rate")
-    if decision.visits is not None and not isinstance(decision.visits, Real):
-        raise TypeError(f"{decision.visits!r} is not a number of visits")
-    if decision.score is not None and not isinstance(decision.score, Real):
-        raise TypeError(f"{decision.score!r} is not a score")
-    if decision.ownership is not None:
-        _check_ownership(decision.ownership, size)
+    for number in (decision.visits, decision.score):
+        if number is not None and not isinstance(number, Real):
+            raise TypeError(f"{number!r} is not a number of visits or a score")
+    owners: object = decision.ownership
+    if owners is not None and not (
+        isinstance(owners, np.ndarray)
+        and owners.dtype.kind in "fi"
+        and owners.shape == (size * size,)
+        and (np.abs(owners) <= 1 + ROUNDING).all()
+    ):
+        raise TypeError(f"ownership is not an array of {size * size} numbers from -1 to 1")
 
 
 def _stats_of(decision: Decision, seconds: float) -> MoveStats:
@@ -314,15 +318,6 @@ def _stats_of(decision: Decision, seconds: float) -> MoveStats:
         None if visits is None or not isfinite(visits) else int(visits),
         seconds,
     )
-
-
-def _check_ownership(ownership: object, size: int) -> None:
-    if not isinstance(ownership, np.ndarray) or ownership.dtype.kind not in "fi":
-        raise TypeError(f"a {type(ownership).__name__} is not ownership; it is an array of numbers")
-    if ownership.shape != (size * size,):
-        raise TypeError(f"an array of shape {ownership.shape} is not ownership; its shape is ({size * size},)")
-    if not (np.abs(ownership) <= 1 + ROUNDING).all():
-        raise TypeError("ownership goes from -1 to 1")
 
 
 def _forfeit(live: LiveGame, error: Exception) -> None:
@@ -354,8 +349,7 @@ def lost_record(
     return _record(live)
 
 
-LONG = 1.0
-"""Seconds of a game from which the time of each move is kept though no bot reported anything."""
+LONG = 1.0  # seconds of a game from which the time of each move is kept though no bot reported anything
 
 
 def worth_keeping(facts: Sequence[MoveStats]) -> tuple[MoveStats, ...]:

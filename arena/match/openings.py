@@ -22,11 +22,8 @@ from arena.go.record import GameRecord
 
 Opening = tuple[Move, ...]
 
-DRAWN = 100_000
-"""The most openings that are drawn, in one or two seconds; on 9x9 there are hardly more."""
-
-TRIES = 1001
-"""Draws one after the other without a new opening, until openings get longer."""
+DRAWN = 100_000  # the most openings that are drawn, in one or two seconds; on 9x9 there are hardly more
+TRIES = 1001  # draws one after the other without a new opening, until openings get longer
 
 
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:

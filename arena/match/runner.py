@@ -26,14 +26,9 @@ if TYPE_CHECKING:  # not needed for an event on this machine
 
     AnyCrew = Crew | Cluster
 
-TICK = 0.1
-"""Seconds between two updates."""
-
-FINISH = 5.0
-"""Seconds that the games under way have to end when the event is finished early."""
-
-PATIENCE = 2.0
-"""Seconds for which a store that another program holds is tried when the event ends."""
+TICK = 0.1  # seconds between two updates
+FINISH = 5.0  # seconds that the games under way have to end when the event is finished early
+PATIENCE = 2.0  # seconds for which a store that another program holds is tried when the event ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,6 @@ class Update:
     news: Sequence[str] = ()
     resumed: bool = False
     waiting: int = 0
-    paused: bool | None = None
 
 
 class GamesNotStored(StoreError):

@@ -20,8 +20,7 @@ from arena.match.standings import PEOPLE, Standings
 from arena.players.player import Player
 from arena.ratings import Sprt
 
-MAX_GAMES = 1_000_000
-"""The most games of an event: the list of its pairings must fit into memory."""
+MAX_GAMES = 1_000_000  # the most games of an event: the list of its pairings must fit into memory
 
 
 @dataclass(frozen=True, slots=True)

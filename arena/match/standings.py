@@ -31,8 +31,7 @@ from arena.ratings import (
 if TYPE_CHECKING:  # pulls in the compiler
     from arena.go.record import Played
 
-PEOPLE = "play"
-"""The event id of games with people. No event can have this name; its games are not in pairs."""
+PEOPLE = "play"  # the event id of games with people. No event can have this name; its games are not in pairs
 
 SCORE, MOVE_LIMIT = Ending.SCORE, Ending.MOVE_LIMIT
 FORFEITS = frozenset(ending for ending in Ending if ending.is_forfeit)

@@ -36,19 +36,11 @@ from arena.match.game_loop import GameLoop, LiveGame, Turn
 from arena.match.schedule import Pairing
 from arena.players.player import Player
 
-SNAPSHOT_SECONDS = 0.25
-"""Seconds between two looks at the boards that are sent."""
-
-GRACE = 3.0
-"""Seconds that a worker has to end by itself when its parent is gone."""
-
+SNAPSHOT_SECONDS = 0.25  # seconds between two looks at the boards that are sent
+GRACE = 3.0  # seconds that a worker has to end by itself when its parent is gone
 PR_SET_PDEATHSIG = 1  # of prctl(2)
-
-CARDS = "CUDA_VISIBLE_DEVICES"
-"""The variable that says which GPUs a process sees, with commas between them."""
-
-READY = "ready"
-"""What a worker sends once its players are built and their kernels compiled."""
+CARDS = "CUDA_VISIBLE_DEVICES"  # the variable that says which GPUs a process sees, with commas between them
+READY = "ready"  # what a worker sends once its players are built and their kernels compiled
 
 PAUSE, RESUME = "pause", "resume"
 """The message that pauses a worker: no bot is called, but a call that has begun is finished."""
@@ -180,16 +172,8 @@ class SharedState:
     def write_move(self, board: int, number: int, move: Move, stats: MoveStats) -> None:
         """Add the move of this number, from 1."""
         start, memory = self._starts[board], self._memory
-        rate, score, visits, seconds = stats
-        self._ROW.pack_into(
-            memory,
-            8 * (start + 5 * number),
-            move,
-            nan if rate is None else rate,
-            nan if score is None else score,
-            nan if visits is None else visits,
-            nan if seconds is None else seconds,
-        )
+        known = (nan if value is None else value for value in stats)
+        self._ROW.pack_into(memory, 8 * (start + 5 * number), move, *known)
         memory[start + 1], memory[start + 2] = number, 0.0
 
     def spend(self, board: int, seconds: float) -> None:
@@ -225,8 +209,7 @@ def start_method() -> ForkServerContext | SpawnContext:
 SAFE_PATH = "PYTHONSAFEPATH", "arena"
 """Has a Python that starts leave the current folder out of where it looks for modules."""
 
-TERMINAL = (signal.SIGINT, signal.SIGHUP)
-"""What a terminal sends to all of a job."""
+TERMINAL = (signal.SIGINT, signal.SIGHUP)  # what a terminal sends to all of a job
 
 
 @contextmanager
@@ -329,8 +312,7 @@ def warm_up(bot: Bot, rules: Rules) -> None:
         pass
 
 
-WARM_UP = 10.0
-"""Seconds that the first decision of a bot may take at least: what isn't loaded yet is loaded then."""
+WARM_UP = 10.0  # seconds that the first decision of a bot may take at least: what isn't loaded yet is loaded then
 
 
 Message = Assignment | str | None

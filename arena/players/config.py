@@ -15,8 +15,7 @@ from arena.contract.settings import read_object, read_settings, setting, suggest
 
 T = TypeVar("T")
 
-STYLES = ("round-robin", "gauntlet", "ladder")
-"""Who meets whom in a tournament."""
+STYLES = ("round-robin", "gauntlet", "ladder")  # who meets whom in a tournament
 
 RULES = ("cgos", "tromp-taylor", "chinese", "japanese")
 

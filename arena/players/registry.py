@@ -20,8 +20,7 @@ from arena.players.config import BotTable, Config, TournamentTable, read_config
 from arena.players.player import ARENA, COMMAND_LINE, PACKAGE, Player
 from bots.nets.checkpoint import AUTO, find, precision_here
 
-GROUP = "arena.bots"
-"""The entry point group under which installed packages offer kinds of bots."""
+GROUP = "arena.bots"  # the entry point group under which installed packages offer kinds of bots
 
 BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "mcts": ("uct", {}),

@@ -14,14 +14,9 @@ from arena.ratings.elo import VIRTUAL_GAMES, Z95, ZERO, Estimate, FloatArray, In
 NEAR, NEAR_ENOUGH = 1e-18, 1e-9
 """The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""
 
-STEPS = 200
-"""Steps after which that search ends in any case."""
-
-DAMPING = 1e-10
-"""What is added to the diagonal of a Hessian, as a share of its largest element."""
-
-FARTHEST = 10.0
-"""Log odds, some 1,700 Elo, beyond which no end of an interval is looked for."""
+STEPS = 200  # steps after which that search ends in any case
+DAMPING = 1e-10  # what is added to the diagonal of a Hessian, as a share of its largest element
+FARTHEST = 10.0  # log odds, some 1,700 Elo, beyond which no end of an interval is looked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,7 @@ class Estimate:
         return f"{round(value) + 0.0:+.0f} ({' to '.join(ends)})"
 
 
-ZERO = Estimate(0.0, Interval(0.0, 0.0))
-"""Of the player that all others are measured from."""
+ZERO = Estimate(0.0, Interval(0.0, 0.0))  # of the player that all others are measured from
 
 
 def elo(score: float) -> float:
@@ -146,17 +145,13 @@ class Comparison:
 
 SCORES = np.linspace(0, 1, 5)
 
-PRIOR_PAIRS = 4.0
-"""Pairs of imagined games that are added to the real ones before a score is tested."""
+PRIOR_PAIRS = 4.0  # pairs of imagined games that are added to the real ones before a score is tested
 
 LEAST_SPLIT = 0.5
 """Imagined pairs that both sides won once, at least: without them nothing would bound a score near 0 or 1."""
 
-CERTAIN = 8.0
-"""Standard deviations beyond which a chance is 0 or 1."""
-
-FARTHEST = 6000.0
-"""Elo beyond which no end of an interval is looked for."""
+CERTAIN = 8.0  # standard deviations beyond which a chance is 0 or 1
+FARTHEST = 6000.0  # elo beyond which no end of an interval is looked for
 
 
 def compare(pairs: PairCounts) -> Comparison:

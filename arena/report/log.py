@@ -113,8 +113,6 @@ class EventState:
     def add(self, update: Update) -> None:
         """Take in what has happened."""
         self.waiting = update.waiting
-        if update.paused is not None:
-            self.pause(update.paused)
         self.stored += len(update.records)
         self.standings.add(update.records)
         if isinstance(self.event, Ladder):

@@ -138,7 +138,7 @@ CLIMB = """
 [tournaments.climb]
 bots = ["random", "fast-random"]
 games = 8
-precision = 900
+precision = 1
 size = 5
 style = "ladder"
 """
