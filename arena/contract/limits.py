@@ -76,17 +76,6 @@ class Clock:
                 self._begin_period()
         self._left = max(self._left, 0.0)
 
-    def overrun(self, seconds: float) -> str:
-        """The words for a move that took ``seconds``, more than ``available``: the end of a sentence."""
-        settings = self._settings
-        if self._stones:
-            stones = f"{self._stones} move{'s' if self._stones > 1 else ''}"
-            return f"{seconds:.2f} s for a move, with {self._left:.2f} s left for {stones} in byo-yomi"
-        if settings.stones:
-            left = f"{self._left:.2f} s of main time and {settings.period:g} s of byo-yomi"
-            return f"{seconds:.2f} s for a move, with {left} left"
-        return f"{settings.main - self._left + seconds:.2f} s used of {settings.main:g} s main time"
-
     def _begin_period(self) -> None:
         if self._settings.stones:
             self._left, self._stones = self._settings.period, self._settings.stones

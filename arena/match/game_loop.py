@@ -271,7 +271,7 @@ class GameLoop:
         allowed = self._players[live.on_move].allowed
         clock = live.clocks.get(live.game.to_play) if live.clocks else None
         if clock and seconds > clock.available + clock.allowance:
-            return BotTimeout(f"out of time: {clock.overrun(seconds)}")
+            return BotTimeout(f"out of time: {seconds:.2f} s for a move, with {clock.available:.2f} s left")
         if seconds > allowed:
             return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {allowed:g} s")
         return None

@@ -105,23 +105,18 @@ class Series(NamedTuple):
     seeds: str
     numbers: range
 
-    def pairings(self, openings: Openings, is_known: IsKnown) -> Iterator[Pairing | None]:
-        """None for games whose id ``is_known``."""
-        first, second = self.players
-        for number in self.numbers:
-            id = f"{self.prefix}/{number + 1:05d}"
-            if is_known(id):
-                yield None
-                continue
-            black, white = (second, first) if number % 2 else (first, second)
-            seed = int.from_bytes(hashlib.sha256(f"{self.seeds}/{number}".encode()).digest()[:7], "big")
-            yield Pairing(id, number, black, white, openings[number // 2 % len(openings)], seed)
-
 
 def pairings_of(series: Sequence[Series], openings: Openings, is_known: IsKnown = no_game) -> list[Pairing]:
     """The first game of each series, then the second of each, and so on, without those whose id ``is_known``."""
-    columns = [one.pairings(openings, is_known) for one in series]
-    return [pairing for row in zip(*columns, strict=True) for pairing in row if pairing is not None]
+    found = []
+    for numbers in zip(*(one.numbers for one in series), strict=True):
+        for one, number in zip(series, numbers, strict=True):
+            id = f"{one.prefix}/{number + 1:05d}"
+            if not is_known(id):
+                black, white = one.players[::-1] if number % 2 else one.players
+                seed = int.from_bytes(hashlib.sha256(f"{one.seeds}/{number}".encode()).digest()[:7], "big")
+                found.append(Pairing(id, number, black, white, openings[number // 2 % len(openings)], seed))
+    return found
 
 
 class Matchup(NamedTuple):
@@ -213,11 +208,10 @@ class Match:
     def series(self, played: Iterable[Played] = ()) -> list[Series]:
         """All games. If the games ``played`` decide the test, only those that count."""
         first, second = self.players
-        games = self.games
-        if self.test is not None:
-            standings = self.standings()
+        standings = self.standings()
+        if standings.tests:
             standings.add(played)
-            games = standings.games if standings.is_decided else games
+        games = standings.games if standings.is_decided else self.games
         return [Series((first, second), self.event, str(self.terms.seed), range(games))]
 
 
@@ -333,7 +327,6 @@ def require_range(what: str, value: int, low: int) -> None:
 
 def check_name(what: str, name: str) -> None:
     """Raise ConfigError for a name that can't be an event's."""
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise ConfigError(f"'{name}' is not a name for a {what}; use letters, digits, '-', '_' and '.'")
-    if name == PEOPLE:
-        raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
+    if name == PEOPLE or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        hint = f"use letters, digits, '-', '_' and '.', and not '{PEOPLE}', which is for games with people"
+        raise ConfigError(f"'{name}' is not a name for a {what}; {hint}")

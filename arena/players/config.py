@@ -87,32 +87,29 @@ def read_config(path: Path) -> Config:
     known = ("bots", "tournaments", "cluster")
     for key in content.keys() - known:
         raise ConfigError(f"{path}: unknown table [{key}]{suggest(key, known) or f'; there are {list(known)}'}")
-    for key in content:
-        _require_table(content[key], f"{path}: [{key}]")
     bots = {}
-    for name, table in content.get("bots", {}).items():
+    for name, content_of_bot in _table(content.get("bots", {}), f"{path}: [bots]").items():
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
             raise ConfigError(f"{path}: '{name}' is not a name for a bot; use letters, digits, '-', '_' and '.'")
-        _require_table(table, f"{path}: [bots.{name}]")
-        own = {key: table[key] for key in ("kind", "limits", "gpus") if key in table}
-        settings = {key: value for key, value in table.items() if key not in own}
-        bots[name] = replace(_read(BotTable, own, f"{path}: [bots.{name}]"), settings=settings)
+        settings = dict(_table(content_of_bot, where := f"{path}: [bots.{name}]"))
+        own = {key: settings.pop(key) for key in ("kind", "limits", "gpus") if key in settings}
+        bots[name] = replace(_read(BotTable, own, where), settings=settings)
+    declared = _table(content.get("tournaments", {}), f"{path}: [tournaments]")
     tournaments = {
-        name: _read(TournamentTable, table, f"{path}: [tournaments.{name}]")
-        for name, table in content.get("tournaments", {}).items()
+        name: _read(TournamentTable, table, f"{path}: [tournaments.{name}]") for name, table in declared.items()
     }
     return Config(bots, tournaments, _read(ClusterTable, content.get("cluster", {}), f"{path}: [cluster]"))
 
 
-def _require_table(table: Any, where: str) -> None:
-    if not isinstance(table, dict):
+def _table(content: Any, where: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
         raise ConfigError(f"{where} is not a table of settings")
+    return content
 
 
-def _read(kind: type[T], table: Any, where: str) -> T:
-    _require_table(table, where)
+def _read(kind: type[T], content: Any, where: str) -> T:
     known = {declared.name: declared for declared in fields(kind)}  # type: ignore[arg-type]
-    return kind(**read_settings(table, known, where))
+    return kind(**read_settings(_table(content, where), known, where))
 
 
 def first_given(*values: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, replace
 from importlib.metadata import entry_points
 from itertools import pairwise
@@ -54,20 +54,13 @@ class Registry:
         self._kinds: dict[str, tuple[str, str]] = {}  # kind -> (factory, source)
         self._entries: dict[str, Player] = {}
         self._files: dict[str, Player] = {}  # not loaded yet
-        for kind, factory, source in _find_kinds():
-            if kind in self._kinds:
-                raise ConfigError(
-                    f"two kinds of bot are called '{kind}': one from {self._kinds[kind][1]}, one from {source}"
-                )
-            self._kinds[kind] = (factory, source)
-        for kind, (_, source) in self._kinds.items():
-            if source == ARENA:
-                self._add(kind, kind, {}, source)
+        for module in pkgutil.iter_modules(bots.__path__):
+            if not module.ispkg:
+                self._add_kind(module.name.replace("_", "-"), f"bots.{module.name}:BOT", ARENA)
         for name, (kind, settings) in BUILT_IN.items():
             self._add(name, kind, settings, ARENA)
-        for kind, (_, source) in self._kinds.items():
-            if source != ARENA:
-                self._add(kind, kind, {}, source)
+        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+            self._add_kind(point.name, point.value, PACKAGE + (point.dist.name if point.dist else point.module))
         read = Config() if config is None else read_config(config)
         self.cluster = read.cluster
         self.tournaments: Mapping[str, TournamentTable] = read.tournaments
@@ -228,6 +221,15 @@ class Registry:
         usual = {key: wanted.default for key, wanted in known.items() if wanted.default is not MISSING}
         return Player(name, kind, factory, {key: (usual | given)[key] for key in known if key in usual | given}, source)
 
+    def _add_kind(self, kind: str, factory: str, source: str) -> None:
+        """A kind, which is a player under its own name."""
+        if kind in self._kinds:
+            raise ConfigError(
+                f"two kinds of bot are called '{kind}': one from {self._kinds[kind][1]}, one from {source}"
+            )
+        self._kinds[kind] = (factory, source)
+        self._add(kind, kind, {}, source)
+
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:
             raise ConfigError(f"two bots are called '{name}': one from {self._entries[name].source}, one from {source}")
@@ -260,12 +262,3 @@ class Registry:
         made = self._make(player.name, player.kind, player.settings, player.source)
         self._entries[player.name] = replace(made, limits=player.limits, gpus=player.gpus)
         del self._files[player.name]
-
-
-def _find_kinds() -> Iterator[tuple[str, str, str]]:
-    """Every kind there is as (name, factory, source): the modules of bots/, then installed packages."""
-    for module in pkgutil.iter_modules(bots.__path__):
-        if not module.ispkg:
-            yield module.name.replace("_", "-"), f"bots.{module.name}:BOT", ARENA
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        yield point.name, point.value, PACKAGE + (point.dist.name if point.dist else point.module)

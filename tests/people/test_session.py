@@ -231,7 +231,7 @@ def test_the_clock_of_a_bot_runs_on_while_undo_takes_its_turn_back_and_its_end_l
     with sat(kifu_of(), bot, Limits(main=10), now=clock) as session:
         now = play(session, "C3")
         assert now.outcome == Outcome(BLACK, Ending.TIME) and now.clocks[1] == TimeLeft(0.0, 0)
-        assert now.record.reason == "bot: out of time: 11.00 s used of 10 s main time"
+        assert now.record.reason == "bot: out of time: 11.00 s for a move, with 10.00 s left"
         limits = bot.asked[0]
         assert limits.left == TimeLeft(10, 0) and limits.seconds is not None and 0 < limits.seconds < 10
 
