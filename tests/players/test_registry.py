@@ -126,17 +126,11 @@ def test_a_whole_number_keeps_all_its_digits(value: object) -> None:
     ("spec", "message"),
     [
         ("fast-randm", "unknown bot 'fast-randm'; did you mean 'fast-random'?"),
-        ("chekpoint:x", "unknown bot 'chekpoint'; did you mean 'checkpoint'?"),
-        ("zzzzzz", "unknown bot 'zzzzzz'; see: arena bots"),
         ("uct:playout=5", "uct: unknown setting 'playout'; did you mean 'playouts'?"),
-        ("uct:zzz=5", "uct: unknown setting 'zzz'; there are playouts, "),
         ("uct:fast", "'uct:fast': 'fast' is not a setting=value"),
         ("checkpoint:", "'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9"),
         ("uct:playouts=5,playouts=6", "'uct:playouts=5,playouts=6': playouts is given twice"),
         ("uct:playouts=many", "uct: playouts = 'many' is not a whole number"),
-        ("uct:c_uct=nan", "uct: c_uct = 'nan' is not a number"),
-        ("uct:stop_early=maybe", "uct: stop_early = 'maybe' is not true or false"),
-        ("uct:playouts=0", "uct: playouts = 0 is out of range; allowed: from 1"),
         ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; allowed: from 1 to 8192"),
         ("policy:precision=half", "policy: precision = 'half' is not one of auto, fp32, int8"),
         ("gtp", "gtp needs the setting 'command', as in gtp:command=..."),
@@ -157,14 +151,10 @@ def test_what_can_not_be_read_is_refused_with_what_to_write(registry: Registry, 
         ("mcts:playouts=5@seconds=.5", "mcts:playouts=5@seconds=0.5", Limits(seconds=0.5)),
         ("mcts:playouts=2000@seconds=1", "mcts@seconds=1", Limits(seconds=1)),
         ("mcts@byoyomi=5,main=60", "mcts@main=60,byoyomi=5", Limits(main=60, byoyomi=5)),
-        ("mcts@main=60,byoyomi=30,stones=5", "mcts@main=60,byoyomi=30,stones=5", Limits(None, None, 60, 30, 5)),
         ("mcts@main=0,byoyomi=5,stones=1", "mcts@byoyomi=5", Limits(byoyomi=5)),
-        ("mcts@lag=1,main=60", "mcts@main=60,lag=1", Limits(main=60, lag=1)),
         ("mcts@deadline=9,simulations=70", "mcts@simulations=70,deadline=9", Limits(simulations=70, deadline=9)),
-        ("checkpoint:sl-9x9@seconds=1", "checkpoint:sl-9x9@seconds=1", Limits(seconds=1)),
         ("checkpoint:sl-9x9,temperature=1@main=9", "checkpoint:sl-9x9,temperature=1@main=9", Limits(main=9)),
         ("gtp:command=ssh me@host gnugo", "gtp:command=ssh me@host gnugo", Limits()),
-        ("gtp:command=run x@y=5@main=9", "gtp:command=run x@y=5@main=9", Limits(main=9)),
     ],
 )
 def test_limits_are_typed_behind_the_player(registry: Registry, spec: str, name: str, limits: Limits) -> None:
@@ -172,12 +162,6 @@ def test_limits_are_typed_behind_the_player(registry: Registry, spec: str, name:
     assert (entry.name, entry.limits) == (name, limits)
     assert registry.resolve(name) == entry
     assert pickle.loads(pickle.dumps(entry)) == entry
-
-
-def test_an_at_sign_in_a_path_belongs_to_the_path(tmp_path: Path, registry: Registry) -> None:
-    net = save_net(tmp_path / "me@home")
-    assert setting(registry.resolve(f"checkpoint:{net.folder}"), "checkpoint") == str(net.folder)
-    assert registry.resolve(f"checkpoint:{net.folder}@seconds=2").limits == Limits(seconds=2)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +173,6 @@ def test_an_at_sign_in_a_path_belongs_to_the_path(tmp_path: Path, registry: Regi
         ("main=9,stones=5", "mcts: stones needs byoyomi, as in byoyomi=30,stones=5"),
         ("seconds=1,main=9", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
         ("lag=1", "mcts: lag needs seconds, main or byoyomi"),
-        ("seconds=1,seconds=2", "mcts: seconds is given twice"),
-        ("speed=1,seconds=2", "mcts: unknown limit 'speed'; there are seconds, simulations, main, "),
         ("seconds=1,mian=5", "mcts: unknown limit 'mian'; did you mean 'main'?"),
     ],
 )
@@ -379,9 +361,7 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ('[bots.mcts]\nkind = "uct"\n', "two bots are called 'mcts': one from arena, one from {file}"),
         ('[bots.x]\nkind = "utc"\n', "{file}: [bots.x]: unknown kind 'utc'; did you mean 'uct'?"),
         ('[bots.x]\nkind = "uct"\nvisit = 5\n', "{file}: [bots.x]: unknown setting 'visit'"),
-        ("[bots.mcts]\nplayout = 5\n", "{file}: [bots.mcts]: unknown setting 'playout'; did you mean 'playouts'?"),
         ('[bots.mcts]\nplayouts = "a"\n', "{file}: [bots.mcts]: playouts = 'a' is not a whole number"),
-        ('[bots.x]\nkind = "gtp"\ncommand = 5\n', "{file}: [bots.x]: command = 5 is not text"),
         ('[bots.x]\nkind = "gtp"\nenv = "A=1"\n', "{file}: [bots.x]: env is not a table of strings, as in {{NAME = "),
         ("[bots.mcts]\ndeadline = 5\n", """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "dead"""),
         ('[bots.x]\nkind = "uct"\nlimits = 5\n', "x]: limits = 5 is not text"),
@@ -391,12 +371,9 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ),
         ("[bots.x]\nplayouts = 5\n", "{file}: [bots.x] needs a kind, one of alphago, "),
         ("[bots]\nx = 5\n", "{file}: [bots.x] is not a table of settings"),
-        ("bots = 5\n", "{file}: [bots] is not a table of settings"),
         ("[bot.x]\n", "{file}: unknown table [bot]; did you mean 'bots'?"),
         ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),
         ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is not a list of names"),
-        ('[tournaments.x]\nstyle = "swiss"\n', "style = 'swiss' is not one of round-robin, gauntlet, ladder"),
-        ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is not a name for a bot"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is not a name for a bot; use letters"),
         ("[bots.x\n", "{file}: isn't valid TOML ("),
     ],
@@ -494,8 +471,6 @@ def test_two_kinds_with_one_name_clash_and_both_are_named(install: Any, names: l
     ("point", "source", "message"),
     [
         ("lost = lost_bots_elsewhere:BOT", "", "lost_bots_elsewhere:BOT can't be loaded: ModuleNotFoundError"),
-        ("lost = lost_bots:BOT", "import arena\n", "lost_bots:BOT can't be loaded: AttributeError"),
-        ("lost = lost_bots:BOT", "1 / 0\n", "lost_bots:BOT can't be loaded: ZeroDivisionError: division by zero"),
         ("lost = lost_bots:BOT", "BOT = 5\n", "lost_bots:BOT must be a BotKind; it is of type int"),
     ],
 )
