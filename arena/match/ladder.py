@@ -89,8 +89,9 @@ class Ladder(OpenEvent):
             start = starts.get(matchup.digest, 0)
             series.append(self.series_of(matchup, f"{number:04d}-{matchup.digest}", range(start, start + self.block)))
         planned = pairings_of(series, openings)
-        others = len(earlier) + len(ids - {pairing.id for pairing in planned})
-        return planned[: max(0, self.games - others)]
+        missing = [pairing.id for pairing in planned if pairing.id not in ids]
+        wanted = ids.union(missing[: max(0, self.games - len(earlier) - len(ids))])
+        return [pairing for pairing in planned if pairing.id in wanted]
 
     def _matchups(self, earlier: Sequence[Played]) -> list[Matchup]:
         """Those of the round after these games: players without games meet their neighbours first."""
