@@ -20,13 +20,11 @@ CHUNK = 1.0  # seconds for which work collects games before it sends them
 
 
 class Stage:
-    """What all the work of one kind on a node shares."""
+    """What all the work of one kind on a node shares: whether it is to stop, and what was sent to it last."""
 
     def __init__(self) -> None:
         self.is_over = False
-        """Whether the work is to stop."""
         self.sent: Any = None
-        """What was sent to the work last."""
         self._version, self._lock = 0, Lock()
 
     def update(self, version: int, sent: Any) -> None:
@@ -60,7 +58,6 @@ class TrainerNode(Node):
         yield chunk
 
     def send(self, stage: int, version: int, sent: Any) -> None:
-        """Keep what is sent to the work of a stage."""
         self._stages.setdefault(stage, Stage()).update(version, sent)
 
     def end(self, stage: int) -> None:
@@ -95,12 +92,10 @@ class Cores(Nodes):
         goes_on: Callable[[], bool] = lambda: True,
         sent: Callable[[], Any] = lambda: None,
     ) -> Iterator[Any]:
-        """The games of ``numbers``, which are taken from the left, up to ``slots`` at once on a core. All work is sent
-        what ``sent`` returns, again when that is another object.
-
-        The unfinished numbers of a lost node are put back. Once ``goes_on`` is false, the games that are over are
-        yielded, too. Raises UserError where no node can be used, or where the work takes its node down or fails
-        again and again."""
+        """The games of ``numbers``, taken from the left, up to ``slots`` at once on a core. All work is sent what
+        ``sent`` returns, again when that is another object. Unfinished numbers of a lost node are put back. Once it no
+        longer ``goes_on``, games that are over are yielded, too. Raises UserError where no node can be used, or where
+        the work takes its node down or fails again and again."""
         self._stage += 1
         version, last, reference = 0, None, None
         each = min(slots, -(-len(numbers) // max(1, self.most)))

@@ -30,14 +30,13 @@ from bots.nets.checkpoint import Checkpoint, Precision, find
 from bots.nets.inference import Evaluator
 from bots.search.puct import PuctParams
 from bots.search.tree import params_of
-from trainers import metrics
 from trainers.bot_games import Teacher, TeachingBot
 from trainers.cluster import Lent
 from trainers.katago import Analyst
 from trainers.losses import search_loss, to_tensors
-from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS
+from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.progress import Progress
-from trainers.records import TEST, TRAIN, Batch, Mixed, Rows, SplitRule, parts_of, read_split
+from trainers.records import TEST, TRAIN, SplitRule, parts_of
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
 from trainers.settings import Distill as Config
@@ -178,16 +177,6 @@ def split_searches(
     return parts
 
 
-class RecordRows(Rows):
-    """Rows of records, as if a teacher had been sure of each move that was played."""
-
-    def batch(self, first: int, count: int) -> Batch:
-        batch = super().batch(first, count)
-        shares = np.zeros((count, self.games.size**2 + 1), np.float32)
-        shares[np.arange(count), batch.moves] = 1
-        return replace(batch, shares=shares, win_rates=np.full(count, np.nan, np.float32))
-
-
 # --- Training ---
 
 
@@ -217,34 +206,23 @@ def train(
     encoder, inherited = encoder_of(config), inherited_rules(config.start, results)
     # before the games: or hours of play would come before what is wrong with them
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
-    records = read_split(config, results / "cache", inherited) if config.data else None
     recipe = Recipe.of(config, registry)
     replay = play_games(config, recipe, results, on_made, lent)
 
     # What is learned from
     rules = (SplitRule.of_played(config), *inherited)
     learned, validation, test = split_searches(replay.by_number(config.games)[0], earlier, rules)
-    searches = SearchRows(learned, encoder, config.seed, config.num_workers)
+    rows = SearchRows(learned, encoder, config.seed, config.num_workers)
     kept = SearchRows(validation if len(validation) else learned, encoder, config.seed + 1)
-    rows: Rows | Mixed = searches
     parts = (learned, validation, test)
     words = f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
     words += f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions"
-    if records is not None:
-        imitated = RecordRows(records.train, encoder, config.seed, config.num_workers)
-        rows, words = Mixed(searches, imitated, config.records_share), f"{words}; {records.source}"
-        rules = tuple(dict.fromkeys((*rules, *records.rules)))
     origin = Origin(encoder, recipe.rules, words, lambda count: kept.batch(0, count).planes, rules)
     before = build(config, results).eval() if config.start else None
 
     def figures(network: Net, part: str) -> dict[str, float]:
-        """The figures of a net over a part, those of records under a name of their own."""
         searched, count = (validation, VALIDATION_POSITIONS) if part == "validation" else (test, TEST_POSITIONS)
-        found = metrics.of_rows(network, in_order(searched, encoder, count), part) if len(searched) else {}
-        if records is not None:
-            of = metrics.of_records(network, encoder, records, part, config.seed)
-            found |= {f"records_{name}": figure for name, figure in of.items()}
-        return found
+        return of_rows(network, in_order(searched, encoder, count), part) if len(searched) else {}
 
     # Learn
     with joined(config) as device, Run(build(config, results).to(device).train(), config, results) as run:

@@ -73,7 +73,8 @@ def loss(outputs: Outputs, target: Target) -> Losses:
     assert outputs.policy is not None  # what ``train.check`` makes sure of
     value = ownership = score = outputs.policy.new_zeros(())
     if outputs.value is not None:
-        value = mean_cross_entropy(outputs.value, target.results, NO_RESULT)
+        summed = functional.cross_entropy(outputs.value, target.results, ignore_index=NO_RESULT, reduction="sum")
+        value = summed / (target.results != NO_RESULT).sum().clamp(min=1)
     scored = ~target.scores.isnan()
     count = scored.sum().clamp(min=1)
     if outputs.ownership is not None:
@@ -90,12 +91,6 @@ def loss(outputs: Outputs, target: Target) -> Losses:
         score=score,
         right=(outputs.policy.detach().argmax(1) == target.moves).float().mean(),
     )
-
-
-def mean_cross_entropy(logits: Tensor, classes: Tensor, unknown: int) -> Tensor:
-    """The mean over the rows whose class isn't ``unknown``; 0 where there are none."""
-    known = (classes != unknown).sum().clamp(min=1)
-    return functional.cross_entropy(logits, classes, ignore_index=unknown, reduction="sum") / known
 
 
 def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losses:

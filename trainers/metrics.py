@@ -7,7 +7,7 @@ nearest stone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -15,22 +15,10 @@ import torch
 from torch.nn import functional
 
 from arena.go.planes import Encoder, find_encoder
-from arena.go.ranks import STRONGEST, UNRANKED, WEAKEST
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Outputs, expected_result, win_rates
 from trainers.losses import moved
-from trainers.records import (
-    LATE,
-    NO_RESULT,
-    TEST,
-    Batch,
-    Games,
-    Split,
-    SplitRule,
-    encode_positions,
-    in_order,
-    some_games,
-)
+from trainers.records import LATE, NO_RESULT, Batch, Games, Split, encode_positions, in_order, some_games
 
 PLIES = 120  # moves that are told apart; later ones count with the last of them
 PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))  # first and last ply of each phase of a 9x9 game
@@ -198,51 +186,6 @@ def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> dict[str, np.nd
             "by_nearest": ((1 + nearest_stones(stones) * batch.owners) / 2 * owned).sum(1),  # between equals half right
         }
     return columns
-
-
-RANK_GROUPS = (("30k to 20k", WEAKEST, -19), ("19k to 10k", -18, -9), ("9k to 1k", -8, 0), ("dan", 1, STRONGEST))
-
-RANK_CONDITIONS = {"right": 0, "10 stronger": 10, "10 weaker": -10, "none": UNRANKED}
-"""What a net is told of both players' ranks, and how far that is from the right ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class ByRank:
-    """How well a net that is told who plays predicts the moves of one group of ranks."""
-
-    group: str
-    positions: int
-    top1: tuple[float, ...]  # by RANK_CONDITIONS
-    losses: tuple[float, ...]
-
-
-def by_rank(
-    network: Net,
-    encoder: Encoder,
-    games: Games,
-    rule: SplitRule | None = None,
-    on_progress: Callable[[int], None] = lambda _: None,
-) -> list[ByRank]:
-    """Evaluate the moves of players whose rank is known, with the right ranks, wrong ones and none. Where ``rule``
-    splits by player, only the moves of players in the test count: their opponents may have trained the net."""
-    movers = np.repeat(np.arange(len(games)), games.lengths), games.plies % 2
-    ranks, counted = games.ranks[movers].clip(WEAKEST, STRONGEST), games.ranks[movers] != UNRANKED
-    if rule is not None and rule.by_player:
-        players = {player for player in games.players.flat if rule.part_of_player(int(player)) == TEST}
-        counted &= np.isin(games.players[movers], list(players))
-    found = []
-    for number, shift in enumerate(RANK_CONDITIONS.values()):
-        shifted = (games.ranks + np.int16(shift)).clip(WEAKEST, STRONGEST).astype(np.int8)
-        told = np.where((games.ranks == UNRANKED) | (shift == UNRANKED), np.int8(UNRANKED), shifted)
-        before = number * len(games.moves)
-        evaluation = evaluate(network, encoder, replace(games, ranks=told), lambda n, m=before: on_progress(m + n))  # type: ignore[misc]
-        found.append([evaluation.columns[name] for name in ("top1", "policy_loss")])
-    rows = []
-    for group, low, high in RANK_GROUPS:
-        own = counted & (ranks >= low) & (ranks <= high)
-        top1, losses = np.array([[_mean(column[own]) for column in columns] for columns in found]).T
-        rows.append(ByRank(group, int(own.sum()), tuple(top1.tolist()), tuple(losses.tolist())))
-    return rows
 
 
 @cache

@@ -692,29 +692,6 @@ MakeBatch = Callable[[int, int], Batch]
 """Takes the number of the first row in an endless order and how many rows; returns the batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mixed:
-    """Two orders of rows in one: evenly spread, the share ``share`` of the rows is the second's."""
-
-    first: Rows
-    second: Rows
-    share: float
-
-    @property
-    def per_epoch(self) -> int:
-        """How many there are until the first order has come to its end."""
-        return round(self.first.per_epoch / max(1 - self.share, 1e-9))
-
-    def batch(self, first: int, count: int) -> Batch:
-        """Rows ``first`` to ``first + count``: those of the first order, then those of the second."""
-        begin, end = math.floor(first * self.share), math.floor((first + count) * self.share)
-        parts = [(self.first, first - begin, count - (end - begin)), (self.second, begin, end - begin)]
-        batches = [rows.batch(start, some) for rows, start, some in parts if some]
-        columns = {item.name: [getattr(batch, item.name) for batch in batches] for item in fields(Batch)}
-        joined: Any = {name: np.concatenate(parts) for name, parts in columns.items() if parts[0] is not None}
-        return Batch(**joined)
-
-
 def encode_positions(
     games: Games,
     encoder: Encoder,

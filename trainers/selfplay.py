@@ -106,9 +106,7 @@ def take_each(numbers: deque[int]) -> Iterator[int]:
             yield numbers.popleft()
 
 
-Part = TypeVar("Part")
 Result = TypeVar("Result")
-
 
 Evaluations = Generator[tuple[int, np.ndarray], tuple[np.ndarray, np.ndarray], None]
 """Gives the number of an evaluator and planes (B, P, n, n), and is sent what ``Evaluator.evaluate`` returns of them."""
@@ -131,25 +129,18 @@ class SelfPlayGames:
     def play(self, new_games: Iterator[NewGame], goes_on: Callable[[], bool] = lambda: True) -> Iterator[PlayedGame]:
         """Play all of ``new_games``; games as they end. Games under way are lost once it no longer ``goes_on``. To be
         called once. Raises IllegalMove for an opening that can't be played."""
-        waiting: deque[tuple[Evaluations, Callable[[], tuple[np.ndarray, np.ndarray]]]] = deque()
+        groups = [self._play_group(slots, partial(self._fill, slots, new_games, goes_on)) for slots in self._groups]
+        waiting: deque[tuple[Evaluations, Callable[[], Any]]] = deque((group, lambda: None) for group in groups)
         with self._pool, ThreadPoolExecutor(1, "nets") as beside:
-
-            def go_on(group: Evaluations, answer: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None) -> None:
-                began = time.perf_counter()
-                try:
-                    evaluate = partial(self._evaluate, *group.send(answer() if answer else None))  # type: ignore[arg-type]  # the first
-                except StopIteration:
-                    return
-                waiting.append((group, evaluate if len(self._groups) == 1 else beside.submit(evaluate).result))
-                self.pace["seconds"] += time.perf_counter() - began
-
-            for slots in self._groups:
-                go_on(self._play_group(slots, partial(self._fill, slots, new_games, goes_on)))
             while waiting:
-                go_on(*waiting.popleft())
+                group, answer = waiting.popleft()
+                began = time.perf_counter()
+                with suppress(StopIteration):  # which ends a group
+                    evaluate = partial(self._evaluate, *group.send(answer()))
+                    waiting.append((group, evaluate if len(groups) == 1 else beside.submit(evaluate).result))
+                self.pace["seconds"] += time.perf_counter() - began
                 yield from self._over
                 self._over.clear()
-            yield from self._over
 
     def _fill(self, slots: np.ndarray, new_games: Iterator[NewGame], goes_on: Callable[[], bool]) -> bool:
         """Begin games in the free ones of some slots; whether any is played on."""
@@ -177,14 +168,11 @@ class SelfPlayGames:
             self.pace["moves"] += len(moves)
             self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *self._found(slot)))
 
-    def _parts(self, count: int) -> list[slice]:
-        """``count`` slots in a range a thread, or in one where that is too little for each."""
+    def _in_parts(self, work: Callable[[slice], Result], count: int) -> list[Result]:
+        """What work returns for each part of ``count`` slots: one a thread, or one for all where they are few."""
         parts = self._threads if count >= 2 * self._threads else 1
-        return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
-
-    def _map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
-        """What work returns for each part, in the threads; without another one where there is one part."""
-        return list((self._pool.map if len(parts) > 1 else map)(work, parts))
+        ranges = [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+        return list((self._pool.map if parts > 1 else map)(work, ranges))
 
     def _begin(self, slot: int, new: NewGame) -> None:
         """Prepare a slot for its game."""
@@ -207,18 +195,14 @@ class PolicyGames(SelfPlayGames):
     """Games whose moves are drawn from policies. Of the nets that one is asked next which is to move in the most games:
     so two nets with a colour each fall out of step at once, and each is asked about all games, not half of them."""
 
-    def __init__(
-        self,
-        rules: Rules,
-        nets: Sequence[Evaluator],
-        seats: Seats,
-        shape: Shape,
-        temperature: float = 1.0,
-    ):
+    def __init__(self, rules: Rules, nets: Sequence[Evaluator], seats: Seats, shape: Shape, temperature: float = 1.0):
         super().__init__(rules, nets, shape)
         self._seats, self._temperature = seats, temperature
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
+        def play(part: slice) -> None:
+            play_policy_moves(self._games, which[part], logits[part], self._temperature, self._rule_params)
+
         while fill():
             playing = slots[self._games.playing[slots]]
             seated = self._seats(self._numbers[playing], self._games.lengths[playing])
@@ -229,91 +213,70 @@ class PolicyGames(SelfPlayGames):
                 most = int(np.bincount(seated).argmax())
                 which = playing[seated == most]
                 logits, _ = yield most, self._encode(which, self._nets[most].encoder)
-            self._play(which, logits)
-
-    def _play(self, which: np.ndarray, logits: np.ndarray) -> None:
-        def play(part: slice) -> None:
-            play_policy_moves(self._games, which[part], logits[part], self._temperature, self._rule_params)
-
-        self._map(play, self._parts(len(which)))
-        self._finish(which)
+            self._in_parts(play, len(which))
+            self._finish(which)
 
     def _encode(self, which: np.ndarray, encoder: Encoder) -> np.ndarray:
         size = self._rules.size
-        planes = np.empty((len(which), encoder.planes, size * size), np.float32)
+        planes = np.empty((len(which), encoder.planes, size, size), np.float32)
 
         def encode(part: slice) -> None:
             positions = Positions.empty(min(PIECE, part.stop - part.start))
             for first in range(part.start, part.stop, PIECE):
                 some = which[first : min(first + PIECE, part.stop)]
                 copy_positions(self._games, some, positions)
-                encoder.encode(positions, len(some), planes[first : first + len(some)])
+                encoder.encode(positions, len(some), planes[first : first + len(some)].reshape(len(some), -1, size**2))
 
-        self._map(encode, self._parts(len(which)))
-        return planes.reshape(len(which), encoder.planes, size, size)
+        self._in_parts(encode, len(which))
+        return planes
 
 
 class SearchGames(SelfPlayGames):
     """Games with a search by one net at each move, PUCT or Gumbel's, in a range of slots a thread."""
 
     def __init__(
-        self,
-        rules: Rules,
-        net: Evaluator,
-        params: SelfPlayParams,
-        puct: PuctParams,
-        shape: Shape,
-        most_nodes: int = 2**31,
+        self, rules: Rules, net: Evaluator, params: SelfPlayParams, puct: PuctParams, shape: Shape, most: int = 2**31
     ):
+        """A tree has at most ``most`` nodes."""
         super().__init__(rules, [net], shape)
-        self._params, self._puct, self._encoder = params, puct, net.encoder
-        moves, at_once = rules.size**2 + 1, params.virtual_loss_batch
-        capacity = (max(params.visits, params.cheap_search_visits) + at_once) * moves + 1
-        self._searches = SearchSlots.empty(shape.slots, min(most_nodes, capacity), rules.move_limit, moves)
+        self._encoder, self._params = net.encoder, (self._rule_params, params, puct)
+        moves, self._at_once = rules.size**2 + 1, params.virtual_loss_batch
+        capacity = (max(params.visits, params.cheap_search_visits) + self._at_once) * moves + 1
+        self._trees = SearchSlots.empty(shape.slots, min(most, capacity), rules.move_limit, moves)
 
     def _begin(self, slot: int, new: NewGame) -> None:
-        slots = np.array([slot])
-        begin_search(self._games, self._searches, slots, new.drawn, self._rule_params, self._params, self._puct)
+        begin_search(self._games, self._trees, np.array([slot]), new.drawn, *self._params)
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
-        size, at_once = self._rules.size, self._params.virtual_loss_batch
-        leaves = Leaves.empty(len(slots) * at_once)
-        planes = np.empty((len(slots) * at_once, self._encoder.planes, size**2), np.float32)
-        params, turns, trees = (self._rule_params, self._params, self._puct), symmetry_table(size), self._searches
+        size, trees, turns = self._rules.size, self._trees, symmetry_table(self._rules.size)
+        every = Leaves.empty(len(slots) * self._at_once)
 
-        def search(work: tuple[slice, Leaves]) -> int:
-            return int(search_on(self._games, trees, playing[work[0]], *params, work[1]))
+        def search(part: slice) -> tuple[Leaves, np.ndarray]:
+            mine = slice(part.start * self._at_once, part.stop * self._at_once)
+            positions = Positions(*(column[mine] for column in every.positions))
+            leaves = Leaves(every.slots[mine], every.paths[mine], every.depths[mine], positions)
+            count = int(search_on(self._games, trees, playing[part], *self._params, leaves))
+            planes = np.empty((count, self._encoder.planes, size**2), np.float32)
+            self._encoder.encode(leaves.positions, count, planes)
+            return leaves, planes
 
-        def encode(work: tuple[Leaves, slice]) -> None:
-            found, part = work
-            self._encoder.encode(found.positions, part.stop - part.start, planes[part])
-
-        def expand(work: tuple[Leaves, slice]) -> None:
-            found, part = work
-            known = (found, part.stop - part.start, logits[part], win_rates[part])
-            expand_leaves(trees.roots, trees.nodes, trees.owners, self._puct, turns, *known)
+        def expand(leaves: Leaves, part: slice) -> None:
+            known = part.stop - part.start, logits[part], win_rates[part]
+            expand_leaves(trees.roots, trees.nodes, trees.owners, self._params[-1], turns, leaves, *known)
 
         while fill():
             playing = slots[self._games.playing[slots]]
-            parts = self._parts(len(playing))
-            of_parts = [_part(leaves, slice(part.start * at_once, part.stop * at_once)) for part in parts]
-            bounds = [0, *accumulate(self._map(search, list(zip(parts, of_parts, strict=True))))]
+            leaves, planes = zip(*self._in_parts(search, len(playing)), strict=True)
             self._finish(playing)
+            bounds = [0, *accumulate(map(len, planes))]
             if bounds[-1]:
-                found = list(zip(of_parts, map(slice, bounds, bounds[1:]), strict=True))
-                self._map(encode, found)
-                logits, win_rates = yield 0, planes[: bounds[-1]].reshape(bounds[-1], -1, size, size)
-                self._map(expand, found)
+                logits, win_rates = yield 0, np.concatenate(planes).reshape(bounds[-1], -1, size, size)
+                list((self._pool.map if len(leaves) > 1 else map)(expand, leaves, map(slice, bounds, bounds[1:])))
 
     def _found(self, slot: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        found, count = self._searches, self._searches.counts[slot]
+        found, count = self._trees, self._trees.counts[slot]
         plies, levels, win_rates = (column[slot, :count] for column in (found.plies, found.levels, found.win_rates))
         return plies.copy(), levels.copy(), win_rates.copy()
-
-
-def _part(leaves: Leaves, part: slice) -> Leaves:
-    positions = Positions(*(column[part] for column in leaves.positions))
-    return Leaves(leaves.slots[part], leaves.paths[part], leaves.depths[part], positions)
 
 
 # --- Beside a net that learns ---

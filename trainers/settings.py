@@ -236,7 +236,7 @@ VALUE_PRESETS = {
 
 
 @dataclass(frozen=True)
-class Distill(Supervised, Records):
+class Distill(Supervised):
     """Settings of ``trainers.distill``."""
 
     ownership_weight: ClassVar[float] = 0.1
@@ -260,7 +260,6 @@ class Distill(Supervised, Records):
         (), "Folders of earlier games to learn from, too, of boards of this size: results/cache/distill-games-*"
     )
     validation_split: float = inherit(HeldOut, "validation_split", 0.03)
-    records_share: float = setting(0.25, "With --data: share of the rows that imitate records", 0, 1)
     net: str = setting("", "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
     start: str = setting("distilled-9x9", "Checkpoint to start from, or the mean of A,B,C; '' for none")
     learning_rate: float = inherit(Loop, "learning_rate", 0.01)

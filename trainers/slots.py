@@ -20,7 +20,6 @@ from arena.go.kernels import (
     CELLS,
     LEGAL,
     area_score,
-    clear,
     legal_mask,
     move_of,
     next_random,
@@ -179,10 +178,11 @@ def play_move(games, slot, move, rules):
 
 
 @inlined
-def write_sensible(boards, index, colour, hashes, count, komi, rules, mask):
-    """Write to ``mask`` what ``Game.sensible_moves`` is by these rules."""
-    legal_mask(boards, index, colour, hashes, count, rules.superko, rules.suicide, False, mask)
-    margin = area_score(boards[index]) - komi
+def write_sensible(games, slot, rules, mask):
+    """Write to ``mask`` what ``Game.sensible_moves`` is in a slot."""
+    colour, count = 1 + games.lengths[slot] % 2, games.lengths[slot] + 1
+    legal_mask(games.boards, slot, colour, games.hashes[slot], count, rules.superko, rules.suicide, False, mask)
+    margin = area_score(games.boards[slot]) - games.komis[slot]
     if margin < 0 if colour == 1 else margin > 0:
         mask[-1] = not mask[:-1].any()
 
@@ -212,12 +212,11 @@ def play_policy_moves(games, which, logits, temperature, rules):
     mask, weights = np.empty(logits.shape[1], np.bool_), np.empty(logits.shape[1])
     for i in range(which.shape[0]):
         slot = which[i]
-        length, komi = games.lengths[slot], games.komis[slot]
-        write_sensible(games.boards, slot, 1 + length % 2, games.hashes[slot], length + 1, komi, rules, mask)
+        write_sensible(games, slot, rules, mask)
         top = np.float64(logits[i][mask].max())
         for move in range(mask.shape[0]):
             weights[move] = np.exp(np.float64(logits[i, move]) - top) if mask[move] else 0.0
-        state = next_random(seeded(games.seeds[slot] + np.uint64(length + 1) * _STEP))
+        state = next_random(seeded(games.seeds[slot] + np.uint64(games.lengths[slot] + 1) * _STEP))
         play_move(games, slot, draw_move(weights, temperature, np.float64(state >> _S11) * _SHARE), rules)
 
 
@@ -227,29 +226,18 @@ def all_sensible(games: Games, rules: Rules) -> np.ndarray:
     if games.lengths.max(initial=0) > rules.move_limit:
         raise ValueError(f"a game is longer than {rules.move_limit} moves")
     masks = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
-    _write_all_sensible(games.size, games.moves, games.starts, games.komis, RuleParams.of(rules), masks)
+    one = GameSlots.empty(1, rules.move_limit)
+    for game, begin in enumerate(games.starts[:-1]):
+        put_game(one, 0, RuleParams.of(rules), games.size, float(games.komis[game]), 0, ())
+        _write_masks(one, games.moves[begin : games.starts[game + 1]], RuleParams.of(rules), masks[begin:])
     return masks
 
 
 @kernel
-def _write_all_sensible(size, moves, starts, komis, rules, masks):
-    boards = np.empty(1, BOARD)
-    hashes = np.empty(rules.limit + 1, np.uint64)
-    passing = size * size
-    for game in range(starts.shape[0] - 1):
-        board = boards[0]
-        clear(board, size)
-        hashes[0] = board.hash
-        for i in range(starts[game], starts[game + 1]):
-            ply = i - starts[game]
-            colour = 1 + ply % 2
-            write_sensible(boards, 0, colour, hashes, ply + 1, komis[game], rules, masks[i])
-            move = np.int64(moves[i])
-            if move == passing:
-                board.ko = 0
-            else:
-                play_any(board, point_of(board, move), colour)
-            hashes[ply + 1] = board.hash
+def _write_masks(games, moves, rules, masks):
+    for ply in range(moves.shape[0]):
+        write_sensible(games, 0, rules, masks[ply])
+        play_move(games, 0, np.int64(moves[ply]), rules)
 
 
 # --- Moves of a search ---
@@ -445,21 +433,12 @@ def search_on(games, searches, slots, rules, params, puct, leaves):
                 for child in range(first, first + children):
                     if nodes.point[slot, child] == 0:
                         nodes.prior[slot, child] = 0
-            at = leaves.positions
-            rest = Leaves(
-                leaves.slots[count:],
-                leaves.paths[count:],
-                leaves.depths[count:],
-                Positions(
-                    at.boards[count:], at.colours[count:], at.recent[count:], at.komis[count:], at.symmetries[count:]
-                ),
-            )
-            more = 0
+            at, c = leaves.positions, count
+            rest = Positions(at.boards[c:], at.colours[c:], at.recent[c:], at.komis[c:], at.symmetries[c:])
+            free = Leaves(leaves.slots[c:], leaves.paths[c:], leaves.depths[c:], rest)
+            budget, at_once, more = np.int64(roots[slot].budget), params.virtual_loss_batch, 0
             if not (puct.gumbel and first >= 0 and children == 1):  # the only move needs no search
-                budget = np.int64(roots[slot].budget)
-                more = select_leaves(
-                    games.boards, roots, games.hashes, nodes, one, budget, params.virtual_loss_batch, puct, rest
-                )
+                more = select_leaves(games.boards, roots, games.hashes, nodes, one, budget, at_once, puct, free)
             if more:
                 count += more
                 break

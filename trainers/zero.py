@@ -54,9 +54,8 @@ GAMES = "games"  # the folder of a run's games, beside its state
 MANY, RANGE = 1_000_000, 8
 """Games that a sitting without a limit may play, and how many, a slot, a core of a cluster is asked for at a time."""
 
-SCALED = 64  # positions by which int8 is scaled
 NICE_INCREMENT = 6  # of the threads that play: they step back behind the net that learns
-ROUND_BATCHES = 8  # batches of new rows between two learning phases
+ROUND_BATCHES, SCALED = 8, 64  # batches of new rows between two learning phases, and positions that scale int8
 PLIES, EVAL_VISITS = 4, 100  # random moves at the start of the games against other bots, and visits a move there
 
 POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3
@@ -168,9 +167,7 @@ def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     check_run(config)
     if not config.net.startswith("arena-"):
-        raise ConfigError(
-            f"the net {config.net} gives no policy, value, ownership and score; choose arena-BLOCKSxCHANNELS"
-        )
+        raise ConfigError(f"the net {config.net} hasn't all four heads; choose arena-BLOCKSxCHANNELS")
     if config.start and (known := start_of(config, results).manifest.encoder) != encoder_of(config).name:
         raise ConfigError(f"{config.start} has the encoder {known}; give --encoder {known}")
     stages_of(config)
@@ -257,7 +254,6 @@ def train(
         run.games = total("games")
         matches: Future[None] | None = None
         round_rows = ROUND_BATCHES * config.batch_size
-
         while not run.is_over and not run.stop_asked:
             size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
             replay, net = replays[size], LiveEvaluator(encoder, device, config.bf16)

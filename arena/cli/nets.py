@@ -185,7 +185,6 @@ def eval_(
     """
     try:
         from bots.nets.catalogue import load_network
-        from trainers.metrics import by_rank
         from trainers.metrics import evaluate as measure
         from trainers.records import MANIFEST, TEST, Dataset, games_since, load_games, some_games
     except ImportError as error:
@@ -193,7 +192,7 @@ def eval_(
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
-    from arena.report.tables import evaluation_sheet, rank_sheet
+    from arena.report.tables import evaluation_sheet
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))
@@ -208,8 +207,3 @@ def eval_(
     console = Console()
     console.print(evaluation_sheet(evaluation, found.manifest.name))
     console.print()
-    if encoder.has_players:
-        with show_counting("by rank", 4 * len(games.moves)) as on_progress:
-            rows = by_rank(net, encoder, games, None if dataset is None else dataset.rule, on_progress)
-        console.print(rank_sheet(rows, found.manifest.name))
-        console.print()

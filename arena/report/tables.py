@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
-    from trainers.metrics import ByRank, Evaluation
+    from trainers.metrics import Evaluation
 
 ROUGH = 50
 """With fewer games, their spread is hardly known."""
@@ -271,19 +271,6 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
 
 def _known(value: float, spelled: str) -> str:
     return "" if isnan(value) else format(value, spelled)
-
-
-def rank_sheet(rows: Sequence[ByRank], name: str) -> Sheet:
-    """How a net predicts people of each group of ranks, by what it is told of them."""
-    from trainers.metrics import RANK_CONDITIONS
-
-    columns = ("rank", "positions", *RANK_CONDITIONS, *(f"{each}, loss" for each in RANK_CONDITIONS))
-    cells = []
-    for one in rows:
-        top1, losses = (_known(each, ".1%") for each in one.top1), map("{:.3f}".format, one.losses)
-        cells.append((one.group, f"{one.positions:,}", *top1, *losses))
-    note = f"{name}: top-1 and loss (nats) where it is told the right ranks of both players, ranks 10 off, or none."
-    return Sheet(columns, cells, note, numbers=tuple(range(1, len(columns))))
 
 
 MEASURES = (

@@ -109,13 +109,6 @@ def test_what_the_filter_refuses_is_counted_by_reason(filter: GameFilter, change
     assert len(games) == 0 and dict(rejects) == {reason: 1}
 
 
-def test_what_the_filter_lets_through_is_kept() -> None:
-    filter = GameFilter(SIZE, 2300, "", 10)
-    games, rejects = parse(filter, [write_sgf(played(5)).encode()])
-    assert len(games) == 1 and not rejects
-    assert not GameFilter(SIZE, rank="1k").refusal(played(1, black_rank="1k", white_rank="9p"))
-
-
 def people(number: int) -> GameRecord:
     """A game of two of ten people; the strong ones are rare."""
     black, white = number % 10, (number // 10 + 1 + number) % 10

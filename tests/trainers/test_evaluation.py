@@ -43,6 +43,8 @@ def network() -> Network:
 
 def test_the_interval_takes_whole_games(games: data.Games, network: Network) -> None:
     found = evaluate(network, ENCODER, games)
+    (_, whole), _, *parts = phases(found)
+    assert sum(part["positions"] for _, part in parts) == whole["positions"] == len(games.moves)
     right, positions = np.bincount(found.games, found.columns["top1"]), games.lengths
     drawn = np.random.default_rng(1).integers(0, len(games), (4000, len(games)))
     by_drawing = 1.96 * (right[drawn].sum(1) / positions[drawn].sum(1)).std()
@@ -92,11 +94,6 @@ def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, netwo
         assert {figures[name] for name in ("games", "result_games", "scored_games")} == {games_there}
         assert figures["results"] == figures["scored"] == figures["positions"]
         assert figures["ownership"] == pytest.approx(right / points)
-
-
-def test_the_phases_add_up_to_the_whole(games: data.Games, network: Network) -> None:
-    (_, whole), _, *parts = phases(evaluate(network, ENCODER, games))
-    assert sum(part["positions"] for _, part in parts) == whole["positions"] == len(games.moves)
 
 
 def test_a_point_is_its_nearest_stones() -> None:

@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commandline import arena
 from lent_cores import CoresHere
 from small_nets import untrained
 from test_selfplay import random_games
 from test_training import Killed, steps_logged
+from typer.testing import CliRunner
 
 from arena import BotFault, CheckpointError, ConfigError
+from arena.cli import app
 from arena.contract.bot import Bot, Decision, Limits
 from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
@@ -31,10 +32,9 @@ from arena.report.progress import ITERATION, draw_ratings, self_play_words, show
 from arena.report.style import Console
 from bots.nets.catalogue import Net, load_network, named_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.inference import Evaluator, sample_planes
+from bots.nets.inference import Evaluator
 from trainers import records as data
 from trainers import rl
-from trainers import train as steps
 from trainers.bot_games import PolicyBot
 from trainers.live_inference import TorchEvaluator
 from trainers.progress import RATINGS_FILE, Rating, SelfPlayProgress
@@ -245,59 +245,43 @@ def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint) -> None
     assert play.seats(np.array([0, 0, 1, 1]), np.array([2, 3, 2, 3])).tolist() == [0, 1, 1, 0]
 
 
-def test_a_run_leaves_a_player_and_its_figures(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
-    seen: list[SelfPlayProgress] = []
-    folder = train(replace(small, gae_lambda=0.9, entropy_weight=0.01), tmp_path, seen.append)
-    assert folder == tmp_path / "checkpoints" / "small"
-    manifest = Checkpoint.open(folder).manifest
+def test_a_run_leaves_a_player_and_its_figures_and_one_that_is_killed_and_resumed_the_same(
+    small: Config, beginner: Checkpoint, tmp_path: Path, saving: None
+) -> None:
+    config, seen = replace(small, gae_lambda=0.9, entropy_weight=0.01), list[SelfPlayProgress]()
+    folder = train(config, tmp_path, seen.append)
+    whole = Checkpoint.open(folder)
+    manifest, metrics = whole.manifest, whole.manifest.metrics
     assert (manifest.trainer, manifest.parent, manifest.komi) == ("rl", beginner.identity, 0.5)
-    assert manifest.metrics["share_games"] == 16 and manifest.metrics["iterations"] == 4
-    low, share, high = (manifest.metrics[f"share_against_start{end}"] for end in ("_low", "", "_high"))
-    assert 0 <= low <= share <= high <= 1 and manifest.metrics["fp32_difference"] < 1e-4
+    assert metrics["share_games"] == 16 and metrics["iterations"] == 4 and metrics["fp32_difference"] < 1e-4
+    low, share, high = (metrics[f"share_against_start{end}"] for end in ("_low", "", "_high"))
+    assert 0 <= low <= share <= high <= 1
     assert str(tmp_path) not in str(manifest.settings) and manifest.settings["start"] == "beginner"
-    policy, _ = Evaluator(Checkpoint.open(folder)).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
-    assert policy.shape == (1, MOVES)
+    assert Evaluator(whole).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))[0].shape == (1, MOVES)
     assert [progress.step for progress in seen] == [1, 2, 3, 4]
-    assert [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings] == [
-        (2, "beginner", 4),
-        (2, "mcts:playouts=10", 4),
-        (4, "beginner", 4),
-        (4, "mcts:playouts=10", 4),
-    ]
+    matches = [(step, name, 4) for step in (2, 4) for name in ("beginner", "mcts:playouts=10")]
+    assert [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings] == matches
     assert all(0 <= progress.figures[name] <= 1 for progress in seen for name in ("share", "black"))
     assert seen[0].figures["divergence"] < 1e-6 and seen[-1].figures["divergence"] > 1e-5
     training = tmp_path / "training" / "small"
     lines = [json.loads(line) for line in (training / METRICS_FILE).read_text().splitlines()]
     assert len(lines) == 4 and {"games_per_second", "policy_loss", "grad_norm", "learning_rate"} <= lines[0].keys()
-    rows = [line["rows"] for line in lines]
-    assert manifest.rows == rows[-1] > 4 * 4 * 5
+    assert manifest.rows == lines[-1]["rows"] > 4 * 4 * 5
     assert sorted(path.stem for path in (training / "pool").iterdir()) == ["000000", "000002", "000004"]
-
-
-def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(
-    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(steps, "SAVE_SECONDS", 0)
-    whole = Checkpoint.open(train(small, tmp_path / "whole"))
 
     def killed(progress: SelfPlayProgress) -> None:
         if progress.step == 3:
             raise Killed
 
     with pytest.raises(Killed):
-        train(replace(small, snapshot_minutes=1e-9), tmp_path / "parts", killed)
-    snapshot = Checkpoint.open(tmp_path / "parts" / "checkpoints" / "small-step2")
-    Evaluator(snapshot).evaluate(sample_planes(ENCODER, SIZE))
-    seen: list[SelfPlayProgress] = []
-    parts = Checkpoint.open(train(small, tmp_path / "parts", seen.append))
-    assert [progress.step for progress in seen] == [4]
-    rated = [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings]
-    if (2, "mcts:playouts=10", 4) in rated:  # it may have been under way when the run was killed
-        rated.remove((2, "mcts:playouts=10", 4))
-    assert rated == [(2, "beginner", 4), (4, "beginner", 4), (4, "mcts:playouts=10", 4)]
+        train(replace(config, snapshot_minutes=1e-9), tmp_path / "parts", killed)
+    Evaluator(Checkpoint.open(tmp_path / "parts" / "checkpoints" / "small-step2"))
+    seen.clear()
+    parts = Checkpoint.open(train(config, tmp_path / "parts", seen.append))
+    assert [progress.step for progress in seen] == [4] and len(seen[-1].ratings) == 4
     assert steps_logged(tmp_path / "parts" / "training" / "small") == [1, 2, 3, 4]
-    assert parts.identity == whole.identity and parts.manifest.rows == whole.manifest.rows
-    assert parts.manifest.metrics == whole.manifest.metrics
+    assert parts.identity == whole.identity and parts.manifest.rows == manifest.rows
+    assert parts.manifest.metrics == metrics
 
 
 def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(
@@ -348,6 +332,7 @@ def test_what_cannot_be_is_refused_before_anything_is_played(
     assert not (tmp_path / "training").exists()
 
 
+@pytest.mark.slow
 def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_path: Path) -> None:
     """On 5x5, in seconds: more than half against the net it began with, by the interval of its last match."""
     config = replace(small, games=24, max_iterations=16, learning_rate=0.02, eval_games=26, eval_opponents=())
@@ -356,14 +341,16 @@ def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_
 
 
 def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoint, tmp_path: Path) -> None:
-    told = "--size=5 --plies=2 --games=4 --eval_games=4 --max_iterations=2".split()
-    common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), *told)
-    done = arena(*common, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "against beginner in 16 games" in done.stdout and "arena match checkpoint:tiny-rl" in done.stdout
-    further = arena("train", "rl", "--resume", "tiny-rl", "--max-iterations", "3", folder=tmp_path)
-    assert further.returncode == 0, further.stderr
-    manifest = Checkpoint.open(tmp_path / "results" / "checkpoints" / "tiny-rl").manifest
+    def told(*words: str) -> str:
+        return (
+            CliRunner().invoke(app, ["train", "rl", *words, "--results", str(tmp_path)], catch_exceptions=False).stdout
+        )
+
+    settings = "--size=5 --plies=2 --games=4 --eval_games=4 --max_iterations=2 --pool-every=2".split()
+    done = told("--preset", "tiny", "--start", str(beginner.folder), *settings)
+    assert "against beginner in 16 games" in done and "arena match checkpoint:tiny-rl" in done
+    told("--resume", "tiny-rl", "--max-iterations", "3")
+    manifest = Checkpoint.open(tmp_path / "checkpoints" / "tiny-rl").manifest
     assert manifest.metrics["iterations"] == 3 and manifest.settings["games"] == 4
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from commandline import arena
-from test_training import SIZE, random_game
+from test_training import SIZE
 from typer.testing import CliRunner, Result
 
 from arena import ConfigError
 from arena.cli import app
-from arena.go.sgf import write_sgf
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, train, zero
 from trainers.settings import (
@@ -43,17 +42,7 @@ PRESETS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def unexported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints are saved without ONNX, which takes longer than their training."""
-    monkeypatch.setattr("trainers.export.write_models", lambda *_: {})
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("records") / "random.sgfs"
-    path.write_text("".join(f"{write_sgf(random_game(seed, f'2017-05-{1 + seed}'))}\n" for seed in range(20)))
-    return path
+pytestmark = pytest.mark.usefixtures("unexported")
 
 
 def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None:
@@ -73,18 +62,6 @@ def test_an_optimizer_that_is_chosen_does_not_inherit_the_learning_rate_of_anoth
     assert change(RL_PRESETS["cpu"], {"optimizer": "muon"}, "--set").learning_rate == 0.0016
     assert change(SL("x"), {"optimizer": "adamw", "learning_rate": 0.01}, "--set").learning_rate == 0.01
     assert change(SL("x"), {"optimizer": "muon"}, "--set") == SL("x")
-
-
-def test_two_ends_on_the_command_line_both_count() -> None:
-    words = ["train", "sl", "--list-settings", "--max-rows", "1000", "--max-minutes", "5"]
-    shown = CliRunner().invoke(app, words).stdout
-    assert "\nmax_rows = 1000 " in shown and "\nmax_minutes = 5.0 " in shown
-
-
-def test_a_key_given_twice_is_refused_for_the_first_would_be_lost() -> None:
-    refused = CliRunner().invoke(app, "train distill --list-settings --earlier a --earlier=b".split())
-    assert isinstance(refused.exception, ConfigError)
-    assert str(refused.exception) == "--earlier is given twice; separate the values of a list by commas"
 
 
 @pytest.mark.parametrize(
@@ -143,6 +120,7 @@ def test_the_settings_of_a_trainer_are_listed_as_a_file_that_gives_them_again(tr
         (["--lerning-rate", "3"], "--lerning-rate: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
         (["--nme", "x"], "--nme: unknown setting 'nme'; did you mean 'name'?"),
         (["--batch-size"], "--batch-size 'true' is not a whole number"),
+        (["--seed", "1", "--seed=2"], "--seed is given twice; separate the values of a list by commas"),
         (["--batch-size", "8", "9"], "unexpected '9'; a setting is given as in --batch-size 256"),
         (["--cluster", "auto"], "--cluster auto: sl plays no games; those that do are rl, value, distill, zero"),
     ],

@@ -17,16 +17,14 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
-from played import random_game
 from torch.nn import functional
 
 from arena import CheckpointError, ConfigError, RecordError
 from arena.files import lock
 from arena.go.coords import BLACK, WHITE, apply_symmetry, symmetry_table
-from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.game import Ending, Game, Outcome
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
-from arena.go.sgf import write_sgf
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
@@ -43,27 +41,12 @@ SIZE = 7
 ENCODER = find_encoder("arena-17")
 
 
-@pytest.fixture(autouse=True)
-def unexported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints are saved without ONNX, which takes longer than their training."""
-    monkeypatch.setattr("trainers.export.write_models", lambda *_: {})
-
-
-@pytest.fixture(scope="module")
-def records() -> list[GameRecord]:
-    return [random_game(seed, f"20{17 + seed % 2}-05-{1 + seed % 28:02}") for seed in range(80)]
+pytestmark = pytest.mark.usefixtures("unexported")
 
 
 @pytest.fixture(scope="module")
 def games(records: list[GameRecord]) -> data.Games:
     return data.games_from_records(records, SIZE)
-
-
-@pytest.fixture(scope="module")
-def archive(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("records") / "random.sgfs"
-    path.write_text("".join(f"{write_sgf(record)}\n" for record in records))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -85,51 +68,15 @@ def tiny(archive: Path) -> sl.Config:
 # Rows.
 
 
-def test_what_cannot_be_used_is_left_out(records: list[GameRecord]) -> None:
-    usable = records[0]
-    others = [
-        replace(usable, setup=((0,), ())),
-        replace(usable, first=WHITE),
-        replace(usable, moves=()),
-        replace(usable, rules=Rules.preset("cgos", 9)),
-    ]
-    kept = data.games_from_records([*others, usable], SIZE)
-    assert len(kept) == 1 and tuple(kept.moves) == usable.moves and kept.komis[0] == usable.rules.komi
-    assert str(kept.dates[0]) == usable.date.replace("-", "") and usable.outcome is not None
-    assert kept.winners[0] == (usable.outcome.winner or data.DRAWN)
-
-
-def test_a_split_has_no_game_on_two_sides(records: list[GameRecord]) -> None:
-    turn = symmetry_table(SIZE)[3].tolist()
-    copies = [replace(r, date="2019-01-01", moves=tuple(turn[move] for move in r.moves)) for r in records[:20]]
-    games = data.games_from_records([*records, *copies], SIZE)
-    split = data.split_by_game(games, data.SplitRule(20180101, 0.2))
-    keys = [
-        {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}
-        for part in (split.train, split.validation, split.test)
-    ]
-    assert [len(key) for key in keys] == [len(split.train), len(split.validation), len(split.test)]
-    assert sum(len(key) for key in keys) == len(set.union(*keys)) == len(records)
-    assert min(split.test.dates) >= 20180101 > max(*split.train.dates, *split.validation.dates)
-    assert len(split.test) == 40 and 0 < len(split.validation) < 20
-
-
 def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.Games) -> None:
+    """A prefetch gives them in order, and passes errors on."""
     rows = data.Rows(games, ENCODER, seed=5)
     places, symmetries = rows.positions(0, rows.per_epoch)
-    assert np.array_equal(np.sort(places), np.arange(len(games.moves)))
-    assert set(symmetries) == set(range(8))
-    again = data.Rows(games, ENCODER, seed=5)
-    first = rows.per_epoch - 3  # across the end of an epoch
-    late = again.positions(first, 8)
-    assert np.array_equal(late[0][:3], places[-3:])
-    assert np.array_equal(late[0][3:], rows.positions(rows.per_epoch, 5)[0])
+    assert np.array_equal(np.sort(places), np.arange(len(games.moves))) and set(symmetries) == set(range(8))
+    late, _ = data.Rows(games, ENCODER, seed=5).positions(rows.per_epoch - 3, 8)  # across the end of an epoch
+    assert np.array_equal(late, [*places[-3:], *rows.positions(rows.per_epoch, 5)[0]])
     assert not np.array_equal(rows.positions(rows.per_epoch, 50)[0], places[:50])
     assert not np.array_equal(data.Rows(games, ENCODER, seed=6).positions(0, 50)[0], places[:50])
-
-
-def test_a_prefetch_gives_the_rows_in_order_and_passes_errors_on(games: data.Games) -> None:
-    rows = data.Rows(games, ENCODER, seed=1)
     with data.prefetched(rows.batch, lambda batch: batch, 16, 8, 24) as batches:
         for number, batch in enumerate(islice(batches, 5)):
             expected = rows.batch(16 + 24 * number, 8)
@@ -295,7 +242,7 @@ def steps_logged(folder: Path) -> list[int]:
 
 
 def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
-    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: sl.Config, tmp_path: Path, saving: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(tiny, max_rows=6 * 32, validate_every=64)
     save = Run.save
@@ -308,7 +255,6 @@ def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
         return path
 
     monkeypatch.setattr(Run, "save", saved)
-    monkeypatch.setattr(train, "SAVE_SECONDS", 0)
     with pytest.raises(Killed):
         sl.train(config, tmp_path)
     sl.train(config, tmp_path)
@@ -324,9 +270,8 @@ def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
     ],
 )
 def test_a_killed_run_goes_on_bit_for_bit(
-    tiny: sl.Config, tmp_path: Path, net: str, optimizer: str, monkeypatch: pytest.MonkeyPatch
+    tiny: sl.Config, tmp_path: Path, net: str, optimizer: str, saving: None
 ) -> None:
-    monkeypatch.setattr(train, "SAVE_SECONDS", 0)
     config = replace(tiny, net=net or tiny.net, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
     whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
     with pytest.raises(Killed):

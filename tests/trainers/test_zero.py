@@ -31,7 +31,7 @@ from trainers import live_inference, zero
 from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
 from trainers.live_inference import LiveEvaluator, evaluate_with
-from trainers.progress import Rating, SelfPlayProgress, strengths
+from trainers.progress import SelfPlayProgress
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame, Players
 from trainers.settings import METRICS_FILE, ZERO_PRESETS, change
@@ -278,15 +278,6 @@ def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monke
     config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z", "max_games": 100_000, "snapshot_minutes": 0.01}, "test")
     zero.train(config, tmp_path, Registry(), watch)
     assert went_on.is_set()
-
-
-def test_elo_is_fitted_to_all_matches() -> None:
-    points = {(10, "random"): [1, 0.5, 0, 1], (10, "mcts"): [0, 0, 0, 0], (20, "random"): [1, 1, 0.5, 1]}
-    points[20, "mcts"] = [1, 0, 0.5, 0]
-    curve = strengths(tuple(Rating.of(*match, np.array(told)) for match, told in points.items()))
-    assert list(curve) == [10, 20]
-    values = [elo.value for elo in curve.values()]
-    assert values[0] is not None and values[1] is not None and values[1] > values[0] + 100
 
 
 @pytest.mark.parametrize(

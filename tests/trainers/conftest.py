@@ -1,0 +1,33 @@
+"""What the tests of trainers share."""
+
+from pathlib import Path
+
+import pytest
+from played import random_game
+
+from arena.go.record import GameRecord
+from arena.go.sgf import write_sgf
+
+
+@pytest.fixture
+def unexported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints are saved without ONNX, which takes longer than their training."""
+    monkeypatch.setattr("trainers.export.write_models", lambda *_: {})
+
+
+@pytest.fixture
+def saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of a run is saved at every step."""
+    monkeypatch.setattr("trainers.train.SAVE_SECONDS", 0)
+
+
+@pytest.fixture(scope="session")
+def records() -> list[GameRecord]:
+    return [random_game(seed, f"20{17 + seed % 2}-05-{1 + seed % 28:02}") for seed in range(80)]
+
+
+@pytest.fixture(scope="session")
+def archive(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "random.sgfs"
+    path.write_text("".join(f"{write_sgf(record)}\n" for record in records))
+    return path
