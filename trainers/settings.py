@@ -28,8 +28,8 @@ ENDS = ("max_rows", "max_minutes", "max_iterations", "max_games")
 """Settings that end a run."""
 
 ADJUSTABLE = frozenset(
-    "max_rows max_minutes max_iterations max_games data snapshot_minutes validate_every eval_opponents eval_games "
-    "parallel_games threads num_workers device compile".split()
+    "max_rows max_minutes max_iterations max_games data save_minutes snapshot_minutes validate_every eval_opponents "
+    "eval_games parallel_games threads num_workers device compile".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
 
@@ -99,6 +99,7 @@ class Loop(Settings):
     optimizer: str = setting("muon", "Optimizer", choices=tuple(RATES))
     learning_rate: float = setting(0.04, "Peak learning rate (adamw: an eighth of muon's; sgd: 2.5 times)", 0)
     ema_decay: float = setting(0.999, "Decay a step of the averaged weights, which are what is saved", 0, 1)
+    save_minutes: float = setting(1.0, "Minutes between saved states, from which a run can be resumed", 0)
     snapshot_minutes: float = setting(10.0, "Minutes between checkpoints NAME-stepN (3 kept); 0 for none", 0)
     threads: int = setting(1, "Threads of torch in each process", 1)
     num_workers: int = setting(1, "Threads that prepare rows and play games, in each process", 1)

@@ -258,7 +258,6 @@ MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound ru
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
 
-SAVE_SECONDS = 60.0  # between saved states: what a run that is killed loses
 REMEMBERED = 50  # steps whose mean figures are shown
 READ_SECONDS = 0.5  # how often the figures are read from a GPU: meanwhile it is ahead of what is shown
 
@@ -479,7 +478,7 @@ class Run:
 
     def save_when_due(self) -> None:
         """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
-        if is_first() and time.monotonic() - self._saved > SAVE_SECONDS:
+        if is_first() and time.monotonic() - self._saved > 60 * self.config.save_minutes:
             self.save()
 
     def save(self) -> Path:

@@ -67,7 +67,7 @@ ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
 FOREIGN = ("torchinductor_", ".ses")
 """How the names begin of what torch and ONNX Runtime keep among the temporary files."""
 
-COMMON = "--size 7 --device cpu".split()
+COMMON = "--size 7 --save-minutes 0 --device cpu".split()
 
 ROWS = "--max-rows 3200 --validate-every 320".split()
 

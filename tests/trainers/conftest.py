@@ -15,12 +15,6 @@ def unexported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainers.export.write_models", lambda *_: {})
 
 
-@pytest.fixture
-def saving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state of a run is saved at every step."""
-    monkeypatch.setattr("trainers.train.SAVE_SECONDS", 0)
-
-
 @pytest.fixture(scope="session")
 def records() -> list[GameRecord]:
     return [random_game(seed, f"20{17 + seed % 2}-05-{1 + seed % 28:02}") for seed in range(80)]

@@ -246,7 +246,7 @@ def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint) -> None
 
 
 def test_a_run_leaves_a_player_and_its_figures_and_one_that_is_killed_and_resumed_the_same(
-    small: Config, beginner: Checkpoint, tmp_path: Path, saving: None
+    small: Config, beginner: Checkpoint, tmp_path: Path
 ) -> None:
     config, seen = replace(small, gae_lambda=0.9, entropy_weight=0.01), list[SelfPlayProgress]()
     folder = train(config, tmp_path, seen.append)
@@ -274,7 +274,7 @@ def test_a_run_leaves_a_player_and_its_figures_and_one_that_is_killed_and_resume
             raise Killed
 
     with pytest.raises(Killed):
-        train(replace(config, snapshot_minutes=1e-9), tmp_path / "parts", killed)
+        train(replace(config, save_minutes=0, snapshot_minutes=1e-9), tmp_path / "parts", killed)
     Evaluator(Checkpoint.open(tmp_path / "parts" / "checkpoints" / "small-step2"))
     seen.clear()
     parts = Checkpoint.open(train(config, tmp_path / "parts", seen.append))

@@ -242,9 +242,9 @@ def steps_logged(folder: Path) -> list[int]:
 
 
 def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
-    tiny: sl.Config, tmp_path: Path, saving: None, monkeypatch: pytest.MonkeyPatch
+    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = replace(tiny, max_rows=6 * 32, validate_every=64)
+    config = replace(tiny, max_rows=6 * 32, validate_every=64, save_minutes=0)
     save = Run.save
 
     def saved(run: Run) -> Path:
@@ -269,13 +269,11 @@ def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
         ("trencseni-cnn", "adamw"),  # it has dropout
     ],
 )
-def test_a_killed_run_goes_on_bit_for_bit(
-    tiny: sl.Config, tmp_path: Path, net: str, optimizer: str, saving: None
-) -> None:
+def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, net: str, optimizer: str) -> None:
     config = replace(tiny, net=net or tiny.net, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
     whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
     with pytest.raises(Killed):
-        sl.train(config, tmp_path / "parts", killed_at(5))
+        sl.train(replace(config, save_minutes=0), tmp_path / "parts", killed_at(5))
     parts = Checkpoint.open(sl.train(config, tmp_path / "parts"))
     assert whole.identity == parts.identity
     assert whole.manifest.rows == parts.manifest.rows == 12 * 32
