@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 import torch
+from played import random_game
 from pretended import KIND, counted, install
 from small_nets import untrained
-from test_training import SIZE, random_game
+from test_training import SIZE
 
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
