@@ -61,15 +61,14 @@ def _zobrist() -> np.ndarray:
 ZOBRIST = _zobrist()
 
 U = np.uint64
-_S12, _S25, _S27, _S32 = np.uint64(12), np.uint64(25), np.uint64(27), np.uint64(32)
 
 
 @inlined
 def next_random(state):
     """xorshift64 (Marsaglia 2003); the state must not be 0."""
-    state ^= state >> _S12
-    state ^= state << _S25
-    state ^= state >> _S27
+    state ^= state >> np.uint64(12)
+    state ^= state << np.uint64(25)
+    state ^= state >> np.uint64(27)
     return state
 
 
@@ -85,7 +84,7 @@ def seeded(seed):
 @inlined
 def below(state, bound):
     """A number in [0, bound) from the upper half of the state."""
-    return np.int64(((state >> _S32) * np.uint64(bound)) >> _S32)
+    return np.int64(((state >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
 @inlined
@@ -445,9 +444,6 @@ def group_liberties(board, counts):
             counts[U(d)] += 1
 
 
-# What follows is called from Python. A board is passed as (boards, index): arrays travel, records don't.
-
-
 @inlined
 def illegal_reason(board, p, colour, suicide):
     """LEGAL, or why the board alone forbids ``p``. ``suicide`` allows to take off several own stones, never one."""
@@ -572,9 +568,8 @@ def random_move(boards, index, colour, hashes, count, superko, seed):
         state = next_random(state)
         i = below(state, left)
         p = np.int64(board.empties[U(i)])
-        if not is_eye(board, p, colour) and is_legal(board, p, colour):
-            if not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0:
-                return move_of(board, p)
+        if not is_eye(board, p, colour) and is_allowed(board, p, colour, hashes, count, superko, False):
+            return move_of(board, p)
         left -= 1
         last = board.empties[U(left)]
         board.empties[U(i)] = last

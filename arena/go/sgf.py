@@ -15,10 +15,10 @@ from arena.go.game import Rules
 from arena.go.record import Ending, GameRecord, Outcome, Stones, usual_first
 
 MAX_BYTES = 16 << 20
-"""The longest SGF text of one game that is read unless told otherwise."""
+"""The longest SGF text of one game that is read."""
 
 MAX_MOVES = 3000
-"""The most moves of one game that are read unless told otherwise."""
+"""The most moves of one game that are read."""
 
 Notes = Mapping[int, Mapping[str, Sequence[str]]]
 """Additional SGF properties by node number and name, with unescaped values; the root is node 0."""
@@ -27,10 +27,7 @@ Properties = Mapping[str, list[bytes]]
 """A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
 
 _NOTED_ENDINGS = (Ending.CRASH, Ending.MOVE_LIMIT, Ending.ADJUDICATED)  # RE has no word for these
-_TEXTS = {
-    **{"PB": "black", "PW": "white", "BR": "black_rank", "WR": "white_rank"},
-    **{"DT": "date", "EV": "event", "GN": "id"},
-}
+_TEXTS = dict(PB="black", PW="white", BR="black_rank", WR="white_rank", DT="date", EV="event", GN="id")
 """Properties of the root that are fields of a record."""
 
 _RU_VALUES = {"cgos": "CGOS", "tromp-taylor": "Tromp-Taylor", "chinese": "Chinese", "japanese": "Japanese"}

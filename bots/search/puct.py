@@ -36,7 +36,6 @@ from bots.search.tree import (
     copy_child,
     count_ownership,
     is_won,
-    margin_of,
     result_of,
 )
 
@@ -135,19 +134,6 @@ def _back_up(nodes, slot, path, depth, mover, result):
         mover = 3 - mover
 
 
-@inlined
-def _write_recent(board, root, nodes, slot, path, depth, recent):
-    """Write the last moves at the end of a path: its own, then the game's."""
-    points = board.side * board.side
-    for age in range(HISTORY):
-        step = depth - 1 - age
-        if step > 0:
-            p = np.int64(nodes.point[slot, path[step]])
-            recent[age] = move_of(board, p) if p else points
-        else:
-            recent[age] = root.recent[-step]
-
-
 @kernel
 def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves):
     """Walk down each slot's tree to ``leaves`` that need the net, at most ``per_game`` a slot.
@@ -202,7 +188,7 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
             mover = 3 - np.int64(root.colour)
             over = passes >= 2 or depth > MAX_DEPTH or child < 0  # without a move, the board counts as it stands
             if over or (depth > 1 and passes and is_won(board, root, colour)):
-                _back_up(nodes, slot, path, depth, mover, result_of(margin_of(board, root, area_score(board))))
+                _back_up(nodes, slot, path, depth, mover, result_of(board, root, area_score(board)))
                 continue
             if nodes.first[slot, node] == AWAITED:
                 collisions += 1
@@ -219,7 +205,13 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
             positions.colours[count] = colour
             positions.symmetries[count] = symmetry
             positions.komis[count] = root.komi
-            _write_recent(board, root, nodes, slot, path, depth, positions.recent[count])
+            for age in range(HISTORY):  # the last moves: those of the path, then the game's
+                step = depth - 1 - age
+                if step > 0:
+                    p = np.int64(nodes.point[slot, path[step]])
+                    positions.recent[count, age] = move_of(board, p) if p else board.side * board.side
+                else:
+                    positions.recent[count, age] = root.recent[-step]
             count += 1
             found += 1
     return count
@@ -358,7 +350,7 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
                 scratch[0] = board
                 margin, _, state = answering_playout(scratch[0], colour, last, state, when, 1)
                 count_ownership(scratch[0], owners, slot)
-                total += result_of(margin_of(scratch[0], root, margin))
+                total += result_of(scratch[0], root, margin)
             root.random = state
             result = (np.float32(1) - weight) * result + weight * total / np.float32(ROLLOUTS)
         for j in range(depth):

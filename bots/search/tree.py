@@ -171,15 +171,10 @@ def add_result(nodes, slot, node, result):
 
 
 @inlined
-def result_of(margin):
-    """1 when Black won by ``margin``, 0 when White did, 1/2 for a draw."""
+def result_of(board, root, area):
+    """Black's result in [0, 1] on the board as it stands by the game's own scoring; ``area`` is its margin by area."""
+    margin = area - root.komi if root.area else area - placed_score(board) - root.komi
     return np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)
-
-
-@inlined
-def margin_of(board, root, area):
-    """Black's margin on the board as it stands, komi counted and by the game's own scoring, from that by ``area``."""
-    return area - root.komi if root.area else area - placed_score(board) - root.komi
 
 
 @inlined
@@ -187,8 +182,7 @@ def is_won(board, root, colour):
     """Whether ``colour`` wins on the board as it stands. After a pass of the other side it can end the game so: such a
     pass has lost. Neither a net, which learned from players who don't pass there, nor playouts, in which dead stones
     are taken, would tell."""
-    margin = margin_of(board, root, area_score(board))
-    return margin > 0 if colour == 1 else margin < 0
+    return result_of(board, root, area_score(board)) == np.float32(2 - colour)
 
 
 @inlined

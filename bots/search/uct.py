@@ -28,7 +28,7 @@ from arena.go.kernels import (
 from bots.search.playouts import answering_playout
 from bots.search.rollouts import policy_priors
 from bots.search.tactics import is_lonely, is_self_atari, is_shape, rescue
-from bots.search.tree import FORBIDDEN, MAX_DEPTH, add_child, add_result, count_ownership, is_won, margin_of, result_of
+from bots.search.tree import FORBIDDEN, MAX_DEPTH, add_child, add_result, count_ownership, is_won, result_of
 
 EXPAND_AFTER = 8
 """Visits that a leaf needs before it is expanded. 2 cost 5 % more time a simulation and scored 20-20."""
@@ -265,7 +265,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, stat
     else:
         points, _, state = answering_playout(board, colour, last, state, when, depth)
     count_ownership(board, owners, slot)
-    result = result_of(margin_of(board, root, points))  # for Black
+    result = result_of(board, root, points)  # for Black
     mover = 3 - np.int64(root.colour)
     for i in range(depth):
         own = result if mover == 1 else np.float32(1) - result
