@@ -11,6 +11,7 @@ from arena.go.kernels import (
     WIDTH,
     U,
     count_liberties,
+    first_liberties,
     group_liberties,
     is_eye,
     is_legal,
@@ -80,12 +81,8 @@ def _alphago(boards, colour, recent, table, liberties, out):
         out[20 + min(captured, 7), at] = 1
         left = count_liberties(after, p, 8)
         if left == 1:
-            size = 1
-            stone = np.int64(after.next[U(p)])
-            while stone != p:
-                size += 1
-                stone = np.int64(after.next[U(stone)])
-            out[28 + min(size, 8) - 1, at] = 1
+            _, _, _, stones = first_liberties(after, p, 2)
+            out[28 + min(stones, 8) - 1, at] = 1
         out[36 + left - 1, at] = 1
         for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             if liberties[U(board.head[U(p + step)])] <= 2 and board.colour[U(p + step)] != 0:

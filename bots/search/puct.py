@@ -224,17 +224,13 @@ def prune_pass_alive(boards, roots, nodes, slots):
     Children that come later in the search are spared by the same marks: what is pass-alive stays so. Only where area
     counts; else nothing is marked.
     """
-    marks = np.empty(CELLS, np.uint8)
     for s in range(slots.shape[0]):
         slot = slots[s]
         root = roots[slot]
         board = boards[slot]
-        for colour in range(1, 3):
-            marks[:] = 0
-            if root.area:
-                mark_alive(board, colour, marks)
-            for p in range(CELLS):
-                root.alive[(colour - 1) * CELLS + p] = marks[p]
+        root.alive[:] = 0
+        for colour in range(1, 3 if root.area else 1):
+            mark_alive(board, colour, root.alive[(colour - 1) * CELLS : colour * CELLS])
         first = np.int64(nodes.first[slot, 0])
         if first < 0:
             continue

@@ -133,20 +133,6 @@ def test_visits_count_simulations_and_nothing_stays_pending(params: puct.PuctPar
         assert trees.nodes.visits[slot, node] == 1 + below[below > 0].sum()  # its own evaluation, and what went on
 
 
-def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() -> None:
-    trees, slot = grown(game_of("E5 D4 G7"), 400, net=stone_counter)
-    nodes = trees.nodes
-    for node in np.flatnonzero(nodes.first[slot, : trees.roots[slot]["used"]] >= 0):
-        family = family_of(trees, slot, node)
-        visits = nodes.visits[slot, family].clip(min=0).astype(float)
-        below = float((visits * nodes.value[slot, family]).sum())
-        total = float(nodes.visits[slot, node]) * float(nodes.value[slot, node])
-        leaf = total - (visits.sum() - below)  # what its own evaluation must have been, for who moved to it
-        assert -1e-3 <= leaf <= 1 + 1e-3
-        if node == 0:  # White is to move; Black, who moved, has two stones
-            assert leaf == pytest.approx(1 - 1 / (1 + np.exp(2 - 1)), abs=1e-3)
-
-
 @pytest.mark.parametrize(
     ("weight", "full", "expected"),
     [(0.5, 0.0, (0.5, 0.5)), (0.5, 0.55, (0, 0.5 * (41 / 81 - 0.45) / 0.1)), (1.0, 0.5, (0, 1)), (1.0, 0.8, (0, 0))],
