@@ -9,8 +9,6 @@ import numpy as np
 from arena.go import kernels
 from arena.go.coords import GTP_COLUMNS, MAX_SIZE, Colour, Move, star_points
 
-_SYMBOLS = {0: ".", 1: "X", 2: "O"}
-
 
 def point_from_move(move: Move, size: int) -> int:
     """A move as a point of the padded board; 0 passes."""
@@ -111,23 +109,12 @@ class Board:
         kernels.owner_map(self.array, 0, owners)
         return owners
 
-    def diagram(self, coordinates: bool = False) -> str:
-        """A row a line, ``X`` black, ``O`` white; with ``coordinates`` also star points and GTP's coordinates."""
-        stones = self.stones
-        if not coordinates:
-            return "\n".join(" ".join(_SYMBOLS[int(stone)] for stone in row) for row in stones)
-        stars = set(star_points(self.size))
-        letters = " ".join(GTP_COLUMNS[: self.size])
-        lines = [f"   {letters}"]
-        for row in range(self.size):
-            signs = [
-                "+"
-                if not stones[row, column] and row * self.size + column in stars
-                else _SYMBOLS[int(stones[row, column])]
-                for column in range(self.size)
-            ]
-            lines.append(f"{self.size - row:2d} {' '.join(signs)} {self.size - row}")
-        return "\n".join([*lines, f"   {letters}"])
-
     def __str__(self) -> str:
-        return self.diagram(coordinates=True)
+        """A row a line, ``X`` black, ``O`` white, ``+`` an empty star point, with GTP's coordinates."""
+        signs = [".XO"[stone] for stone in self.stones.reshape(-1)]
+        for star in star_points(self.size):
+            signs[star] = signs[star].replace(".", "+")
+        letters = f"   {' '.join(GTP_COLUMNS[: self.size])}"
+        rows = range(self.size, 0, -1)
+        lines = [f"{row:2d} {' '.join(signs[-row * self.size :][: self.size])} {row}" for row in rows]
+        return "\n".join([letters, *lines, letters])

@@ -58,9 +58,9 @@ class TestContract:
         self, spec: str, players: dict[str, Bot]
     ) -> None:
         for game in [*some_games(), *some_games(seed=30)]:
-            before = game.board.diagram(), list(game.moves), game.to_play, game.hashes.tolist()
+            before = str(game.board), list(game.moves), game.to_play, game.hashes.tolist()
             decision = players[spec].choose(game, Limits())
-            assert (game.board.diagram(), list(game.moves), game.to_play, game.hashes.tolist()) == before
+            assert (str(game.board), list(game.moves), game.to_play, game.hashes.tolist()) == before
             assert decision.win_rate is None or 0 <= decision.win_rate <= 1
             if decision.move is None:
                 assert spec == RESIGNS

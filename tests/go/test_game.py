@@ -35,7 +35,7 @@ def refusal(game: Game, name: str) -> str:
 
 
 def assert_board(game: Game, diagram: str) -> None:
-    assert game.board.diagram() == board_of_diagram(diagram).diagram()
+    assert game.board.stones.tolist() == board_of_diagram(diagram).stones.tolist()
 
 
 def whole_state(game: Game) -> tuple[object, ...]:

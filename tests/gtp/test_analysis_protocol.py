@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from commandline import arena, arena_alone, refused
+from reference import board_of_diagram
 
 from arena import CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
@@ -78,7 +79,7 @@ def test_the_position_is_that_of_stones_moves_rules_and_komi() -> None:
     stones = [["B", "A1"], ["W", "E5"]]
     answers(bot, query(initialStones=stones, moves=[["W", "C3"], ["W", "C4"]], rules="japanese", komi=0.5))
     [[game]] = bot.asked
-    assert str(game.board.diagram()) == "\n".join([". . . . O", ". . O . .", ". . O . .", ". . . . .", "X . . . ."])
+    assert game.board.stones.tolist() == board_of_diagram("....O ..O.. ..O.. ..... X....").stones.tolist()
     assert (game.rules.name, game.to_play.letter) == ("japanese", "B")
     answers(bot, query(rules=Rules.preset("japanese").katago()))
     assert bot.asked[-1][0].rules.name == "japanese"
