@@ -35,7 +35,7 @@ class Board:
             raise ValueError(f"a board of size {size} can't be held; sizes go up to {MAX_SIZE}")
         self.size = size
         self.array = np.zeros(1, kernels.BOARD)
-        kernels.clear(self.array[0], size)
+        kernels.new_board(self.array, size)
 
     def copy(self) -> Board:
         twin = Board.__new__(Board)
@@ -47,8 +47,7 @@ class Board:
         """Place a setup stone. Raises ValueError when the point is taken or not on the board."""
         if self.stone(move):
             raise ValueError(f"two stones on one point of the setup: {move}")
-        kernels.play(self.array[0], point_from_move(move, self.size), int(colour))
-        self.array["ko"] = 0
+        kernels.put_stone(self.array, move, int(colour))
 
     def without(self, moves: Collection[Move]) -> Board:
         """A copy with the stones at these points taken off; ko and prisoners are forgotten."""
@@ -97,11 +96,11 @@ class Board:
 
     def area_margin(self) -> int:
         """Black's margin before komi, counting stones and surrounded points; every stone is taken as alive."""
-        return int(kernels.area_score(self.array[0]))
+        return int(kernels.area_of(self.array))
 
     def territory_margin(self) -> int:
         """Black's margin before komi and prisoners, counting surrounded points only."""
-        return int(kernels.territory_score(self.array[0]))
+        return int(kernels.territory_of(self.array))
 
     def owners(self) -> np.ndarray:
         """(size²,) uint8: who owns each point by area, 0 where nobody does."""

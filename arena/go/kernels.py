@@ -444,6 +444,31 @@ def group_liberties(board, counts):
             counts[U(d)] += 1
 
 
+# What follows is called from Python, with arrays of boards: a board by itself takes ten times as long to pass.
+
+
+@kernel
+def new_board(boards, size):
+    clear(boards[0], size)
+
+
+@kernel
+def put_stone(boards, move, colour):
+    """Place a stone outside a turn (setup, handicap); the point must be empty and the move legal."""
+    play(boards[0], point_of(boards[0], move), colour)
+    boards[0].ko = 0
+
+
+@kernel
+def area_of(boards):
+    return area_score(boards[0])
+
+
+@kernel
+def territory_of(boards):
+    return territory_score(boards[0])
+
+
 @inlined
 def illegal_reason(board, p, colour, suicide):
     """LEGAL, or why the board alone forbids ``p``. ``suicide`` allows to take off several own stones, never one."""
