@@ -143,24 +143,19 @@ class AlphaGo(Bot):
     def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
         """The slots of the games, their trees searched; with ``keep`` also a Gumbel search continues its tree."""
         config, trees, size = self._config, self._trees, games[0].rules.size
+        net, seconds = self._net(size), limits.seconds
         slots = trees.slots_of(list(games), keep=keep or not config.gumbel)  # halving begins at 0 visits
         if config.gumbel:
             for slot in slots:
                 trees.roots[slot]["simulations"] = (limits.simulations or config.visits) - 1
                 self._gumbel.draw_gumbel(trees.roots, slot, size**2 + 1, 0.0)  # it plays its best move
-        self._search(slots, size, limits)
-        return [int(slot) for slot in slots]
-
-    def _search(self, slots: np.ndarray, size: int, limits: Limits) -> None:
-        config, trees, net = self._config, self._trees, self._net(size)
-        per_game = config.virtual_loss_batch or (1 if limits.seconds is None else max(1, BATCH // len(slots)))
+        per_game = config.virtual_loss_batch or (1 if seconds is None else max(1, BATCH // len(slots)))
         batch = len(slots) * per_game
         if len(self._leaves.slots) < batch:
             self._leaves = self._puct.Leaves.empty(batch)
         planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
         tables = symmetry_table(size)
         self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
-        seconds = limits.seconds
         most = limits.simulations or (config.visits if seconds is None else FOREVER)
         params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
@@ -177,7 +172,7 @@ class AlphaGo(Bot):
                 found = net.evaluate(planes[:count].reshape(count, -1, size, size))
                 self._puct.expand_leaves(trees.roots, nodes, trees.owners, params, tables, leaves, count, *found)
             if perf_counter() >= end or (count == 0 and budget == most):
-                return
+                return slots.tolist()
 
     def _decide(self, slot: int, size: int) -> Decision:
         trees = self._trees

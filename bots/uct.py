@@ -51,14 +51,14 @@ class Uct(Bot):
         self._weights = cache(policy.weights if policy else rollouts.uniform_weights)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        slot, size = self._slot_of(game), game.rules.size
+        slot, size = int(self._trees.slots_of([game])[0]), game.rules.size
         self._think(slot, limits, self._config.stop_early)
         move, win_rate, visits = self._trees.best(slot, size)
         resigns = win_rate < self._config.resign
         return Decision(None if resigns else move, win_rate, visits, self._trees.ownership(slot, size))
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        slot, size = self._slot_of(game), game.rules.size
+        slot, size = int(self._trees.slots_of([game])[0]), game.rules.size
         if limits.moves is not None:
             self._think(slot, Limits(simulations=1), stop_early=False)  # which expands the root
             self._trees.allow(slot, size, limits.moves)
@@ -67,10 +67,6 @@ class Uct(Bot):
 
     def overview(self, game: Game) -> Decision | None:
         return self._trees.overview(game)
-
-    def _slot_of(self, game: Game) -> int:
-        """The tree of the present position."""
-        return int(self._trees.slots_of([game])[0])
 
     def _think(self, slot: int, limits: Limits, stop_early: bool, counts_earlier: bool = False) -> None:
         """Simulate until the limits, or until the most visited move can't be overtaken."""

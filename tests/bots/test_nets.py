@@ -378,7 +378,6 @@ def test_a_changed_or_missing_file_is_named(net: Checkpoint, tmp_path: Path, nam
         ({"format": 99}, "format 99"),
         ({"komi": "seven"}, "komi"),
         ({"smallest": True}, "smallest"),
-        ({"author": "me"}, "author"),
         ({"encoder": None}, "encoder"),
         ({"encoder": "arena-18"}, "arena-18"),
         ({"files": {}}, WEIGHTS),
