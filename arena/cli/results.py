@@ -267,7 +267,7 @@ def analyze(
     from arena import files
     from arena.go.sgf import write_sgf
     from arena.report import style
-    from arena.report.game import analysis_headline, render_analysis
+    from arena.report.game import game_title, render_analysis
     from arena.report.progress import show_counting
     from arena.results.analysis import AnalysisError, analyse, evaluation_count, notes, patient, variations
     from arena.results.export import analysis_frame, write_csv
@@ -289,7 +289,7 @@ def analyze(
         raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
     entry = entry.checked(record.rules.size)
     console, errors = style.Console(), style.Console(stderr=True)
-    console.say(analysis_headline(record, entry.name))
+    console.print(game_title(record), style.text(f"Analysed by {entry.name}."), sep="\n")
     for doubt in size_doubts([entry], record.rules.size):
         errors.say(doubt)
     found = []

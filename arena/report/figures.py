@@ -16,8 +16,8 @@ from arena.report import style
 from arena.report.board import SIGNS
 from arena.report.chart import draw_course
 from arena.report.log import EventState, Seat
-from arena.report.tables import Sheet
-from arena.report.text import render, summary
+from arena.report.tables import Sheet, render
+from arena.report.text import summary
 
 FACTS = 50
 """Columns of the figures beside a board, at least."""
@@ -128,8 +128,8 @@ def seat_words(seat: Seat, place: str = "") -> str:
 
 def caption(state: EventState, seat: Seat) -> Text:
     """The game that is watched, on which of the boards, and its last move."""
-    boards = len(state.boards.seats)
-    words = seat_words(seat, f" ({state.boards.watched_at + 1}/{boards})" if boards > 1 else "")
+    boards = len(state.seats)
+    words = seat_words(seat, f" ({state.watched_at + 1}/{boards})" if boards > 1 else "")
     if seat.game.moves and seat.record is None:
         sign = SIGNS[BLACK if len(seat.game.moves) % 2 else WHITE]
         words += f": {sign} {gtp_from_move(seat.game.moves[-1], state.event.terms.rules.size)}"

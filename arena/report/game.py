@@ -21,7 +21,7 @@ from arena.report import style
 from arena.report.board import SIGNS, Overlay, draw_board
 from arena.report.chart import WinRateCurve
 from arena.report.style import Console
-from arena.report.tables import Facts, Section, Sheet
+from arena.report.tables import Facts, Sheet, render
 from arena.results.analysis import MISTAKE, Evaluation, judge, mistakes, positions, scored, spelled
 
 
@@ -36,7 +36,7 @@ def show_details(record: GameRecord, players: Mapping[str, Player], console: Con
     ]
     if console.is_terminal:
         console.print()
-    console.print(Section(headline(record), Facts(facts)))
+    console.print(render([(headline(record), Facts(facts))]))
     console.print()
     print_position(record, len(record.moves), console)
     if record.fault_details.strip():
@@ -104,16 +104,6 @@ def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most:
     columns = ("move", "", "Black %", "loss", "best", "score", "instead")
     curve = WinRateCurve([evaluation.win_rate for evaluation in evaluations], mistakes=worst)
     return Group(Sheet(columns, rows, "\n".join([*sums, note]), (6,), (0, 2, 3)), Text(), curve)
-
-
-def analysis_headline(record: GameRecord, bot: str) -> str:
-    """Which game is analysed, by whom."""
-    names = f"{record.black or 'Black'} - {record.white or 'White'}"
-    rules = record.rules
-    result = "" if record.outcome is None else f", {record.outcome.sgf}"
-    handicap = f", {len(record.setup[0])} stones of handicap" if record.setup[0] and not record.setup[1] else ""
-    setting = f"{rules.size}x{rules.size}, komi {rules.komi:g}, {rules.name}{handicap}"
-    return f"{names}{result} ({setting}), analysed by {bot}"
 
 
 def _points(loss: float) -> str:

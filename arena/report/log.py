@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from time import monotonic
 
 from arena import plural
-from arena.go.record import GameRecord, Played
+from arena.go.record import GameRecord
 from arena.match.event import Event
 from arena.match.ladder import Ladder, measured_gaps
 from arena.match.runner import Update
@@ -45,44 +45,6 @@ class Seat:
     record: GameRecord | None = None
 
 
-class Boards:
-    """The games under way, each on one board from its first move to its last; one board is watched."""
-
-    def __init__(self) -> None:
-        self.seats: list[Seat] = []
-        self.watched_at = 0
-
-    @property
-    def watched(self) -> Seat | None:
-        return self.seats[self.watched_at] if self.seats else None
-
-    def watch(self, step: int) -> None:
-        """Watch the next (1) or the previous (-1) board."""
-        if self.seats:
-            self.watched_at = (self.watched_at + step) % len(self.seats)
-
-    def add(self, records: Sequence[Played], snapshots: Sequence[Snapshot]) -> None:
-        """Take in looks at games, and which of them are over."""
-        for snapshot in snapshots:
-            self._look(snapshot)
-        over = {record.id: record for record in records if isinstance(record, GameRecord)}
-        for at, seat in enumerate(self.seats):
-            record = over.get(seat.game.pairing.id)
-            if record is not None and seat.record is None:
-                self.seats[at] = Seat(replace(seat.game, moves=record.moves, ownership=None), record)
-
-    def _look(self, snapshot: Snapshot) -> None:
-        """Onto the game's own board, else one whose game is over, the watched one last, else a new one."""
-        places = {seat.game.pairing.id: at for at, seat in enumerate(self.seats)}
-        at = places.get(snapshot.pairing.id)
-        if at is None:
-            free = [at for at, seat in enumerate(self.seats) if seat.record is not None]
-            at = min(free, key=lambda at: at == self.watched_at, default=len(self.seats))
-        elif self.seats[at].record is not None:
-            return
-        self.seats[at : at + 1] = [Seat(snapshot)]
-
-
 class EventState:
     """What is known of a running event by its updates: standings, pace, the games under way.
 
@@ -95,7 +57,8 @@ class EventState:
         self.standings = event.standings()
         self.may_end_early = isinstance(event, Ladder) or (isinstance(event, Match) and event.test is not None)
         """Whether the number of games is only the most there can be."""
-        self.boards = Boards()
+        self.seats: list[Seat] = []  # a board for each game, from its first move to its last
+        self.watched_at = 0  # which board
         self.recent: deque[GameRecord] = deque(maxlen=RECENT)  # the last first
         self.course: list[Moment] = []  # the Elo as the event went on
         self.workers = 0
@@ -125,8 +88,33 @@ class EventState:
         self.recent.extendleft(record for record in update.records if isinstance(record, GameRecord))
         self.workers, self.nodes = max(self.workers, update.workers), update.nodes
         self.news = (self.news, *update.news)[-1]
-        self.boards.add(update.records, update.snapshots)
+        for snapshot in update.snapshots:
+            self._look(snapshot)
+        over = {record.id: record for record in update.records if isinstance(record, GameRecord)}
+        for at, seat in enumerate(self.seats):
+            record = over.get(seat.game.pairing.id)
+            if record is not None and seat.record is None:
+                self.seats[at] = Seat(replace(seat.game, moves=record.moves, ownership=None), record)
         self._rate()
+
+    @property
+    def watched(self) -> Seat | None:
+        return self.seats[self.watched_at] if self.seats else None
+
+    def watch(self, step: int) -> None:
+        """Watch the next (1) or the previous (-1) board."""
+        self.watched_at = (self.watched_at + step) % max(1, len(self.seats))
+
+    def _look(self, snapshot: Snapshot) -> None:
+        """Onto the game's own board, else one whose game is over, the watched one last, else a new one."""
+        places = {seat.game.pairing.id: at for at, seat in enumerate(self.seats)}
+        at = places.get(snapshot.pairing.id)
+        if at is None:
+            free = [at for at, seat in enumerate(self.seats) if seat.record is not None]
+            at = min(free, key=lambda at: at == self.watched_at, default=len(self.seats))
+        elif self.seats[at].record is not None:
+            return
+        self.seats[at : at + 1] = [Seat(snapshot)]
 
     def _rate(self) -> None:
         """Rate everybody, once in a while."""
@@ -193,7 +181,7 @@ class EventState:
     @property
     def stage(self) -> str:
         """The round of a ladder; that the first pair of a test isn't over."""
-        games = [seat.game.pairing.id for seat in self.boards.seats if seat.record is None]
+        games = [seat.game.pairing.id for seat in self.seats if seat.record is None]
         if isinstance(self.event, Ladder) and games:
             return f"round {max(map(self.event.round_finder(), games))}"
         return "no Elo before the first pair ends" if self.standings.waiting and not self.standings.games else ""
@@ -202,7 +190,8 @@ class EventState:
     def warning(self) -> str:
         """What should be known before the event is over, in a line."""
         if self.waiting:
-            return style.waiting(self.waiting)
+            games = plural(self.waiting, "finished game")
+            return f"another program has locked the results; {games} not stored yet"
         if self.nodes is not None and not self.nodes and self.workers:
             return "no node is left; the games wait for one to join"
         return self.news
@@ -264,9 +253,10 @@ def print_lines(state: EventState, updates: Iterator[Update], console: Console) 
             if not update.resumed and state.resumed > resumed:  # once all of them are counted
                 resumed = state.resumed
                 console.say(f"{resumed} of {games} games were played earlier")
-            if update.waiting and not state.waiting:
-                console.say(style.waiting(update.waiting))
+            is_new = update.waiting and not state.waiting
             state.add(update)
+            if is_new:
+                console.say(state.warning)
             for line in update.news:
                 console.say(line)
             if update.records and not update.resumed and state.stored < games:

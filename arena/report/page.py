@@ -110,7 +110,7 @@ def _players(report: Report) -> Section:
     for one in report.participants.values():
         settings = ", ".join(f"{key}={describe(key, value)}" for key, value in one.settings.items())
         rows.append((one.name, one.kind, settings, str(one.limits), one.net[:12]))
-    return Section("Players", Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2)))
+    return "Players", Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
 
 
 def _clean(value: Any) -> Any:

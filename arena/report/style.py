@@ -18,8 +18,6 @@ from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from arena import plural
-
 # Listing commands and bots stays quick.
 if TYPE_CHECKING:
     from arena.go.game import Rules
@@ -142,13 +140,6 @@ def rate(games: float | None) -> str:
 def setting(rules: Rules) -> str:
     """``9x9, cgos rules, komi 7``."""
     return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
-
-
-def waiting(games: int) -> str:
-    """What is to be known of finished games that can't be stored yet; nothing where there are none."""
-    if not games:
-        return ""
-    return f"another program has locked the results; {plural(games, 'finished game')} not stored yet"
 
 
 def duration(seconds: float | None) -> str:

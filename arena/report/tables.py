@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -110,16 +110,14 @@ class Facts:
         yield grid
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a report."""
+Section = tuple[str, Sheet | Facts]
+"""A part of a report: its title and what stands below."""
 
-    title: str
-    body: Sheet | Facts
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield style.text(self.title, "bold")
-        yield self.body
+def render(sections: Iterable[Section]) -> Group:
+    """The sections, a line apart."""
+    parts = [part for title, body in sections for part in (Text(), style.text(title, "bold"), body)]
+    return Group(*parts[1:])
 
 
 def standings_sheet(places: Iterable[Standing], anchor: str, prior: float | None, more: str = "") -> Sheet:

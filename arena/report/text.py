@@ -10,8 +10,7 @@ from math import comb
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console, Group
-from rich.text import Text
+from rich.console import Console
 
 from arena import plural
 from arena.go.coords import Colour
@@ -19,7 +18,7 @@ from arena.match.standings import SequentialTest, Standings
 from arena.players.config import Change
 from arena.ratings import Verdict
 from arena.report import style
-from arena.report.tables import Facts, Section, Sheet, square_sheet, standings_sheet
+from arena.report.tables import Facts, Section, Sheet, render, square_sheet, standings_sheet
 from arena.results.gate import Evidence, Ruling
 from arena.results.league import Kind, Overview, Report
 
@@ -110,7 +109,7 @@ def sections(report: Standings) -> list[Section]:
     """All sections of the report in reading order; none without games."""
     found = first_sections(report, SHOWN_FORFEITS)
     if found and report.tally is None:
-        found.append(Section("Who is stronger", _los(report)))
+        found.append(("Who is stronger", _los(report)))
     return found
 
 
@@ -118,17 +117,17 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
     """The sections that are printed when an event ends, with at most so many forfeits."""
     if not report.games:
         return []
-    found = [Section("Strength", Facts(tuple(strength(report))))]
+    found: list[Section] = [("Strength", Facts(tuple(strength(report))))]
     if report.tally is None:
         prior = None if report.league is None else report.league.ratings.prior
-        standings = Section("Standings", standings_sheet(report.places, report.anchor, prior))
-        found = [standings, Section("Points", _points(report))]
-    found.append(Section("Over all games", Facts(tuple(findings(report)))))
+        standings = ("Standings", standings_sheet(report.places, report.anchor, prior))
+        found = [standings, ("Points", _points(report))]
+    found.append(("Over all games", Facts(tuple(findings(report)))))
     if forfeits := report.forfeits:
         rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
         more = len(forfeits) - len(rows)
         note = f"And {plural(more, 'more forfeit')}. " * (more > 0) + f"Details of one: arena show {rows[0][0]}"
-        found.append(Section("Forfeits", Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))))
+        found.append(("Forfeits", Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))))
     return found
 
 
@@ -226,7 +225,7 @@ def findings(report: Standings) -> Labelled:
 
 def print_report(report: Report, console: Console) -> None:
     """The whole report."""
-    _print([Section(title(report), Facts(terms(report))), *sections(report)], console)
+    _print([(title(report), Facts(terms(report))), *sections(report)], console)
 
 
 def print_summary(report: Standings, console: Console) -> None:
@@ -235,12 +234,7 @@ def print_summary(report: Standings, console: Console) -> None:
 
 
 def summary(report: Standings) -> list[Section]:
-    return [Section(title(report), Facts(())), *first_sections(report)]
-
-
-def render(sections: Iterable[Section]) -> Group:
-    """The sections, a line apart."""
-    return Group(*[part for section in sections for part in (Text(), section)][1:])
+    return [(title(report), Facts(())), *first_sections(report)]
 
 
 def _print(sections: Iterable[Section], console: Console) -> None:

@@ -13,21 +13,12 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
-from arena.go.coords import Move, pass_move
+from arena.go.coords import Move
 from arena.report.board import board_height, board_width, largest_cell, point_at
 from arena.tui.app import ArenaApp
 
 BESIDE, GAP = 30, 2
 """Columns that are wanted beside a board, at least, and those between."""
-
-
-def signs_at(moves: Sequence[Move], signs: str, size: int) -> dict[Move, str]:
-    """A sign for each of the first moves that is on the board; of a point's moves the first."""
-    shown: dict[Move, str] = {}
-    for move, sign in zip(moves, signs, strict=False):
-        if move != pass_move(size):
-            shown.setdefault(move, sign)
-    return shown
 
 
 class BoardPane(Widget):

@@ -16,7 +16,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, VerticalScroll
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.message import Message
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from arena.go.coords import Move
@@ -70,13 +69,6 @@ class EventApp(ArenaApp):
     ]
     MORE_KEYS = (("Ctrl-C", "Finish and quit; again: stop now"), ("Ctrl-Z", "Pause and suspend"))
 
-    class Updated(Message):
-        """What has happened in the event; None when nothing more will."""
-
-        def __init__(self, update: Update | None):
-            super().__init__()
-            self.update = update
-
     def __init__(self, state: EventState, updates: Iterator[Update], control: Control, colours: bool = True):
         super().__init__(colours)
         self.state = state
@@ -95,19 +87,19 @@ class EventApp(ArenaApp):
         try:
             with closing(self._updates):  # type: ignore[type-var]
                 for update in self._updates:
-                    self.post_message(self.Updated(update))
+                    self.call_later(self._add, update)
                     if self._stops.is_set():
                         break
         except BaseException as error:  # raised again where the screen was opened
             self.ending = error
-        self.post_message(self.Updated(None))
+        self.call_later(self._end)
 
-    def on_event_app_updated(self, message: Updated) -> None:
-        if message.update is not None:
-            self.state.pause(self.control.paused)  # whoever asked for it
-            self.state.add(message.update)
-            self._is_new = True
-            return
+    def _add(self, update: Update) -> None:
+        self.state.pause(self.control.paused)  # whoever asked for it
+        self.state.add(update)
+        self._is_new = True
+
+    def _end(self) -> None:
         self.state.finish()
         self._redraw()
         if not self.is_web or self.ending is not None:  # in a browser, the screen is all that there is
@@ -206,7 +198,7 @@ class EventApp(ArenaApp):
         self.query_one("#board").set_class(not self.query_one("#board").has_class("-hidden"), "-hidden")
 
     def action_watch(self, step: int) -> None:
-        self.state.boards.watch(step)
+        self.state.watch(step)
         self._redraw()
 
     def on_resize(self, event: Resize) -> None:
@@ -233,7 +225,7 @@ class EventApp(ArenaApp):
 
     def _board(self, width: int, height: int) -> Sequence[RenderableType]:
         """What it is, the position, both players, and what its marks mean."""
-        rules, seat = self.state.event.terms.rules, self.state.boards.watched
+        rules, seat = self.state.event.terms.rules, self.state.watched
         cell = max(1, largest_cell(rules.size, width, height - AROUND)) if self.colours else 1
         if seat is None:
             return ["", *draw_game(rules, (), None, cell, self.colours)]
@@ -244,7 +236,7 @@ class EventApp(ArenaApp):
     def _grid(self, width: int, height: int) -> tuple[list[Seat], int, int, int, int]:
         """The boards of the wall, how many stand in a row, the lines of a point, and the columns and lines of a place.
         As few are left out as can be, and those that are shown are as large as can be."""
-        size, seats = self.state.event.terms.rules.size, self.state.boards.seats[:WALL]
+        size, seats = self.state.event.terms.rules.size, self.state.seats[:WALL]
         for cell in range(LARGEST if self.colours else 1, 0, -1):
             columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 2
             across, down = max(1, (width + 2) // columns), max(1, (height + 1) // lines)
@@ -273,7 +265,7 @@ class EventApp(ArenaApp):
             seats, across, _, columns, lines = self._grid(*pane.size)
             column, row = (event.screen_x - pane.region.x) // columns, (event.screen_y - pane.region.y) // lines
             if column < across and row * across + column < len(seats):
-                self.state.boards.watched_at = row * across + column
+                self.state.watched_at = row * across + column
                 self.action_view("overview")
 
     def on_mouse_scroll_down(self, event: MouseScrollDown | MouseScrollUp) -> None:

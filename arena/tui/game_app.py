@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from rich.console import RenderableType
 from rich.text import Text
 from textual.binding import Binding
-from textual.message import Message
 
 from arena import UserError
 from arena.go.coords import Colour, gtp_from_move
@@ -50,13 +49,6 @@ class GameApp(BoardApp):
         Binding("end", "go(9999)", "End", show=False),
     ]
     MORE_KEYS = (("Click", "Go to the move at a point"), ("Ctrl-Z", "Suspend"))
-
-    class Evaluated(Message):
-        """A bot has evaluated the next position, or can't."""
-
-        def __init__(self, found: Evaluation | UserError):
-            super().__init__()
-            self.found = found
 
     def __init__(
         self,
@@ -99,18 +91,19 @@ class GameApp(BoardApp):
             for evaluation in evaluate(self.record):
                 if self._is_left.is_set():
                     return
-                self.post_message(self.Evaluated(evaluation))
+                self.call_later(self._add, evaluation)
         except UserError as error:
-            self.post_message(self.Evaluated(error))
+            self.call_later(self._fail, str(error))
 
-    def on_game_app_evaluated(self, message: Evaluated) -> None:
-        if isinstance(message.found, UserError):
-            self._evaluate, self._message = None, str(message.found)
-        else:
-            self._evaluations.append(message.found)
-            text = write_sgf(self.record, notes(self.record, self._evaluations, "review"))
-            self.remark_on(read_remarks(text, self.record))
+    def _add(self, evaluation: Evaluation) -> None:
+        self._evaluations.append(evaluation)
+        text = write_sgf(self.record, notes(self.record, self._evaluations, "review"))
+        self.remark_on(read_remarks(text, self.record))
         self.redraw()
+
+    def _fail(self, words: str) -> None:
+        self._evaluate = None
+        self._say(words)
 
     def on_unmount(self) -> None:
         self._is_left.set()

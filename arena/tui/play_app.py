@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.message import Message
 from textual.widgets import Input
 
 from arena import IllegalMove
@@ -36,7 +35,7 @@ from arena.report.play import (
     move_words,
 )
 from arena.tui.app import Keys, run_app
-from arena.tui.board import BoardApp, BoardPane, signs_at
+from arena.tui.board import BoardApp, BoardPane
 from arena.tui.game_app import Evaluate, GameApp
 
 TICK = 0.2
@@ -75,9 +74,6 @@ class PlayApp(BoardApp):
         Binding("escape", "clear", show=False, priority=True),
     ]
 
-    class Changed(Message):
-        """Something has changed in the game, by another thread."""
-
     def __init__(
         self,
         session: GameSession,
@@ -108,9 +104,9 @@ class PlayApp(BoardApp):
     def on_mount(self) -> None:
         super().on_mount()
         self.input.focus()
-        self._session.subscribe(lambda: self.post_message(self.Changed()))
+        self._session.subscribe(lambda: self.call_later(self.look))
         self.set_interval(TICK, self._tick)
-        self.on_play_app_changed()
+        self.look()
 
     def hold(self) -> None:
         self._session.pause()
@@ -120,7 +116,7 @@ class PlayApp(BoardApp):
 
     # --- The game goes on by itself ---
 
-    def on_play_app_changed(self) -> None:
+    def look(self) -> None:
         """See what has become of the game."""
         self._session.tick()
         before, self.snapshot = self.snapshot, self._session.snapshot()
@@ -132,7 +128,7 @@ class PlayApp(BoardApp):
 
     def _tick(self) -> None:
         if not self.snapshot.is_settled or (self.snapshot.phase is Phase.PLAY and any(self.snapshot.clocks)):
-            self.on_play_app_changed()
+            self.look()
 
     def redraw(self) -> None:
         preview = self._preview
@@ -267,12 +263,14 @@ class PlayApp(BoardApp):
         return self._session.preview(self._target)
 
     def draw(self, cell: int) -> Sequence[Text]:
-        snapshot, preview = self.snapshot, self._preview
+        snapshot, preview, beside = self.snapshot, self._preview, pass_move(self.snapshot.size)
+        hinted = () if snapshot.advice is None else (candidate.move for candidate in snapshot.advice.candidates)
+        letters = {move: letter for move, letter in zip(hinted, LETTERS, strict=False) if move != beside}
         overlay = Overlay(
             cursor=None if snapshot.is_over else self._target,
             ghost=None if preview is None or preview.refusal else snapshot.to_play,
             taken=frozenset(snapshot.dead or () if preview is None else preview.captured),
-            letters=self._letters(),
+            letters=letters,
         )
         owned, last = self._ownership, snapshot.last
         return draw_board(snapshot.stones, last, ownership=owned, overlay=overlay, cell=cell, colours=self.colours)
@@ -285,15 +283,6 @@ class PlayApp(BoardApp):
             return snapshot.estimate.ownership
         is_counted = snapshot.outcome is None or snapshot.outcome.margin is not None
         return snapshot.count.ownership if snapshot.count is not None and is_counted else None
-
-    def _letters(self) -> dict[Move, str]:
-        """The candidates of a hint; where the cursor is on one, the play that is expected from there, numbered."""
-        if (advice := self.snapshot.advice) is None:
-            return {}
-        line = next((candidate.line for candidate in advice.candidates if candidate.move == self._target), ())
-        if len(line) > 1:
-            return signs_at(line, "123456789", self.snapshot.size)
-        return signs_at([candidate.move for candidate in advice.candidates], LETTERS, self.snapshot.size)
 
     # --- The words ---
 

@@ -45,7 +45,7 @@ def standings_of(match: Match, *records: GameRecord) -> Standings:
 
 def facts_of(found: Standings) -> dict[str, str]:
     """The labelled lines of what is shown at the end."""
-    bodies = [section.body for section in first_sections(found)]
+    bodies = [body for _, body in first_sections(found)]
     return {label: text for body in bodies if isinstance(body, Facts) for label, text in body.rows}
 
 
@@ -61,7 +61,7 @@ def test_the_end_tells_what_happened():
     assert lines["Length"].startswith("24.0 moves per game")
     assert lines["Time"].startswith("alphago 0.") and lines["Time"].endswith(" per move")
     assert "Warning" not in lines
-    (crash,) = (section.body for section in first_sections(found) if section.title == "Forfeits")
+    (crash,) = (body for name, body in first_sections(found) if name == "Forfeits")
     assert crash.rows == [(f"{match.event}/00004", "crash", "sl: ValueError: no such point\n")]
 
 
@@ -73,7 +73,7 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
     assert title(standings_of(match, *games)) == "alphago lost to sl 2.5-3.5 in 6 games"
     assert title(standings_of(match, *records_of(match, range(2), None))) == "alphago and sl drew 1-1 in 2 games"
     found = standings_of(match, *(record_of(match, n, "sl", Ending.ILLEGAL, f"alphago: {n}") for n in range(8)))
-    forfeits = first_sections(found)[-1].body
+    forfeits = first_sections(found)[-1][1]
     assert [row[2] for row in forfeits.rows] == [f"alphago: {n}" for n in range(5)]
     assert forfeits.note.startswith("And 3 more forfeits.")
 

@@ -161,17 +161,5 @@ def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: 
             assert page.status == 200 and "arena show game.sgf" in page.read().decode()
 
 
-@pytest.mark.slow
-def test_a_served_screen_is_drawn_in_a_browser(browser: Any, tmp_path: Path) -> None:
-    (tmp_path / "game.sgf").write_text(GAME)
-    with served("show", "game.sgf", folder=tmp_path) as address:
-        browser.set_window_size(900, 900)
-        browser.get(address)
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        shown = "return (document.querySelector('.xterm-accessibility, .xterm-rows, canvas') !== null)"
-        WebDriverWait(browser, 60).until(lambda _: browser.execute_script(shown))
-
-
 def test_only_commands_with_a_full_screen_are_served(tmp_path: Path) -> None:
     refused(arena("serve", "elo", folder=tmp_path), "'elo' has no full screen", "match, tournament")

@@ -191,12 +191,13 @@ def test_a_stored_game_and_a_file_are_analysed(tmp_path: Path) -> None:
         store.append([replace(record, outcome=Outcome.scored(3.0))])
     done = arena("analyze", "1", "--bot", "sl", "--sgf", "out/a.sgf", "--csv", "a.csv", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "one - other, B+3 (5x5, komi 7, cgos), analysed by sl" in done.stdout
+    assert done.stdout.startswith("● one  ○ other\nBlack won by 3 points · cgos rules, komi 7")
+    assert "Analysed by sl." in done.stdout
     written = (tmp_path / "out" / "a.sgf").read_text()
     assert read_sgf(written).moves == record.moves and written.count("SBKV[") == 4
     assert (tmp_path / "a.csv").read_text().count("\n") == 4
     again = arena("analyze", "out/a.sgf", "--bot", "sl", folder=tmp_path)
-    assert again.returncode == 0 and again.stdout.splitlines()[1:] == done.stdout.splitlines()[1:-2]
+    assert again.returncode == 0 and again.stdout.splitlines()[3:] == done.stdout.splitlines()[3:-2]
 
 
 REFUSALS = {

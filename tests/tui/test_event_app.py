@@ -141,7 +141,7 @@ def test_a_finished_game_stays_on_its_board_until_another_one_needs_it() -> None
     state = EventState(match, Clock())
 
     def caption() -> str:
-        return figures.caption(state, state.boards.watched).plain  # type: ignore[arg-type]
+        return figures.caption(state, state.watched).plain  # type: ignore[arg-type]
 
     state.add(Update(snapshots=(snapshot_of(match, 3, "E5"),), workers=2))
     state.add(Update(snapshots=(snapshot_of(match, 4, "D4 E5"),)))  # another worker's: the screen stays with the first
@@ -152,7 +152,7 @@ def test_a_finished_game_stays_on_its_board_until_another_one_needs_it() -> None
     assert caption() == "game 4 (1/2): W+R"
     state.add(Update(snapshots=(snapshot_of(match, 6, "C3 pass"),)))
     assert caption() == "game 7 (1/2), move 2: ○ pass"
-    state.boards.watch(-1)
+    state.watch(-1)
     assert caption().startswith("game 6 (2/2), move 1")
 
 
