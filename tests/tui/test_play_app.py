@@ -25,7 +25,7 @@ from arena.people.session import GameSession, Opponent
 from arena.report.play import clock_words
 from arena.tui.play_app import PlayApp
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Likes(Scripted):
