@@ -150,37 +150,34 @@ class TeachingBot(Bot):
         return self.choose_all([game], limits)[0]
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        params, weights = self._params, dict[int, np.ndarray]()
-        drawn = [chances(game.move_seed()) for game in games]
+        params, drawn = self._params, [chances(game.move_seed()) for game in games]
         full = [place for place, (chance, _) in enumerate(drawn) if chance < params.full_search_prob]
-        for place, row, win_rate in self._ask(self._teacher, self._visits, games, full):
+        found = self._ask(self._teacher, self._visits, games, full)
+        for place, (row, win_rate) in found.items():
             levels = np.empty(len(row), np.uint16)
             to_levels(row, levels)
             self._found.setdefault(games[place].seed, {})[len(games[place].moves)] = levels, win_rate
-            weights[place] = row
-        rest = [place for place in range(len(games)) if self._player or place not in weights]
-        weights |= {
-            place: row for place, row, _ in self._ask(self._player or self._teacher, self._other_visits, games, rest)
-        }
+        rest = [place for place in range(len(games)) if self._player or place not in found]
+        found |= self._ask(self._player or self._teacher, self._other_visits, games, rest)
         decisions = []
         for place, game in enumerate(games):
             temperature = params.temperature if len(game.moves) < params.temperature_moves else 0.0
-            decisions.append(Decision(int(draw_move(weights[place], temperature, drawn[place][1]))))
+            decisions.append(Decision(int(draw_move(found[place][0], temperature, drawn[place][1]))))
         return decisions
 
     def _ask(
         self, teacher: Teacher, visits: int | None, games: Sequence[Game], places: Sequence[int]
-    ) -> Iterator[tuple[int, np.ndarray, float]]:
+    ) -> dict[int, tuple[np.ndarray, float]]:
         """By place among the games: the weights of legal moves, for a search doesn't know before it tries a move that
         superko forbids it; and the win rate."""
-        if not places:
-            return
-        weights, win_rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
-        for place, row, win_rate in zip(places, weights, win_rates.tolist(), strict=True):
-            legal = row * games[place].legal_moves()
-            if not legal.any():
-                legal[-1] = 1
-            yield place, legal, win_rate
+        found: dict[int, tuple[np.ndarray, float]] = {}
+        if places:
+            rows, rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
+            for place, row, rate in zip(places, rows, rates.tolist(), strict=True):
+                legal = row * games[place].legal_moves()
+                legal[-1] += not legal.any()
+                found[place] = legal, rate
+        return found
 
     def play(
         self, rules: Rules, new_games: Iterator[NewGame], slots: int, goes_on: Callable[[], bool] = lambda: True

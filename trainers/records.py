@@ -440,37 +440,14 @@ def digest_of(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
-    """The usable games of some paths, as ``read_games`` reads them; kept in ``cache`` under a name made from their
-    contents. Raises RecordError as that does."""
-    filter = GameFilter(size, dead_stones=dead_stones)
-    name = hashlib.sha256(f"{DATASET_FORMAT} {filter} {digest_of(paths)}".encode()).hexdigest()[:24]
-    stored = cache / f"games-{name}.npz"
-    if not stored.exists():
-        games, _ = read_games(paths, filter)
-        with replacing(stored) as aside:
-            _save_arrays(aside, games)
-    return _load_arrays(stored, size)[0]
-
-
-def _save_arrays(path: Path, games: Games, **more: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.savez(file, **{name: getattr(games, name) for name in ARRAYS}, **more)  # type: ignore[arg-type]  # numpy takes an array for its flag
-
-
-def _load_arrays(path: Path, size: int) -> tuple[Games, dict[str, np.ndarray]]:
-    """The games in a file, and its other arrays. Raises RecordError for one that is damaged."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays}
-        return Games(size, **{name: found.pop(name) for name in ARRAYS}), found
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
-        raise RecordError(f"{path}: can't be read ({reason(error)}); remove it, and make it again") from error
+def described(paths: Sequence[Path]) -> str:
+    """The names of some paths and the sha256 of their contents, for a manifest."""
+    return f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}"
 
 
 # --- Datasets ---
 
-DATASET_FORMAT = 5  # the version of a dataset's folder; a reader refuses any other
+DATASET_FORMAT = 6  # the version of a dataset's folder; a reader refuses any other
 
 MANIFEST, ARRAYS_FILE = "manifest.json", "games.npz"
 PARTS = ("train", "validation", "test")
@@ -481,7 +458,7 @@ class Manifest:
     """What a dataset is; plain data, stored as JSON beside its games."""
 
     size: int
-    sources: Mapping[str, str]  # name of each file or folder that was read to the sha256 of its contents
+    sources: str  # the names of the files and folders that were read, and the sha256 of their contents
     filter: Mapping[str, Any]  # which games were kept; the fields of ``GameFilter``
     split: Mapping[str, Any]  # how they were split; the fields of ``SplitRule``
     read: int  # games read, those refused counted
@@ -507,8 +484,12 @@ class Dataset:
         if (found := content.get("format")) != DATASET_FORMAT:
             raise RecordError(f"{path}: has format {found!r}, and this version reads {DATASET_FORMAT}; {hint}")
         manifest = convert(content, Manifest, path, error=RecordError, hint=hint)
-        games, others = _load_arrays(folder / ARRAYS_FILE, manifest.size)
-        return cls(folder, manifest, games, others["parts"])
+        try:
+            with np.load(path := folder / ARRAYS_FILE, allow_pickle=False) as arrays:
+                games = Games(manifest.size, **{name: arrays[name] for name in ARRAYS})
+                return cls(folder, manifest, games, arrays["parts"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
+            raise RecordError(f"{path}: can't be read ({reason(error)}); remove it, and make it again") from error
 
     @property
     def rule(self) -> SplitRule:
@@ -532,9 +513,7 @@ def build(
     nothing. Raises RecordError when ``folder`` exists, too."""
     if folder.exists():
         raise RecordError(f"{folder} exists already; choose another --out or remove it")
-    sources = {path.name: digest_of([path]) for path in paths}
-    if len(sources) < len(paths):
-        raise ConfigError("sources need different names")
+    sources = described(paths)
     games, rejects = read_games(paths, filter, processes, on_progress)
     manifest = Manifest(
         size=filter.size,
@@ -547,9 +526,19 @@ def build(
     )
     with replacing(folder, error=RecordError, hint="choose another --out") as aside:
         aside.mkdir(parents=True)
-        _save_arrays(aside / ARRAYS_FILE, games, parts=parts_of(games, [rule]))
+        arrays = {name: getattr(games, name) for name in ARRAYS} | {"parts": parts_of(games, [rule])}
+        np.savez(aside / ARRAYS_FILE, **arrays)
         (aside / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
     return Dataset.open(folder)
+
+
+def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
+    """The usable games of some paths, as ``read_games`` reads them; kept as a dataset in ``cache`` under a name made
+    from their contents. Raises RecordError as that does."""
+    filter = GameFilter(size, dead_stones=dead_stones)
+    name = hashlib.sha256(f"{DATASET_FORMAT} {filter} {digest_of(paths)}".encode()).hexdigest()[:24]
+    folder = cache / f"games-{name}"
+    return (Dataset.open(folder) if folder.exists() else build(paths, folder, filter, SplitRule())).games
 
 
 def summary(games: Games) -> dict[str, str]:
@@ -602,7 +591,7 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
         raise RecordError(
             "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
         )
-    return replace(split, source=f"{', '.join(path.name for path in paths)}; sha256 {digest_of(paths)}")
+    return replace(split, source=described(paths))
 
 
 # --- Rows ---

@@ -191,8 +191,6 @@ def test_what_cannot_be_built_is_refused_and_leaves_nothing(
         build([source], tmp_path / "none", GameFilter(9), HALF)
     with pytest.raises(RecordError, match="No such file"):
         build([tmp_path / "gone.sgf"], tmp_path / "none", GameFilter(SIZE), HALF)
-    with pytest.raises(ConfigError, match="need different names"):
-        build([source, source], tmp_path / "none", GameFilter(SIZE), HALF)
     with pytest.raises(ConfigError, match="strong"):
         GameFilter(SIZE, rank="strong")
     assert [path.name for path in tmp_path.iterdir()] == ["games.sgfs"]

@@ -220,7 +220,7 @@ def test_a_match_that_is_stopped_has_no_rating(beginner: Checkpoint) -> None:
 
 def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint) -> None:
     """Whatever is played beside its games; points are the net's own."""
-    mcts, net = Registry().resolve("mcts:playouts=30"), bot_of(load_network(beginner), 0.0)
+    mcts, net = Registry().resolve("mcts:playouts=4"), bot_of(load_network(beginner), 0.0)
     policy = Registry().resolve(f"checkpoint:{beginner.folder},precision=fp32").build()
     one, four = (MATCH.play(net, mcts.build(), slots=slots).tolist() for slots in (1, 4))
     assert one == four == MATCH.play(policy, mcts.build()).tolist()

@@ -449,7 +449,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     (tmp_path / "run.toml").write_text("\n".join(listing(config)))
     run = torchrun("sl", "--settings", "run.toml", "--new", folder=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.count("top-1") == 1
+    assert run.stdout.count("test positions") == 1
     one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "results" / "checkpoints" / "tiny"))
     assert one.manifest.rows == two.manifest.rows == 6 * 32
     assert len((tmp_path / "results" / "training" / "tiny" / METRICS_FILE).read_text().splitlines()) == 2
