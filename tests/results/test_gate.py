@@ -17,7 +17,6 @@ from arena.go.record import GameRecord
 from arena.match.event import event_from_json, event_to_json
 from arena.match.schedule import Gate, Match, Terms
 from arena.players.config import set_bot
-from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.ratings import Sprt
 from arena.results.gate import Evidence, Ruling, entry_for
@@ -207,20 +206,14 @@ def test_a_file_that_can_not_be_changed_stays_as_it_is(tmp_path: Path) -> None:
 # --- What the games say ---
 
 
-def versions_of(*names: str) -> list[Player]:
-    """The same player with one net after the other."""
-    found = []
-    for name in names:
-        base = player("pupil", net=name * 8)
-        shown = "pupil" if name == names[0] else f"pupil:checkpoint={name}"
-        settings = {**base.settings, "checkpoint": f"/nowhere/{name}"}
-        found.append(replace(base, name=shown, settings=settings))
-    return found
-
-
-def gate_match(candidate: Player, present: Player, games: int = 200, elo1: float = 35) -> Match:
-    name = candidate.settings["checkpoint"].rpartition("/")[2]
-    return Match(candidate, present, Terms(RULES), games, test=Sprt(0, elo1), gate=Gate("pupil", name))
+def gate_match(elo1: float = 35) -> Match:
+    """The same player with the net ``new``, which asks for the place, against it with ``old``."""
+    old, new = (
+        replace(base, name=shown, settings={**base.settings, "checkpoint": f"/nowhere/{name}"})
+        for name, shown in (("old", "pupil"), ("new", "pupil:checkpoint=new"))
+        for base in [player("pupil", net=name * 8)]
+    )
+    return Match(new, old, Terms(RULES), 200, test=Sprt(0, elo1), gate=Gate("pupil", "new"))
 
 
 def results(match: Match, share: float) -> list[GameRecord]:
@@ -236,16 +229,14 @@ def results(match: Match, share: float) -> list[GameRecord]:
     ("share", "ruling"), [(0.9, Ruling.ACCEPTED), (0.2, Ruling.REJECTED), (0.55, Ruling.UNDECIDED)]
 )
 def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling) -> None:
-    old, new = versions_of("old", "new")
-    match = gate_match(new, old)
+    match = gate_match()
     standings = match.standings()
-    for record in results(match, share):
-        standings.add([record])
+    standings.add(results(match, share))
     found = Evidence(match, standings)
     assert found.ruling is ruling and standings.is_decided is (ruling is not Ruling.UNDECIDED)
     assert (found.tally.games < 200) is standings.is_decided
     assert found.tally.counts.points == found.tally.points
-    assert found.against == "old" and found.as_json()["opponent"] == old.identity
+    assert found.against == "old" and found.as_json()["opponent"] == match.second.identity
     told = json.dumps(found.as_json())
     numbered = ((int(record.id[-5:]) + 200, record) for record in results(match, 1 - share))
     later = [replace(record, id=f"{match.event}/{number:05}") for number, record in numbered]
@@ -254,8 +245,7 @@ def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling)
 
 
 def test_a_gate_is_an_event_of_its_own_that_survives_as_text() -> None:
-    old, new = versions_of("old", "new")
-    match, stricter = gate_match(new, old), gate_match(new, old, elo1=50)
+    match, stricter = gate_match(), gate_match(elo1=50)
     plain = replace(match, gate=None)
     for each in (match, stricter, plain):
         again = event_from_json(event_to_json(each))  # without the factories of its bots, which aren't stored
