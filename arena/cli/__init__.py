@@ -16,7 +16,7 @@ from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from arena import UserError, __version__
-from arena.cli import bots, data, match, nets, play, results, serve, train
+from arena.cli import bots, match, nets, play, results, train
 
 LONGEST = 1000
 """Characters of a line that says what is wrong; of a longer one the middle is left out."""
@@ -70,16 +70,16 @@ DATA = """Make datasets from game records.
 Example:
   arena data build games/ --out sets/strong
 """
-OWN_OPTIONS = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # options behind COMMAND are its own
-SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}  # a trainer's settings are options, too
-
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (match.match, match.tournament, play.play, serve.serve),
+    "Play": (match.match, match.tournament, play.play, bots.serve),
     "Results and games": (results.elo, results.report, results.games, results.show, results.analyze),
     "Nets": (nets.gate, nets.eval_, train.train),
     "Bots and setup": (bots.bots, bots.check, bots.gtp, bots.analysis, bots.doctor),
 }
-CONTEXTS: dict[str, dict[str, Any]] = {"serve": OWN_OPTIONS, "train": SETTINGS}
+CONTEXTS: dict[str, dict[str, Any]] = {
+    "serve": {"allow_interspersed_args": False, "ignore_unknown_options": True},  # options behind COMMAND are its own
+    "train": {"allow_extra_args": True, "ignore_unknown_options": True},  # a trainer's settings are options, too
+}
 
 app = typer.Typer(
     name="arena",
@@ -95,7 +95,7 @@ for panel, commands in PANELS.items():
         name, about = command.__name__.rstrip("_"), manual(command.__doc__)
         app.command(name, cls=Command, help=about, rich_help_panel=panel, context_settings=CONTEXTS.get(name))(command)
 datasets = typer.Typer(cls=Group, no_args_is_help=True, help=manual(DATA))
-datasets.command("build", cls=Command, help=manual(data.build.__doc__))(data.build)
+datasets.command("build", cls=Command, help=manual(nets.build.__doc__))(nets.build)
 app.add_typer(datasets, name="data", rich_help_panel="Nets")
 
 

@@ -1,8 +1,9 @@
-"""The commands about bots: which there are, whether they play here, one served to other programs; and the doctor."""
+"""The commands about bots: listed, checked, served to other programs; a screen in a browser; and the doctor."""
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, redirect_stdout
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from typer import Argument, Option
 
-from arena import UserError
+from arena import ConfigError, UserError
 from arena.cli.options import CONFIG, NO_TERMS, RESULTS, Bot, ConfigFile, Results, read_rules, registry_of, takes
 from arena.players.config import TermsTable
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.ratings import Estimate
     from arena.results.store import Pool
+
+
+SCREENS = ("match", "tournament", "gate", "play", "show")
+"""The commands that have a full screen."""
 
 
 def bots(
@@ -160,6 +165,32 @@ def _on_pipes(entry: Player) -> Iterator[tuple[bot.Bot, TextIO, TextIO]]:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     os._exit(0)  # taking the interpreter down takes half a second, in which a controller waits
+
+
+def serve(
+    command: Annotated[list[str], Argument(help="The command, as typed after 'arena'.")],
+    port: Annotated[int, Option(help="Port (default 8380).", min=1, max=65535)] = 8380,
+) -> None:
+    """Show a command's full screen in a browser on this machine.
+
+    Each browser gets a process of its own, at most 8 at once. Closing the page ends it as Ctrl-C does. Results can be
+    written by one event at a time. Ctrl-C ends the server.
+
+    Examples:
+      arena serve play alphago
+      arena serve --port 9000 match sl mcts -n 100
+    """
+    if command[0] not in SCREENS:
+        raise ConfigError(f"'{command[0]}' has no full screen; serve one of: {', '.join(SCREENS)}")
+    try:
+        from arena.tui.serve import LOCAL, LocalServer
+    except ImportError as error:
+        raise UserError(f"serving needs more packages ({error.name}): pip install 'arena[serve]'") from None
+    try:
+        socket.create_server((LOCAL, port)).close()
+    except OSError as error:
+        raise UserError(f"port {port} can't be used ({error.strerror}); use another --port") from None
+    LocalServer(command, port).serve()
 
 
 def doctor(results: Results = RESULTS, config: ConfigFile = None) -> None:

@@ -79,27 +79,32 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     return Terms(rules, first_given(given.openings, 0), plies, seed, adjudication, book, is_usual)
 
 
-def openings_note(terms: Terms, games: int) -> Iterator[str]:
-    """What follows a book that has too few openings for ``games`` games of a pair."""
-    openings, pairs = len(terms.book), (games + 1) // 2
-    if openings and openings < min(terms.openings or pairs, pairs):
-        later = "the later pairs get random ones" if terms.then_drawn else "they are used in turn"
-        yield f"The book has {plural(openings, 'opening')} for {pairs} pairs of games; {later}."
-
-
 # --- Before it is played ---
 
 
-def require_openings(event: Event, store: Store) -> None:
-    """Raise ConfigError where there are fewer openings than the event's games need. Where as many games are stored,
-    nothing is drawn again."""
+def notes_on(event: Event, store: Store) -> Iterator[str]:
+    """What is to be known before the event: new players, a book that is used up, nets on larger boards than they know. Raises ConfigError where there are fewer openings than the games need; where as many games are
+    stored, none is drawn again."""
     from arena.match.ladder import Ladder
     from arena.match.schedule import Match
 
+    known, players = store.players(), event.players.values()
+    last = {player.name: identity for identity, player in known.items()}
+    for entry in players:
+        if entry.name in last and entry.identity not in known:
+            games = plural(store.count(player=last[entry.name]), "game")
+            yield f"{entry.name} is a new player: its settings, net, code or limits differ from those in {games}."
     if isinstance(event, Ladder):
         event.pairings()
-    elif store.count(event=event.event) < event.games:
-        event.terms.require_openings(event.games if isinstance(event, Match) else event.games_each)
+    else:
+        each, terms = event.games if isinstance(event, Match) else event.games_each, event.terms
+        if store.count(event=event.event) < event.games:
+            terms.require_openings(each)
+        openings, pairs = len(terms.book), (each + 1) // 2
+        if openings and openings < min(terms.openings or pairs, pairs):
+            later = "the later pairs get random ones" if terms.then_drawn else "they are used in turn"
+            yield f"The book has {plural(openings, 'opening')} for {pairs} pairs of games; {later}."
+    yield from size_doubts(players, event.terms.rules.size)
 
 
 def note_event(store: Store, event: Event) -> None:
@@ -112,16 +117,6 @@ def note_event(store: Store, event: Event) -> None:
     store.add_players({entry.identity: entry for entry in event.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(StoredEvent(event.event, created, event.settings, event_to_json(event)))
-
-
-def changes(store: Store, entries: Iterable[Player]) -> Iterator[str]:
-    """A line for each new player that has the name of an earlier one."""
-    known = store.players()
-    last = {player.name: identity for identity, player in known.items()}
-    for entry in entries:
-        if entry.name in last and entry.identity not in known:
-            games = plural(store.count(player=last[entry.name]), "game")
-            yield f"{entry.name} is a new player: its settings, net, code or limits differ from those in {games}."
 
 
 def require_same_terms(store: Store, event: Tournament | Ladder) -> None:
@@ -175,12 +170,10 @@ class EventSetup:
                 self.crew = stack.enter_context(Cluster(self.cluster, self.workers, event.players, rules, adjudication))
             yield stack.enter_context(Store.of(self.results, write=True, say=self.console.say))
 
-    def begin(self, event: Event, store: Store, notes: Iterable[str] = ()) -> Any:
+    def begin(self, event: Event, store: Store) -> Any:
         """Say what is to be known, store who plays what, and play; returns the event's state."""
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
-        require_openings(event, store)
-        doubts = size_doubts(event.players.values(), event.terms.rules.size)
-        for line in [*changes(store, event.players.values()), *notes, *doubts]:
+        for line in notes_on(event, store):
             self.console.say(line)
         note_event(store, event)
         return self.play(event, store)

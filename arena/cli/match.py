@@ -89,7 +89,7 @@ def match(
         if plan:
             print_plan(played, first_given(precision, PLANNED), setup, store)
         else:
-            setup.begin(played, store, events.openings_note(agreed, games))
+            setup.begin(played, store)
 
 
 def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Sprt:
@@ -162,10 +162,9 @@ def tournament(
     address = cluster or registry.cluster.address
     setup = events.EventSetup(Console(stderr=as_json), results, workers, address, as_json)
     played = _tournament(name, bots or [], terms, registry, setup)
-    notes = [] if isinstance(played, Ladder) else [*events.openings_note(played.terms, played.games_each)]
     with setup.opened(played) as store:
         events.require_same_terms(store, played)
-        view = setup.begin(played, store, notes)
+        view = setup.begin(played, store)
         if isinstance(played, Ladder):
             gap = view.gap
             words = "No two neighbours in the ranking have a measured distance yet; play more games (-n)."

@@ -30,9 +30,6 @@ Workers = Annotated[int, Option(help="Worker processes (default 0: one per core)
 Cluster = Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")]
 Bot = Annotated[str, Argument(help="NAME, NAME:setting=value,... or checkpoint:NAME.")]
 
-SHORT = {"games": "-n"}
-"""Short forms of options made from settings."""
-
 NO_TERMS = TermsTable()
 
 
@@ -67,7 +64,7 @@ def takes(table: type[Any], *names: str) -> Callable[[Callable[..., None]], Call
 def _option(item: Field[Any]) -> inspect.Parameter:
     """A setting as an optional parameter, whose text ``_read`` reads."""
     metavar = "NUMBER" if str(item.type).startswith(("int", "float")) else item.name.upper()
-    names = [SHORT[item.name], f"--{item.name}"] if item.name in SHORT else []
+    names = ["-n", "--games"] if item.name == "games" else []
     annotation: Any = Annotated[str | None, Option(*names, metavar=metavar, help=item.metadata["help"])]
     return inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

@@ -19,17 +19,11 @@ if TYPE_CHECKING:
     from arena.players.registry import Registry
     from arena.report.style import Console
 
-LISTED = 20
-"""Games that are listed by default."""
-
 FORFEIT = "forfeit"
 """Stands for all endings by a fault."""
 
 LARGE = 13
 """Boards over this size are analysed by mcts unless a bot is named: no net that ships predicts results there."""
-
-MARKED = 3
-"""Mistakes of each side that an analysis marks."""
 
 GAME = "An SGF file, or the number or id of a game of 'arena games'"
 
@@ -158,7 +152,7 @@ def games(
         wanted: dict[str, Any] = {"event": event, "player": player, "endings": _read_ending(ending)}
         total = store.count(**wanted)
         if (place := sgf or csv) is None:
-            found = store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True)
+            found = store.numbered_games(**wanted, limit=limit or 20, newest_first=True)
             if as_json:
                 for number, record in found:
                     print(game_line(record, number))
@@ -307,7 +301,7 @@ def analyze(
         except AnalysisError as error:
             raise UserError(f"{entry.name}: {error}{able if not found else ''}") from None
     if found:
-        console.print(render_analysis(record, found, MARKED))
+        console.print(render_analysis(record, found, 3))
         if csv is not None:
             write_csv(analysis_frame(record, found), csv)
         if sgf is not None:
