@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import MISSING, fields
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,7 +61,6 @@ def reference() -> str:
     parts.append("## arena.toml")
     for name, kept in (("bots.NAME", BotTable), ("tournaments.NAME", TournamentTable), ("cluster", ClusterTable)):
         parts += [f"### [{name}]", table(item for item in fields(kept) if item.metadata)]
-    parts += ["## The database", f"```sql\n{schema()}\n```"]
     parts.append("## Settings of the trainers")
     trainers = (settings.SL, settings.RL, settings.Value, settings.Ownership, settings.Rollout, settings.Distill)
     for kind in (*trainers, settings.Zero):
@@ -92,18 +88,6 @@ def commands() -> Iterator[str]:
             typed = each.opts if each.param_type_name == "option" else [str(each.metavar or each.name).upper()]
             rows.append((", ".join(f"`{word}`" for word in typed), getattr(each, "help", "") or ""))
         yield grid(("option", "what it does"), rows)
-
-
-def schema() -> str:
-    """The statements that make a new database."""
-    from arena.results.store import Store
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "arena.db"
-        Store.open(path, write=True).close()
-        with closing(sqlite3.connect(path)) as made:
-            rows = made.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'")
-            return "\n".join(re.sub(r"\n {4}", "\n", sql).rstrip() + ";" for (sql,) in rows)
 
 
 def table(settings: Iterable[Any]) -> str:

@@ -140,7 +140,6 @@ def test_the_reference_of_the_site_has_every_command_and_setting() -> None:
     settings = {item.name for kind in (SL, RL, Value, Distill, Ownership) for item in fields(kind)}
     settings |= {item.name for entry in Registry().entries for item in entry.bot_kind.settings}
     assert {word for word in options | settings if f"`{word}`" not in text} <= {"--help"}
-    assert "\nCREATE TABLE games (\n" in text and "black_seconds REAL NOT NULL" in text
     assert "\nExample" not in text and all("| |" not in line for line in text.splitlines() if "`--" in line)
 
 
