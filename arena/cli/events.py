@@ -83,8 +83,8 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
 
 
 def notes_on(event: Event, store: Store) -> Iterator[str]:
-    """What is to be known before the event: new players, a book that is used up, nets on larger boards than they know. Raises ConfigError where there are fewer openings than the games need; where as many games are
-    stored, none is drawn again."""
+    """What is to be known before the event: new players, a book that is used up, nets on larger boards than they know.
+    Raises ConfigError where there are fewer openings than the games need; where all games are stored, none is drawn."""
     from arena.match.ladder import Ladder
     from arena.match.schedule import Match
 
