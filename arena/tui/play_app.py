@@ -146,7 +146,7 @@ class PlayApp(BoardApp):
         if action in ("word", "move", "clear") and (is_typing or len(self.screen_stack) > 1):
             return False
         is_over, word = self.snapshot.is_over, parameters[0] if parameters else ""
-        if action != "word" or word in ("help", "undo", "score"):
+        if action != "word" or word == "help":
             return True
         if word in ("review", "rematch", "quit"):
             return is_over and (word != "review" or self._can_review)
