@@ -237,24 +237,8 @@ def columns() -> dict[str, list[str]]:
         return {table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")] for table in tables}
 
 
-def paths(value: Any, path: str = "$") -> Iterator[str]:
-    """All places in an object of JSON, as SQLite writes them."""
-    yield path
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in inside:
-        yield from paths(inner, f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}")
-
-
-@cache
-def places() -> list[tuple[str, str, int, str]]:
-    """Table, column, row and path of everything that is in a column of JSON."""
-    found = []
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.deserialize(results())
-        for table, column in (("games", "rules"), ("events", "settings"), ("events", "plan"), ("players", "player")):
-            for row, text in connection.execute(f"SELECT rowid, {column} FROM {table} WHERE rowid < 3"):
-                found += [(table, column, row, path) for path in paths(json.loads(text))]
-    return found
+IN_JSON = (("games", "rules"), ("events", "settings"), ("events", "plan"), ("players", "player"))
+"""Tables and columns whose values are JSON."""
 
 
 def literal(value: object) -> str:
@@ -274,21 +258,21 @@ def rows() -> st.SearchStrategy[Input]:
     value |= st.binary(max_size=60) | st.sampled_from(texts)
     whole = st.deferred(
         lambda: st.builds(
-            lambda place, row, value: f"UPDATE {place[0]} SET {place[1]} = {literal(value)} WHERE rowid = {row};\n",
+            "UPDATE {0[0]} SET {0[1]} = {2} WHERE rowid = {1};\n".format,
             st.sampled_from([(table, column) for table, some in columns().items() for column in some]),
             st.integers(1, 3),
-            value,
+            value.map(literal),
         )
     )
-    inside = st.deferred(
-        lambda: st.builds(
-            lambda place, text: (
-                f"UPDATE {place[0]} SET {place[1]} = json_set({place[1]}, '{place[3]}', json({quoted(text)})) "
-                f"WHERE rowid = {place[2]};\n"
-            ),
-            st.sampled_from(places()),
-            VALUES.map(json.dumps) | st.just("1e999"),
-        )
+    inside = st.builds(
+        (
+            "UPDATE {0[0]} SET {0[1]} = json_set({0[1]}, (SELECT fullkey FROM json_tree({0[1]}) LIMIT 1 OFFSET {2}), "
+            "json({3})) WHERE rowid = {1};\n"
+        ).format,
+        st.sampled_from(IN_JSON),
+        st.integers(1, 3),
+        st.integers(0, 9) | st.integers(0, 60),
+        (VALUES.map(json.dumps) | st.just("1e999")).map(quoted),
     )
     statements = st.lists(whole | inside, min_size=1, max_size=3).map("".join)
     return named("changes.sql", in_utf8(statements))
