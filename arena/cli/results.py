@@ -188,7 +188,7 @@ def show(
 ) -> None:
     """Step through a stored game or an SGF file.
 
-    Arrows, PgUp, PgDn, Home, End, a number or a click on a stone go to a move; ? lists all keys. In a pipe it prints
+    Arrows, PgUp, PgDn, Home, End or a click on a stone go to a move; ? lists all keys. In a pipe it prints
     the position at the end or after --move, and the moves that led there. --details is the default
     for a game that a fault ended.
 
