@@ -197,16 +197,14 @@ def eval_(
 
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)
-    dataset = Dataset.open(data[0]) if (data[0] / MANIFEST).is_file() else None
     with Console(stderr=True).status("reading the records"):
-        games = load_games(data, size, results / "cache", dead_stones) if dataset is None else dataset.part(TEST)
+        is_built = (data[0] / MANIFEST).is_file()
+        games = Dataset.open(data[0]).part(TEST) if is_built else load_games(data, size, results / "cache", dead_stones)
         games = some_games(games_since(games, since), positions, seed=1)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
-    console = Console()
-    console.print(evaluation_sheet(evaluation, found.manifest.name))
-    console.print()
+    Console().print(evaluation_sheet(evaluation, found.manifest.name))
 
 
 def build(
