@@ -46,10 +46,12 @@ class Evaluation:
 
     @property
     def top1_error(self) -> float:
-        """Half the 95 % interval of ``top1`` over all plies, whole games being what was drawn; NaN for one game."""
-        right, positions = np.bincount(self.games, self.columns["top1"]), np.bincount(self.games)
-        if len(right) < 2:
+        """Half the 95 % interval of ``top1`` over all plies, whole games being what was drawn; NaN for one game, and
+        without a policy."""
+        positions = np.bincount(self.games)
+        if len(positions) < 2 or "top1" not in self.columns:
             return float("nan")
+        right = np.bincount(self.games, self.columns["top1"])
         off = right - right.sum() / positions.sum() * positions
         return float(1.96 * np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / positions.sum())
 

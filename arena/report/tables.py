@@ -301,8 +301,9 @@ def evaluation_sheet(evaluation: Evaluation, name: str) -> Sheet:
     parts, figures = zip(*phases(evaluation), strict=True)
     cells = [(title, *(_known(one[field], spelled) for one in figures)) for title, field, spelled in MEASURES]
     rows = [row for row in cells if any(cell not in ("", "0") for cell in row[1:])]
-    whole, error = figures[0], _known(evaluation.top1_error, ".1%") or "unknown"
-    note = f"{name}, by move numbers. The 95 % interval of all top-1, by games, is ± {error}."
+    whole, note = figures[0], f"{name}, by move numbers."
+    if "top1" in evaluation.columns:
+        note += f" The 95 % interval of all top-1, by games, is ± {_known(evaluation.top1_error, '.1%') or 'unknown'}."
     if whole["scored_games"] < whole["games"]:
         note += f" {whole['scored_games']:,} of {whole['games']:,} games have a last position that gives their score"
         note += " (--dead-stones marks dead stones): margin and ownership rest on these."
