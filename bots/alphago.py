@@ -40,8 +40,12 @@ class Config:
         low=2,
         high=2**31 - 1,
     )
-    rollout_weight: float = setting(
-        0.5, "weight of rollouts (lambda) on a full board: 0 is the value head alone, 1 rollouts alone", low=0, high=1
+    rollout_weight: float | None = setting(
+        None,
+        "weight of rollouts (lambda) on a full board: 0 is the value head alone, 1 rollouts alone. By default 0 up to "
+        "9x9, else 0.5",
+        low=0,
+        high=1,
     )
     rollouts_full: float = setting(
         0.65, "share of occupied points from which rollouts have all of their weight; 0: always", low=0, high=1
@@ -68,6 +72,11 @@ class Config:
     def gumbel(self) -> bool:
         return self.search == "gumbel"
 
+    def on(self, size: int) -> Config:
+        """The same with the weight of rollouts on boards of this size. Up to 9x9 the net that ships is better alone."""
+        weight = self.rollout_weight
+        return replace(self, rollout_weight=(0.0 if size <= 9 else 0.5) if weight is None else weight)
+
 
 NODE_BYTES = 24
 
@@ -81,7 +90,7 @@ class AlphaGo(Bot):
 
         self._config = config
         self._puct, self._gumbel = puct, gumbel
-        self._params = tree.params_of(config, puct.PuctParams)
+        self._params = cache(lambda size: tree.params_of(config.on(size), puct.PuctParams))
         self._net_of = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads))
         self._net(9)  # a net that can't be loaded is refused now
         self._trees = tree.TreePool(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
@@ -111,7 +120,7 @@ class AlphaGo(Bot):
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
             if self._config.gumbel:
-                self._gumbel.improved_policy(trees.boards, trees.nodes, slot, self._params, visits[row])
+                self._gumbel.improved_policy(trees.boards, trees.nodes, slot, self._params(size), visits[row])
             else:
                 for candidate in trees.candidates(slot, size):
                     visits[row, candidate.move] = candidate.visits
@@ -157,7 +166,7 @@ class AlphaGo(Bot):
         tables = symmetry_table(size)
         self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
         most = limits.simulations or (config.visits if seconds is None else FOREVER)
-        params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
+        params = self._params(size)._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
         known = (trees.boards, trees.roots, trees.hashes)
         while True:
@@ -176,7 +185,9 @@ class AlphaGo(Bot):
 
     def _decide(self, slot: int, size: int) -> Decision:
         trees = self._trees
-        child = self._gumbel.best_move(trees.nodes, trees.roots, slot, self._params) if self._config.gumbel else -1
+        child = -1
+        if self._config.gumbel:
+            child = self._gumbel.best_move(trees.nodes, trees.roots, slot, self._params(size))
         move, win_rate, visits = trees.best(slot, size, child if child >= 0 else None)
         ownership = trees.ownership(slot, size)
         return Decision(None if win_rate < self._config.resign else move, win_rate, visits, ownership)
@@ -192,5 +203,5 @@ BOT = BotKind(
     tells_win_rate=True,
     analyses=True,
     teachers=True,
-    revision=4,
+    revision=5,
 )

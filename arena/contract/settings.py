@@ -78,6 +78,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
 def read_value(value: Any, field: Field[Any], where: str) -> Any:
     """A setting's value as its field's type, from TOML or from text. Raises ConfigError, beginning with ``where``."""
     wanted = field.type.__name__ if type(field.type) is type else str(field.type)
+    if value is None and wanted.endswith(" | None"):
+        return None
     wanted = wanted.removesuffix(" | None").removeprefix("collections.abc.")
     if wanted not in TYPES:
         raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}; it can be {', '.join(TYPES)}")

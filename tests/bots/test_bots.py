@@ -155,6 +155,12 @@ def test_leaves_fill_a_batch_where_seconds_are_the_limit_and_stay_one_where_visi
     assert thoughts(0, 2, timed) == thoughts(4, 2, timed)
 
 
+def test_rollouts_count_on_large_boards_and_where_they_are_asked_for() -> None:
+    default, half = (Registry().resolve(spec).checked(9).config for spec in ("alphago", "alphago:rollout_weight=0.5"))
+    assert [default.on(size).rollout_weight for size in (5, 9, 10, 19)] == [0, 0, 0.5, 0.5]
+    assert half.on(9).rollout_weight == 0.5
+
+
 @pytest.mark.parametrize("mixing", [0, 1])
 def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: float) -> None:
     """Two walls part the board; what is told is seen by the side to move."""

@@ -65,7 +65,7 @@ def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(tmp_path: Pa
         assert connection.execute("SELECT DISTINCT arena FROM games").fetchall() == [(__version__,)]
     program.write_text(program.read_text() + "\n# another version\n")
     done = arena(*play, folder=tmp_path, columns=200)
-    assert "engine has changed since 2 stored games" in done.stdout and "played earlier" not in done.stdout
+    assert "engine is a new player" in done.stdout and "played earlier" not in done.stdout
 
 
 def test_a_net_that_is_replaced_before_it_is_loaded_ends_the_event(tmp_path: Path) -> None:
