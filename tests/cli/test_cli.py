@@ -22,7 +22,6 @@ from arena.go.coords import WHITE, gtp_from_move
 from arena.go.game import Ending, Outcome
 from arena.results.export import as_cell
 from arena.results.store import Store
-from bots.nets.checkpoint import find
 
 ONE = ("--workers", "1")
 
@@ -270,18 +269,6 @@ def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) ->
     assert database.read_bytes() == before
     (tmp_path / "bad.sgf").write_bytes(b"\x00\xff no game")
     refused(arena("match", "random", "fast-random", "-n", "2", "--results", "bad.sgf", folder=tmp_path), "bad.sgf")
-
-
-def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> None:
-    import shutil
-
-    folder = tmp_path / "results" / "checkpoints" / "mine"
-    shutil.copytree(find("sl-9x9"), folder)
-    model = folder / "model.onnx"
-    model.write_bytes(model.read_bytes()[:-1] + b"x")
-    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "manifest.json")
-    (folder / "manifest.json").write_text(json.dumps({"format": 99}))
-    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "manifest.json", "format")
 
 
 SLOW = """
