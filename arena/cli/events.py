@@ -207,7 +207,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
     from arena.report.figures import head
     from arena.report.log import print_lines
     from arena.report.style import has_colours, has_screen
-    from arena.report.text import print_summary
+    from arena.report.text import print_sections, summary
 
     if has_screen(console) and not any(entry.is_person for entry in state.event.players.values()):
         from arena.tui.event_app import show_event
@@ -218,7 +218,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
             console.print(Group(*head(state)))
     else:
         print_lines(state, updates, console)
-    print_summary(state.standings, console)
+    print_sections(summary(state.standings), console)
 
 
 def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:

@@ -72,10 +72,6 @@ def _player(record: GameRecord, colour: Colour, players: Mapping[str, Player]) -
     return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
 
 
-LINE = 6
-"""Moves of a line of play that are shown."""
-
-
 def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most: int) -> Group:
     """The moves of a game with what they cost; ``most`` mistakes of each side are marked."""
     moves, size = judge(record, evaluations), record.rules.size
@@ -87,8 +83,9 @@ def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most:
         if evaluation.number:
             move = moves[evaluation.number - 1]
             name = f"{move.colour.letter} {gtp_from_move(move.move, size)}"
-            loss, best = _points(move.loss), gtp_from_move(move.before.best, size) + " !" * (move.number in worst)
-            line = "" if move.is_best else spelled(move.before.line, size, LINE)
+            loss = f"{round(100 * move.loss, 1) + 0.0:.1f}"  # no minus before a zero
+            best = gtp_from_move(move.before.best, size) + " !" * (move.number in worst)
+            line = "" if move.is_best else spelled(move.before.line, size, 6)
         rows.append((str(evaluation.number), name, f"{100 * evaluation.win_rate:.1f}", loss, best, score, line))
     sums = []
     for colour in Colour:
@@ -104,10 +101,6 @@ def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most:
     columns = ("move", "", "Black %", "loss", "best", "score", "instead")
     curve = WinRateCurve([evaluation.win_rate for evaluation in evaluations], mistakes=worst)
     return Group(Sheet(columns, rows, "\n".join([*sums, note]), (6,), (0, 2, 3)), Text(), curve)
-
-
-def _points(loss: float) -> str:
-    return f"{round(100 * loss, 1) + 0.0:.1f}"  # no minus before a zero
 
 
 # --- A game position by position ---

@@ -19,7 +19,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.status import Status
-from rich.table import Column, Table
 from rich.text import Text
 
 from arena.contract.finding import Finding, Verdict
@@ -169,12 +168,10 @@ def show_check(name: str, findings: Iterable[Finding], console: Console) -> Verd
     with console.status(""):
         for found in findings:
             worst = max(worst, found.verdict, key=list(Verdict).index)
-            grid = Table.grid(Column(width=VERDICTS), Column(width=STEPS), Column(overflow="fold"), padding=0)
             ink = "" if found.verdict is Verdict.OK else style.WARNING
-            sign = Text(f"  {SIGNS[found.verdict]} {found.verdict}", ink)
-            grid.add_row(sign, Text(found.step, style.LABEL), style.text(found.text))
-            for segments in console.render_lines(grid, style.table_options(console, console.options), pad=False):
-                console.print(Text("".join(segment.text for segment in segments)))
+            words = Text(f"  {SIGNS[found.verdict]} {found.verdict}".ljust(VERDICTS), ink)
+            words.append(found.step.ljust(STEPS), style.LABEL).append(style.spell(found.text), "not dim")
+            console.print(words)
             for line in found.details.splitlines():  # the terminal breaks what is too long: it can be copied whole
                 console.print(Text(style.spell(f"    {line}"), style.LABEL), soft_wrap=True)
     return worst

@@ -225,19 +225,15 @@ def findings(report: Standings) -> Labelled:
 
 def print_report(report: Report, console: Console) -> None:
     """The whole report."""
-    _print([(title(report), Facts(terms(report))), *sections(report)], console)
-
-
-def print_summary(report: Standings, console: Console) -> None:
-    """The first sections, for the end of an event."""
-    _print(summary(report), console)
+    print_sections([(title(report), Facts(terms(report))), *sections(report)], console)
 
 
 def summary(report: Standings) -> list[Section]:
+    """The first sections, for the end of an event."""
     return [(title(report), Facts(())), *first_sections(report)]
 
 
-def _print(sections: Iterable[Section], console: Console) -> None:
+def print_sections(sections: Iterable[Section], console: Console) -> None:
     if console.is_terminal:
         console.print()
     console.print(render(sections))

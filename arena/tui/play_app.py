@@ -134,7 +134,8 @@ class PlayApp(BoardApp):
         preview = self._preview
         fits = preview is not None and not preview.refusal
         where = "" if self.cursor is None else gtp_from_move(self.cursor, self.snapshot.size)
-        self.input.placeholder = f"Enter plays {where}" if where and fits else "d4, pass, undo, resign, help, ..."
+        words = "review, rematch, quit, ..." if self.snapshot.is_over else "d4, pass, undo, resign, help, ..."
+        self.input.placeholder = f"Enter plays {where}" if where and fits else words
         self.refresh_bindings()
         super().redraw()
 

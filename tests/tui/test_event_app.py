@@ -199,16 +199,6 @@ def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -
     assert state.stage == "round 2"
 
 
-def test_everybody_is_rated_once_a_second() -> None:
-    clock, played = Clock(), tournament_of("a", "b", games_each=10)
-    state = EventState(played, clock)
-    for number, known in enumerate(([], [], [], [4])):
-        state.add(Update((record_of(played, number, "b"),), workers=1))
-        assert [moment.games for moment in state.course] == known
-        clock.now += 0.4
-    assert state.ranking == ["b", "a"]
-
-
 # --- Without a terminal ---
 
 
