@@ -87,15 +87,11 @@ def check(
     for player in players:
         if player.is_person:
             raise UserError(f"{player.name}: a person can't be checked; name a bot")
-    failed = []
-    for name, player in zip(bots, players, strict=True):
-        if show_check(name, probe(player, rules), console) is Verdict.FAILED:
-            failed.append(name)
+    verdicts = []
+    for player in players:
+        verdicts.append(show_check(player.name, probe(player, rules), console))
         console.print()
-    if len(bots) > 1:
-        words = f"; not {', '.join(failed)}" if failed else ""
-        console.say(f"{len(bots) - len(failed)} of {len(bots)} bots are ready{words}.")
-    if failed:
+    if Verdict.FAILED in verdicts:
         raise typer.Exit(1)
 
 

@@ -217,10 +217,7 @@ def _read_clock(text: str | None) -> Limits:
 
     limits = Limits.read(text, "--time") if text is not None else Limits()
     if text is not None and (limits.time is None or limits.simulations is not None):
-        raise ConfigError(
-            f"--time {text} is not a clock for a game; write main=600 (seconds) or main=300,byoyomi=30, and limit the "
-            "time per move of a bot by its name: mcts@seconds=2"
-        )
+        raise ConfigError(f"--time {text} is not a clock; write main=600 (seconds), or main=300,byoyomi=30")
     return limits
 
 
