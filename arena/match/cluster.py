@@ -147,6 +147,7 @@ class Nodes:
         self._handles: dict[str, NodeHandle] = {}  # by the ids of the nodes
         self._refused: dict[str, str] = {}  # node -> why
         self._news: list[str] = []
+        self._there: set[str] = set()  # the nodes at the last look
         self._looked = -math.inf
 
     def __enter__(self) -> Self:
@@ -264,15 +265,15 @@ class Nodes:
 
     def look(self) -> None:
         """Use the nodes that have come. Raises UserError where none that is there can be used."""
-        if monotonic() - self._looked < LOOK:
-            return
-        self._looked = monotonic()
-        nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-        for node in nodes:
-            if node["NodeID"] not in self._refused and node["NodeID"] not in self._handles:
-                self._start_actor(node)
-        if nodes and all(node["NodeID"] in self._refused for node in nodes):
-            reasons = dict.fromkeys(self._refused[node["NodeID"]] for node in nodes)
+        if monotonic() - self._looked > LOOK:
+            self._looked = monotonic()
+            nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+            self._there = {str(node["NodeID"]) for node in nodes}
+            for node in nodes:
+                if node["NodeID"] not in self._refused and node["NodeID"] not in self._handles:
+                    self._start_actor(node)
+        if self._there and self._there <= self._refused.keys():
+            reasons = dict.fromkeys(self._refused[id] for id in sorted(self._there))
             raise UserError(f"no node of the cluster can be used: {'; '.join(reasons)}")
 
     @cached_property
