@@ -161,11 +161,3 @@ def test_the_figures_of_a_training_run_are_all_there() -> None:
     for words in ("123,456 rows", "1,234/s", "loss 2.345", "top-1 45.6%", "waiting for data 1%", "12 min left"):
         assert words in text
     assert "2.345│" in text and "1.500│" in text  # the curve of the loss
-
-
-def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arena.report.progress.LINE_EVERY", 0.0)
-    shown = io.StringIO()
-    with show_training("own", training_words("points"), Console(file=shown, width=80)) as on_progress:
-        on_progress(Progress(1, 1_000, 100.0, 0.25, 0.9, None))
-    assert shown.getvalue() == "own: 1,000 rows · 100/s · loss 0.250 · points 90.0% · waiting for data 0%\n"

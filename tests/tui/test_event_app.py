@@ -381,10 +381,10 @@ def test_ctrl_z_pauses_the_event_and_gives_the_terminal_back_until_the_job_goes_
 
 
 def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
-    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "400"]
+    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "250"]
     match += ["--workers", "1"]
     with Terminal(*match, cwd=tmp_path) as terminal:
-        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 400", line) for line in lines))
+        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 250", line) for line in lines))
         terminal.press(" ")
         terminal.until("PAUSED")
         terminal.press(" ")
@@ -392,10 +392,10 @@ def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
         terminal.press("q")
         assert terminal.until_it_ends() == 130
         assert terminal.is_sane
-        stored = int(re.search(r"Stopped\. (\d+) of 400 games are stored", terminal.text)[1])  # type: ignore[index]
+        stored = int(re.search(r"Stopped\. (\d+) of 250 games are stored", terminal.text)[1])  # type: ignore[index]
     with Store.open(tmp_path / "results" / "arena.db") as store:
-        assert store.count() == stored < 400
+        assert store.count() == stored < 250
     with Terminal(*match, cwd=tmp_path, width=100) as terminal:
         assert terminal.until_it_ends() == 0
     with Store.open(tmp_path / "results" / "arena.db") as store:
-        assert store.count() == 400
+        assert store.count() == 250
