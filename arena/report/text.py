@@ -71,14 +71,16 @@ def terms(report: Report) -> list[tuple[str, str]]:
     rules = report.rules
     points = "" if rules.scoring == "area" else f", {rules.scoring} scoring"
     rule: dict[str, float] = report.settings.get("adjudication") or {}
-    ends = [f"{name}={value:g}" for name, value in rule.items()] if rule.get("agree") or rule.get("resign") else []
+    ends = ",".join(f"{name.replace('_', '-')}={value:g}" for name, value in rule.items())
+    if not (rule.get("agree") or rule.get("resign")):
+        ends = "off: all games are played to the end"
     limits = [f"{one.name} {one.limits}" for one in report.participants.values() if str(one.limits)]
     lines = [
         ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
         ("Rules", f"{style.setting(rules)}{points}, at most {rules.move_limit} moves"),
         ("Openings", _openings(report.settings)),
         ("Limits", "; ".join(limits) or "none"),
-        ("Early end", ", ".join(ends) or "off: all games are played to the end"),
+        ("Early end", ends),
     ]
     if report.games:
         dates = " to ".join(dict.fromkeys(report.dates or ()))
