@@ -1,20 +1,20 @@
-"""Openings: drawn at random, or from a book of games."""
+"""Openings: drawn at random, or from a book of games. Who plays them is not here."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from random import Random
 from threading import Lock
 
 import numpy as np
 
-from arena import ConfigError, IllegalMove, plural
+from arena import ConfigError, IllegalMove
 from arena.go.collection import Refusal, read_path
 from arena.go.coords import BLACK, SYMMETRIES, Move, apply_symmetry, moves_by_sgf, pass_move, symmetry_table
 from arena.go.game import Game, Rules
@@ -71,21 +71,23 @@ class _Drawing:
     """Openings that were drawn, and how to draw more. Points are counted from 0 among those that may be drawn."""
 
     def __init__(self, rules: Rules, plies: int, seed: int):
-        size = rules.size
         self._rules, self._plies, self._length = rules, plies, plies
         self._lock = Lock()
-        self._dice = Random(f"openings of {size} by {seed}")
-        edge = min(2, (size - 5) // 2)
-        inside = list(product(range(edge, size - edge), repeat=2))
-        self._points = [y * size + x for y, x in inside]
+        edge = min(2, (rules.size - 5) // 2)
+        inside = list(product(range(edge, rules.size - edge), repeat=2))
+        self._points = np.array([y * rules.size + x for y, x in inside] + [pass_move(rules.size)])
         self._near = [  # what a stone takes from later ones: its own point and its neighbours
             bytes(at for at, (y, x) in enumerate(inside) if abs(y - row) + abs(x - column) <= 1)
             for row, column in inside
         ]
-        # a number for each stone under each symmetry: their sum tells positions apart, but for a chance of 1 in 2**64
-        numbers = np.random.default_rng(1).integers(1 << 63, size=(2, pass_move(size) + 1))
-        self._stones = numbers[:, symmetry_table(size).T[self._points]].tolist()  # (2, points, symmetries)
-        self._seen: set[int] = set()  # positions of openings, each by the least number under the 8 symmetries
+        # the first of each 32 random bits: 8 are enough for any point
+        random = Random(f"openings of {rules.size} by {seed}")
+        self._chance = chain.from_iterable(iter(lambda: random.randbytes(1 << 12)[3::4], b""))
+        # a number for each stone, 0 for a pass: their sum tells positions apart, but for a chance of 1 in 2**64
+        stones = np.random.default_rng(1).integers(1 << 64, size=(2, pass_move(rules.size) + 1), dtype=np.uint64)
+        stones[:, -1] = 0
+        self._stones = stones[:, symmetry_table(rules.size).T].reshape(-1, SYMMETRIES)  # Black's moves, then White's
+        self._seen = {0}  # positions of openings, each by the least number that it has under the 8 symmetries
         self._drawn: list[Opening] = []
         self._shorter = 0  # openings of fewer moves
         self._failures = 0
@@ -98,19 +100,38 @@ class _Drawing:
         return self._drawn[number]
 
     def _draw(self) -> None:
-        """Draw once. Stones without neighbours are legal by any rules."""
+        """Draw as often as openings can't get longer in between. Stones without neighbours are legal by any rules."""
         if self._failures == TRIES:
             self._lengthen()
-        free, moves = bytes(range(len(self._near))), bytearray()
-        while free and len(moves) < self._length:
-            moves.append(self._dice.choice(free))
-            free = free.translate(None, self._near[moves[-1]])
-        form = min(map(sum, zip(*(self._stones[ply % 2][move] for ply, move in enumerate(moves)), strict=True)))
-        self._failures += 1
-        if len(moves) == self._length and form not in self._seen:
-            self._seen.add(form)
-            self._drawn.append(tuple(self._points[move] for move in moves))
-            self._failures = 0
+        draws = self._points[self._random_moves(TRIES - self._failures)]
+        colours = np.arange(self._length) % 2 * (len(self._stones) // 2)
+        forms = self._stones.take(draws.T + colours[:, None], 0).sum(0).min(1)  # from (moves, draws, 8)
+        for form, moves in zip(forms.tolist(), draws.tolist(), strict=True):
+            self._failures += 1
+            if form not in self._seen:
+                self._seen.add(form)
+                self._drawn.append(tuple(moves))
+                self._failures = 0
+
+    def _random_moves(self, draws: int) -> np.ndarray:
+        """A row of moves for each of ``draws`` openings; all are passes where there is no room for so many."""
+        chance, near = self._chance, self._near
+        every, passes = bytes(range(len(near))), bytes([len(near)] * self._length)
+        moves = bytearray()
+        for _ in range(draws):
+            free = every
+            for done in range(self._length):
+                if not free:
+                    moves[-done:] = passes
+                    break
+                most = len(free)
+                unused = 8 - most.bit_length()
+                while (place := next(chance) >> unused) >= most:
+                    pass
+                move = free[place]
+                moves.append(move)
+                free = free.translate(None, near[move])
+        return np.frombuffer(moves, np.uint8).reshape(draws, -1)
 
     def _lengthen(self) -> None:
         if len(self._drawn) == self._shorter or self._length + 2 >= self._rules.move_limit:
@@ -146,16 +167,26 @@ def _shuffled(openings: list[Opening], seed: int) -> tuple[Opening, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The openings of a set of games, and how many games were left out, by reason."""
+    """The openings of a set of games: which were taken, how many lead to a position that another leads to, and how
+    many games were refused, by reason."""
 
     openings: tuple[Opening, ...]
-    left_out: Counter[str]
+    repeated: int
+    refused: Mapping[str, int]
 
     def __str__(self) -> str:
-        shortest, longest = min(map(len, self.openings)), max(map(len, self.openings))
-        moves = f"{shortest} moves" if shortest == longest else f"{shortest} to {longest} moves"
-        words = f"{plural(len(self.openings), 'opening')} of {moves}"
-        return f"{words}; left out were {_listed(self.left_out)}" if self.left_out else words
+        lengths = [len(opening) for opening in self.openings]
+        some = "opening" if len(lengths) == 1 else "openings"
+        moves = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
+        words = [f"{len(lengths)} {some} of {moves} moves"]
+        if self.repeated:
+            same = (
+                "that leads to the same position was" if self.repeated == 1 else "that lead to the same position were"
+            )
+            words.append(f"{self.repeated} {same} left out")
+        if self.refused:
+            words.append(f"refused were {_listed(self.refused)}")
+        return "; ".join(words)
 
 
 def read_book(path: str | Path, rules: Rules, plies: int | None = None, seed: int = 1) -> Book:
@@ -165,20 +196,20 @@ def read_book(path: str | Path, rules: Rules, plies: int | None = None, seed: in
     when the path can't be read, and ConfigError when it holds no opening for these rules.
     """
     found: dict[bytes, Opening] = {}
-    left_out: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    taken = 0
     for item in read_path(path):
         try:
             game = _opened(item, rules, plies)
         except ConfigError as error:
-            left_out[str(error)] += 1
+            refused[str(error)] += 1
             continue
-        position = position_of(game)
-        left_out["repeated"] += position in found
-        found.setdefault(position, tuple(game.moves))
+        taken += 1
+        found.setdefault(position_of(game), tuple(game.moves))
     if not found:
         size = f"{rules.size}x{rules.size}"
-        raise ConfigError(f"no game in {path} is an opening on {size}: left out were {_listed(left_out)}")
-    return Book(_shuffled([*found.values()], seed), +left_out)
+        raise ConfigError(f"no game in {path} is an opening on {size}: refused were {_listed(refused)}")
+    return Book(_shuffled([*found.values()], seed), taken - len(found), dict(refused.most_common()))
 
 
 def position_of(game: Game) -> bytes:
@@ -213,5 +244,5 @@ def _opened(item: GameRecord | Refusal, rules: Rules, plies: int | None) -> Game
     return game
 
 
-def _listed(refused: Counter[str]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in refused.most_common())
+def _listed(refused: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in refused.items())

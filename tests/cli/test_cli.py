@@ -174,7 +174,7 @@ def test_openings_come_from_a_book(tmp_path: Path) -> None:
     (tmp_path / "book.sgf").write_text("\n".join(games))
     match = ("match", "random", "fast-random", *SMALL, "-n", "6", "--book", "book.sgf")
     done = arena(*match, folder=tmp_path, columns=200)
-    assert "book.sgf: 2 openings of 3 moves; left out were 1 on 9x9, 1 empty." in done.stdout, done.stderr
+    assert "book.sgf: 2 openings of 3 moves; refused were 1 on 9x9, 1 empty." in done.stdout, done.stderr
     assert "The book has 2 openings for 3 pairs of games; they are used in turn." in done.stdout
     refused(arena(*match, "--size", "19", folder=tmp_path), "no game in book.sgf is an opening on 19x19")
 

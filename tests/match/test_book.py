@@ -36,6 +36,6 @@ def test_openings_are_made_and_more_begin_with_the_same(tmp_path: Path) -> None:
     first = path.read_text()
     assert main([*MADE, "--out", str(path), "-n", "5"]) == 0 and path.read_text().startswith(first)
     book = read_book(path, NINE)
-    assert {len(opening) for opening in book.openings} == {2} and len(book.openings) == 5 and not book.left_out
+    assert {len(opening) for opening in book.openings} == {2} and len(book.openings) == 5 and not book.repeated
     with pytest.raises(ConfigError, match="random has no policy"):
         main(["random", "--out", str(tmp_path / "x.sgfs")])

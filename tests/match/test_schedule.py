@@ -187,7 +187,7 @@ def test_a_book_has_the_main_line_of_each_game_or_so_many_moves_of_it(tmp_path: 
     book = read_book(written(tmp_path, sgf("cc", "gg", "cg", "gc"), sgf("dd", "ff"), sgf("ee")), NINE, plies=2)
     assert set(book.openings) == {(20, 60), (30, 50), (40,)}
     cut = read_book(written(tmp_path, sgf("cc", "gg", "cg"), sgf("cc", "gg", "gc")), NINE, plies=2)
-    assert str(cut) == "1 opening of 2 moves; left out were 1 repeated"
+    assert str(cut) == "1 opening of 2 moves; 1 that leads to the same position was left out"
 
 
 def test_openings_that_lead_to_the_same_position_count_once_however_it_is_turned(tmp_path: Path) -> None:
@@ -195,7 +195,8 @@ def test_openings_that_lead_to_the_same_position_count_once_however_it_is_turned
     reordered = (sgf("dd", "ff", "fd", "df"), sgf("fd", "df", "dd", "ff"))
     book = read_book(written(tmp_path, *turned, *reordered), NINE)
     assert len(book.openings) == 2
-    assert str(book) == "2 openings of 2 to 4 moves; left out were 4 repeated"
+    assert book.repeated == 4
+    assert str(book) == "2 openings of 2 to 4 moves; 4 that lead to the same position were left out"
 
 
 def test_games_that_are_no_openings_are_refused_with_counts_and_reasons(tmp_path: Path) -> None:
@@ -203,12 +204,12 @@ def test_games_that_are_no_openings_are_refused_with_counts_and_reasons(tmp_path
     games += ["(;GM[1]SZ[9];W[cc];B[dd])", "(;GM[1]SZ[9];B[cc"]
     book = read_book(written(tmp_path, sgf("dd"), *games), NINE)
     assert book.openings == ((30,),)
-    assert book.left_out.total() == len(games)
+    assert sum(book.refused.values()) == len(games)
     expected = {"on 13x13": 2, "with setup stones": 1, "illegal move": 1, "over": 1, "empty": 1}
-    assert expected.items() <= book.left_out.items()
-    assert book.left_out["begun by White"] == 1
-    assert "left out were 2 on 13x13, 1 with setup stones" in str(book)
-    with pytest.raises(ConfigError, match=r"no game in .* is an opening on 19x19: left out were 5 on 9x9, 2 on 13x13"):
+    assert expected.items() <= book.refused.items()
+    assert book.refused["begun by White"] == 1
+    assert "refused were 2 on 13x13, 1 with setup stones" in str(book)
+    with pytest.raises(ConfigError, match=r"no game in .* is an opening on 19x19: refused were 5 on 9x9, 2 on 13x13"):
         read_book(written(tmp_path, sgf("dd"), *games), Rules.preset(size=19))
 
 
@@ -235,7 +236,7 @@ def test_the_books_that_ship_hold_balanced_openings_for_the_usual_komi(size: int
     rules = Rules.preset("cgos", size)
     book = read_book(BOOKS / f"{size}x{size}.sgfs", rules)
     assert len(book.openings) >= least
-    assert not book.left_out
+    assert not book.repeated and not book.refused
     rates = re.findall(r"SBKV\[([\d.]+)\]", (BOOKS / f"{size}x{size}.sgfs").read_text())
     assert len(rates) == len(book.openings)
     assert all(40 <= float(rate) <= 60 for rate in rates)
