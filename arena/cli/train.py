@@ -197,7 +197,10 @@ def print_result(trainer: str, settings: Any, folder: Path) -> None:
         if name.startswith("share_against_") and not name.endswith(("_low", "_high")):
             low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
             interval = "" if low is None or high is None else f" (95 %: {low:.1%} to {high:.1%})"
-            print(f"  scored {value:.1%} against {name.removeprefix('share_against_')}{interval}")
+            rival = name.removeprefix("share_against_")
+            if rival == "start":
+                rival = f"{Path(settings.start).name} in {metrics['share_games']:,.0f} games"
+            print(f"  scored {value:.1%} against {rival}{interval}")
     for name, (title, spelled) in FIGURES.items():
         if f"{part}_{name}" in metrics:
             before = metrics.get(f"start_{part}_{name}")
