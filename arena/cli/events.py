@@ -297,5 +297,5 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
     finally:
         store.check_place()
         if store.count() != before or (before and not ratings.exists()):
-            write_elo_csv(store, ratings)
+            write_elo_csv(store, ratings, state.standings)
     console.say(f"Games in {store.path}, ratings in {ratings} (arena elo).")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # these pull in the compiler
 
     from arena.go.game import Rules
     from arena.go.record import GameRecord, Played
-    from arena.match.standings import League, Standing
+    from arena.match.standings import League, Standing, Standings
     from arena.results.analysis import Evaluation
     from arena.results.league import Overview, Report
     from arena.results.store import Pool, Store
@@ -69,17 +69,18 @@ def _place_row(rank: int, one: Standing) -> Row:
 RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
 
 
-def ratings_frame(store: Store) -> pd.DataFrame:
-    """The ratings of all pools, one after the other. Ends of intervals that the games don't bound are missing."""
+def ratings_frame(store: Store, counted: Standings | None = None) -> pd.DataFrame:
+    """The ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Ends of intervals that
+    the games don't bound are missing."""
     import pandas as pd
 
-    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool), pool)]
+    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted), pool)]
     return pd.DataFrame(rows, columns=RATING_COLUMNS)
 
 
-def write_elo_csv(store: Store, path: Path) -> None:
+def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
     """Write ``ratings_frame``. Raises StoreError."""
-    write_csv(ratings_frame(store), path)
+    write_csv(ratings_frame(store, counted), path)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

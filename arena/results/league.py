@@ -44,13 +44,16 @@ class Kind(StrEnum):
 # --- A pool of games ---
 
 
-def league(store: Store, pool: Pool | None = None) -> League | None:
+def league(store: Store, pool: Pool | None = None, counted: Standings | None = None) -> League | None:
     """Rate all players by the games of a pool (default: the one with the most games), identical ones once. None without
-    games."""
+    games. They aren't read where ``counted`` has all that are stored."""
     pool = pool or next(iter(store.pools()), None)
     if pool is None:
         return None
     standings = Standings(tell_apart(store.players()), tests=sequential_tests(store))
+    if counted is not None and counted.games == pool.games == store.count():
+        if {*counted.players.values()} == {*standings.players.values()}:
+            return counted.league
     for games in store.game_summaries(pool=pool):
         for identity in {game.black_player for game in games} | {game.white_player for game in games}:
             standings.players.setdefault(identity, identity)

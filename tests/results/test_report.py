@@ -145,6 +145,37 @@ def test_the_csv_has_the_table_and_one_that_cant_be_written_is_one_clear_line(st
     assert "\n" not in str(caught.value)
 
 
+OTHERS = {
+    "none": ([], 6),
+    "of another event": ([record(0, "new", event="match-2")], 6),
+    "unrated": ([record(6, "new", unrated="by hand")], 7),
+    "unrated, and of another event": ([record(6, "new", unrated="by hand"), record(0, "new", event="match-2")], 7),
+    "without an outcome": ([replace(record(6, "new"), outcome=None)], 7),
+    "not counted": ([record(6, "new")], 6),
+    "an older player of that name": ([], 6),
+    "by other rules": ([replace(record(6, "new"), rules=Rules(komi=0.5))], 7),
+}
+
+
+@pytest.mark.parametrize("others", OTHERS)
+def test_the_csv_after_an_event_is_that_of_all_stored_games(
+    others: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They are read again unless the event has counted all of them."""
+    more, counted = OTHERS[others]
+    fill(store, ("new", "old"), 4, 2)
+    store.append(more)
+    if others == "an older player of that name":
+        store.add_players({"id-older": Player("new", "uct", settings={"playouts": 9})})
+    games = [game for batch in store.game_summaries() for game in batch][:counted]
+    standings = standings_of(*games)
+    write_elo_csv(store, tmp_path / "read.csv")
+    if others == "none":
+        monkeypatch.delattr(Store, "game_summaries")
+    write_elo_csv(store, tmp_path / "counted.csv", standings)
+    assert (tmp_path / "counted.csv").read_text() == (tmp_path / "read.csv").read_text()
+
+
 # --- Games ---
 
 
