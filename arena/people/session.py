@@ -434,7 +434,8 @@ class GameSession:
                 return
             self._clocks.begin(running=False)  # it may have waited for another call to end
             colour = self._now.to_play
-            live.game = caught_up(live.game, self._game)
+            if (game := caught_up(live.game, self._game)) is not live.game:
+                live.game, live.copies = game, {}  # the bot's own copy is of the game before
             clock = self._clocks.of(colour)
             live.clocks = {} if clock is None else {colour: clock}
             before = live.seconds[colour]

@@ -169,6 +169,20 @@ def test_undo_while_the_bot_thinks_takes_back_one_move_and_its_answer_is_thrown_
         assert played(play(session, "C4")) == "C4 D4"
 
 
+def test_the_bot_decides_in_the_present_position_after_undo() -> None:
+    class Witness(Scripted):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            seen.append(" ".join(gtp_from_move(move, 5) for move in game.moves))
+            return super().choose(game, limits)
+
+    seen: list[str] = []
+    with sat(kifu_of(), Witness("B3", "B4", "B2")) as session:
+        play(session, "C3")
+        session.undo()
+        play(session, "C4", "D3")
+    assert seen == ["C3", "C4", "C4 B4 D3"]
+
+
 # --- Clocks ---
 
 
