@@ -186,8 +186,8 @@ def stages_of(config: Config) -> list[tuple[int, float]]:
         is_right = False
     if not is_right or not all(MIN_SIZE <= size <= MAX_SIZE for size in sizes) or min(shares, default=1) <= 0:
         raise ConfigError(
-            f"sizes = '{config.sizes}' is no curriculum: give each size with its share of the budget and the last one, "
-            f"which is --size {config.size}, without, such as 5:0.1,7:0.2,9"
+            f"sizes = '{config.sizes}': give each size but the last its share of the budget, such as 5:0.1,7:0.2,9; "
+            f"the last is --size {config.size}"
         )
     return list(zip([*sizes, config.size], [*np.cumsum(shares).tolist(), 1.0], strict=True))
 

@@ -44,6 +44,13 @@ TICK = 0.2
 LONGEST_LINE = 100
 """Signs that can be typed, or pasted, into the line."""
 
+WORDS = {
+    Phase.PLAY: "d4, pass, undo, resign, help, ...",
+    Phase.COUNT: "d4, done, continue, undo, help, ...",
+    Phase.OVER: "review, rematch, quit, ...",
+}
+"""What can be typed, as the empty line shows it."""
+
 
 class Line(Input):
     """The line that is typed. The screen's keys come first, where its ``check_action`` lets them."""
@@ -134,7 +141,7 @@ class PlayApp(BoardApp):
         preview = self._preview
         fits = preview is not None and not preview.refusal
         where = "" if self.cursor is None else gtp_from_move(self.cursor, self.snapshot.size)
-        words = "review, rematch, quit, ..." if self.snapshot.is_over else "d4, pass, undo, resign, help, ..."
+        words = WORDS[self.snapshot.phase]
         self.input.placeholder = f"Enter plays {where}" if where and fits else words
         self.refresh_bindings()
         super().redraw()
@@ -151,7 +158,7 @@ class PlayApp(BoardApp):
             return True
         if word in ("review", "rematch", "quit"):
             return is_over and (word != "review" or self._can_review)
-        return not is_over
+        return not is_over and (word == "undo" or self.snapshot.phase is Phase.PLAY)
 
     def action_word(self, word: str) -> None:
         self._obey(word)

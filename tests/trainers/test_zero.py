@@ -285,7 +285,7 @@ def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monke
     [
         ({"max_games": None, "max_minutes": None}, "needs an end"),
         *(
-            ({"sizes": sizes}, "is no curriculum")
+            ({"sizes": sizes}, "give each size but the last its share")
             for sizes in ("5,x", "7,5", "5:0.5,7", "7:0.5,7:0.1,5", "7:1,5", "3:0.1,5")
         ),
         ({"eval_games": 3}, "eval_games = 3 can't be played in pairs"),
