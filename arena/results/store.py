@@ -11,7 +11,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -454,6 +454,20 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
             raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
 
 
+def _require_columns(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreError where the tables aren't those that this version makes."""
+    with closing(sqlite3.connect(":memory:")) as new:
+        for statement in _CREATE:
+            new.execute(statement)
+        query = "SELECT t.name || '.' || c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c"
+        here, there = ({str(name) for (name,) in each.execute(query)} for each in (new, connection))
+    if changed := ", ".join(sorted(here ^ there)):
+        raise StoreError(
+            f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
+            "use that version, or move the file away"
+        )
+
+
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'ro'}"
     with _in_one_line(path):
@@ -471,6 +485,8 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
                     f"{path} was written by another version of arena (schema {ids[1]}, this one has {SCHEMA}); "
                     "use that version, or move the file away"
                 )
+            if found:
+                _require_columns(connection, path)
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
