@@ -279,7 +279,7 @@ def test_the_file_and_its_folder_are_made_to_write_and_not_to_read(tmp_path: Pat
             "{path} was written by another version of arena (schema 99",
         ),
         (
-            lambda path: (Store.open(path, write=True).close(), change(path, "ALTER TABLE events ADD COLUMN mood TEXT")),
+            lambda path: (Store.open(path, write=True).close(), change(path, "ALTER TABLE events ADD mood TEXT")),
             "{path} has other columns (events.mood): another version of arena wrote it",
         ),
         (lambda path: path.mkdir(), "is a folder"),
