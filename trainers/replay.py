@@ -352,8 +352,9 @@ def play_games(
             made, elapsed = made + len(played), time.monotonic() - began
             if made:
                 later = min(elapsed * (config.games - there - made) / made, max(0.0, left - elapsed)) / 60
+                positions = f"{replay.rows:,} positions, " if replay.rows else ""  # games without a search have no rows
                 on_made(
-                    f"{there + made:,} of {config.games:,} games played, {replay.rows:,} positions, "
+                    f"{there + made:,} of {config.games:,} games played, {positions}"
                     f"{made / elapsed:,.2f} games/s, {later:.0f} min left"
                 )
     raise KeyboardInterrupt

@@ -217,4 +217,5 @@ def print_result(trainer: str, settings: Any, folder: Path) -> None:
         bot = f"alphago:checkpoint={folder.name},search=gumbel,rollout_weight=0"
         print(f"Play it: arena match {bot} mcts -n 100 --size {settings.size}")
     elif trainer != "rollout":
-        print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
+        size = "" if settings.size == 9 else f" --size {settings.size}"
+        print(f"Play it: arena match checkpoint:{folder.name} sl -n 100{size}")
