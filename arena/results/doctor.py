@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from arena import CheckpointError, UserError, __version__
+from arena import CheckpointError, UserError, __version__, plural
 from arena.contract.bot import fault_words
 from arena.contract.code import find_program
 from arena.contract.finding import Finding, Verdict
@@ -119,7 +119,7 @@ def _results(results: Path) -> Found:
                 fix = f"Restore it from a copy, or save what can be read: sqlite3 {path} .recover"
                 yield FAILED, f"{path} is damaged: {damage}", fix
                 return
-            text = f"{path}: {store.count():,} games of {len(store.events())} events, sound"
+            text = f"{path}: {plural(store.count(), 'game')} of {plural(len(store.events()), 'event')}, sound"
     fix = "" if free >= MIN_FREE else "The disk is nearly full; games that don't fit are not played."
     yield NOTE if fix else OK, f"{text}; {free / 2**30:.1f} GB free", fix
 
@@ -133,7 +133,8 @@ def _config(results: Path, config: Path | None) -> Found:
         return
     files = {player.name for player in registry.files}  # which would run, so they are only counted
     bots, tournaments = [one.name for one in registry.entries if one.source == str(config)], registry.tournaments
-    yield OK, f"{config}: {len(bots) + len(files)} bots, {len(tournaments)} tournaments; 'arena check NAME' plays a bot"
+    counts = f"{plural(len(bots) + len(files), 'bot')}, {plural(len(tournaments), 'tournament')}"
+    yield OK, f"{config}: {counts}; 'arena check NAME' plays a bot"
     named = [(bot, f"[bots.{bot}]") for bot in bots]
     named += [(bot, f"[tournaments.{name}]") for name, table in tournaments.items() for bot in table.bots]
     for bot, table in named:

@@ -68,7 +68,7 @@ def test_a_config_is_read_and_nothing_in_it_is_started(tmp_path: Path) -> None:
         '[bots.lost]\nkind = "policy"\ncheckpoint = "none"\n[tournaments.league]\nbots = ["sl", "slx", "corner"]\n'
     )
     first, lost, league = findings(tmp_path, "config", config=config)
-    assert first.verdict is OK and "3 bots, 1 tournaments" in first.text
+    assert first.verdict is OK and "3 bots, 1 tournament;" in first.text
     assert lost.verdict is FAILED and lost.text.startswith("[bots.lost]: no checkpoint 'none'")
     assert league.verdict is FAILED and "[tournaments.league]: unknown bot 'slx'; did you mean 'sl'?" in league.text
     assert not (tmp_path / "ran").exists()
