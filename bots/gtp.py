@@ -290,6 +290,7 @@ class GtpBot(Bot):
         self._commands: frozenset[str] = frozenset()
         self._engine: Engine | None = None
         self._game: Game | None = None  # the one that the engine follows
+        self._limits: tuple[int | None, TimeSettings | None] | None = None  # that the engine was told last
         self._moves: list[Move] = []  # that it has seen of it
         self._search = ""  # the one of SEARCHES that the engine has
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
@@ -353,6 +354,7 @@ class GtpBot(Bot):
         self.prepare(game, limits)
         deadline, letter = time.monotonic() + limits.allowed, game.to_play.letter.lower()
         with self._running() as engine:
+            self._set_limits(engine, limits, deadline)
             self._catch_up(engine, game, deadline)
             if limits.left is not None and limits.time is not None:
                 scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
@@ -395,9 +397,7 @@ class GtpBot(Bot):
                 engine.ask(command, deadline)
 
     def _set_up(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> None:
-        """Set the engine up for a game before its first move, and tell it what it plays on (GTP 2, section 4.2): its
-        clock, or seconds a move as Canadian byo-yomi from the first move. All of it is whole: 0.5 s for a stone are 1 s
-        for two. KataGo takes a number of visits."""
+        """Set the engine up for a game before its first move."""
         rules = game.rules
         engine.ask(f"boardsize {rules.size}", deadline)
         engine.ask("clear_board", deadline)
@@ -410,13 +410,24 @@ class GtpBot(Bot):
         else:
             for play in [*(f"b {point}" for point in black), *(f"w {point}" for point in white)]:
                 engine.ask(f"play {play}", deadline)
+        self._limits = None
+        self._set_limits(engine, limits, deadline)
+        self._game, self._moves = game, []
+
+    def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
+        """Tell the engine, once, what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian
+        byo-yomi from the first move. All of it is whole: 0.5 s for a stone are 1 s for two. KataGo takes a number of
+        visits."""
+        clock = limits.time or (None if limits.seconds is None else TimeSettings(0, limits.seconds, 1))
+        if self._limits == (limits.simulations, clock):
+            return
+        self._limits = limits.simulations, clock
         if limits.simulations is not None:
             self._tell(engine, f"kata-set-param maxVisits {limits.simulations}", deadline)
-        if clock := limits.time or (limits.seconds and TimeSettings(0, limits.seconds, 1)):
+        if clock is not None:
             period = _whole_period(clock.period)
-            told = f"{int(clock.main)} {period.numerator} {clock.stones * period.denominator}"
-            self._tell(engine, f"time_settings {told}", deadline)
-        self._game, self._moves = game, []
+            settings = f"{int(clock.main)} {period.numerator} {clock.stones * period.denominator}"
+            self._tell(engine, f"time_settings {settings}", deadline)
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
         """Play to the engine what it hasn't seen of the game."""

@@ -191,6 +191,16 @@ def test_an_engine_is_told_its_clock_once_and_what_is_left_before_each_move(
     assert heard(engine_log)[5:][: 2 + len(told)] == [f"time_settings {settings}", *told, "genmove b"]
 
 
+def test_seconds_that_change_during_a_game_are_told_again(scripted: Opener, engine_log: Path) -> None:
+    """As behind ``arena gtp``, which shares out what is left of its clock."""
+    bot, game = scripted("good"), game_of()
+    for seconds in (2.0, 2.0, 0.4):
+        play_on(bot, game, Limits(seconds=seconds))
+    bot.close()
+    times = [command for command in heard(engine_log) if command.startswith("time_settings")]
+    assert times == ["time_settings 0 2 1", "time_settings 0 2 5"]
+
+
 def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engine_log: Path) -> None:
     bot = scripted("loud 0.1")
     assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
