@@ -109,7 +109,7 @@ def train(
     if gate:
         from arena.cli import nets
 
-        nets.gate(checkpoint=str(folder), results=results)
+        nets.gate(checkpoint=str(folder), results=results, size=str(settings.size))
 
 
 def read_settings(words: Sequence[str]) -> dict[str, str]:
