@@ -194,7 +194,7 @@ class AlphaGo(Bot):
 
 
 BOT = BotKind(
-    summary="PUCT with a policy and value net and rollouts, after AlphaGo",
+    summary="PUCT with a policy and value net, and rollouts on large boards, after AlphaGo",
     config=Config,
     build=AlphaGo,
     boards=64,

@@ -192,7 +192,7 @@ def twin_of(board: Board) -> ReferenceBoard:
 
 
 def random_game(size: int, seed: int, moves: int, rules: str = "cgos", **options: Any) -> Game:
-    """A game of so many random moves that fill no own eye, or up to its end."""
+    """A game of random moves that fill no own eye. It stops after this number of moves, or when it ends."""
     game = Game(Rules.preset(rules, size, **options), seed)
     while len(game.moves) < moves and not game.is_over:
         game.play(game.random_move())

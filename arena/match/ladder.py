@@ -114,8 +114,8 @@ def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[
 
     Neighbours without a measured distance meet first, though not for ever. In every fourth of the other meetings, the
     neighbours meet whose distance is known worst. In the rest, those players meet who have met least for what their
-    games can show, whatever the ranking. Otherwise errors of the ratings would choose the games that are to correct
-    them, and the intervals would be too narrow.
+    games can show, whatever the ranking. If the ratings chose every meeting, their own errors would choose the games,
+    and the intervals would be too narrow.
     """
     n, games, elo = len(ratings.players), ratings.games, ratings.elo
     index = {player: i for i, player in enumerate(ratings.players)}

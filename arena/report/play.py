@@ -286,7 +286,7 @@ def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
     """Play a session by the lines of ``file`` until it is over, the person leaves or the input ends. Each line is read
     when it is asked for: what follows a game is the next one's."""
     if isinstance(file, io.TextIOWrapper):
-        file.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
+        file.reconfigure(errors="replace")  # bytes that are not text are wrong input, not an error
     talk = PlainGame(session, console, asks=file.isatty())
     while True:
         session.wait(lambda now: now.is_settled)

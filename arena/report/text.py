@@ -116,7 +116,7 @@ def sections(report: Standings) -> list[Section]:
 
 
 def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]:
-    """The sections that are printed when an event ends, with at most so many forfeits."""
+    """The sections that are printed when an event ends. They list a limited number of forfeits."""
     if not report.games:
         return []
     found: list[Section] = [("Strength", Facts(tuple(strength(report))))]
