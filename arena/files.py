@@ -1,9 +1,4 @@
-"""Files that survive a crash: written aside and renamed, locked, made in scratch folders that vanish.
-
-A file or folder is there whole, old or new, whenever the process or the machine stops.
-"""
-
-from __future__ import annotations
+"""Files and folders that are there whole, old or new, whenever the process or the machine stops; locks; scratch."""
 
 import atexit
 import ctypes
@@ -20,8 +15,8 @@ from typing import IO
 
 from arena import StoreError, UserError
 
-_OURS, _OWNER = ".arena-f58e1c-", "owner"
-"""How the names of our temporary folders begin, and no other's; and the file in them that their process locks."""
+_OURS = ".arena-f58e1c-"  # how the names of our temporary folders begin, and no other's
+_OWNER = "owner"  # the file in them that their process locks
 
 
 def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreError, hint: str = "") -> None:
@@ -33,10 +28,8 @@ def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreErr
 @contextmanager
 def replacing(path: Path, *, error: type[UserError] = StoreError, hint: str = "") -> Iterator[Path]:
     """A path aside where the caller makes a file or a folder, which then takes the place of what ``path`` leads to.
-    Missing folders above are made.
-
-    The content is on disk when this returns. When the caller raises, or the disk fails, ``path`` is as it was; an
-    OSError is raised as ``error``, one line that ends with ``hint``.
+    The content is on disk when this returns; missing folders above are made. When the caller raises, or the disk fails,
+    ``path`` is as it was; an OSError is raised as ``error``, one line that ends with ``hint``.
     """
     place = Path(os.path.realpath(path))
     try:
@@ -72,11 +65,10 @@ def _exchange(aside: Path, place: Path) -> bool:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
+    with ExitStack() as opened:
+        handle = os.open(path, os.O_RDONLY)
+        opened.callback(os.close, handle)
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def make_private(folder: Path) -> None:
@@ -89,13 +81,9 @@ def lock(path: Path) -> IO[bytes]:
     """The open lock file; closing it, or the process's end, gives the lock back. Missing folders are made. Raises
     BlockingIOError where another process has it, and other OSErrors where there can't be a lock."""
     make_private(path.parent)
-    with ExitStack() as opened:
-        file = opened.enter_context(path.open("ab"))
-        lock_file(file)
-        if os.fstat(file.fileno()).st_nlink:
-            opened.pop_all()
-            return file
-    return lock(path)  # its last holder has just removed it
+    file = path.open("ab")
+    lock_file(file)
+    return file if os.fstat(file.fileno()).st_nlink else lock(path)  # its last holder has just removed it
 
 
 def lock_file(file: IO[bytes], waits: bool = False) -> None:
@@ -103,27 +91,23 @@ def lock_file(file: IO[bytes], waits: bool = False) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
 
 
+_scratch = ExitStack()
+remove_scratch = atexit.register(_scratch.close)  # to be called where a process ends without Python's own end
+
+
 @cache
 def scratch() -> Path:
-    """A folder for temporary files of this process and those that it starts. It goes when this process ends; where it
-    was killed, the next one that calls this removes it. It is in a folder of the user's in TMPDIR, unless sockets there
-    had too long a path."""
-    base = tempfile.gettempdir()
-    base = base if len(os.fsencode(base)) <= 50 else "/tmp"  # a socket's path has at most 107 bytes
+    """A folder for temporary files of this process and those that it starts, removed when this process ends or, if it
+    was killed, by the next call of another. It is in a folder of the user's: in TMPDIR if a socket's path, which has at
+    most 107 bytes, fits there."""
+    base = usual if len(os.fsencode(usual := tempfile.gettempdir())) <= 50 else "/tmp"
     private = Path(base) / f".arena-{os.getuid()}"
     with suppress(OSError):
         private.mkdir(mode=0o700, exist_ok=True)
     status = os.lstat(private)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         private = Path(tempfile.mkdtemp(prefix=f"{private.name}-", dir=base))  # somebody else took the name
-    atexit.register(remove_scratch)
     return _scratch.enter_context(_own_folder(private))
-
-
-_scratch = ExitStack()
-
-remove_scratch = _scratch.close
-"""Remove what ``scratch`` returned; for a process that ends without Python's own end."""
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,7 +41,7 @@ LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite on
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
 LONGEST_LOG = 1 << 26  # bytes
-SEARCHES = ("kata-genmove_analyze", "lz-genmove_analyze")  # as genmove, with a report of the search; the best first
+SEARCH = "kata-genmove_analyze"  # as genmove, with a report of the search
 INTERVAL = 100_000  # hundredths of a second between an engine's reports: one at the end of its search is enough
 
 # The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is not an answer.
@@ -61,13 +61,8 @@ class Config:
     command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; run without a shell")
     startup: float = setting(10.0, "maximum seconds from the engine's start to its first answers", low=0.01)
     cwd: str = setting("", "working directory of the engine; empty for the current folder")
-    env: Mapping[str, str] = setting(
-        factory=dict, help='environment variables for the engine, such as {OMP_NUM_THREADS = "1"}; in arena.toml only'
-    )
-    analysis: str = setting(
-        "",
-        "the engine's command line in KataGo's analysis mode, which teaches ('katago analysis -config ... -model ...')",
-    )
+    env: Mapping[str, str] = setting(factory=dict, help='environment: {OMP_NUM_THREADS = "1"}; in arena.toml only')
+    analysis: str = setting("", "KataGo's analysis mode, for a teacher: 'katago analysis -config ... -model ...'")
     log: str = setting("", "file to which the engine's stderr is appended; empty keeps only its end, in memory")
 
 
@@ -123,7 +118,7 @@ class Engine:
         self.title = describe("command", shlex.join(arguments))[:80]
         self._log = Path(expanduser(config.log)) if config.log else None
         self._unread, self._stderr = bytearray(), bytearray()
-        ours, watched = (end.detach() for end in socket.socketpair())
+        self._lifeline, watched = (end.detach() for end in socket.socketpair())  # it ends where the watcher does
         mark = f"{os.getpid()}-{time.monotonic_ns()}-"
         try:
             if self._log is not None:
@@ -140,16 +135,16 @@ class Engine:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:  # such as a missing cwd, or an argument with a null byte
-            os.close(ours)
+            os.close(self._lifeline)
             raise BotFault(f"{setting} {quoted(shlex.join(arguments))} can't be started: {error}") from None
         finally:
             os.close(watched)
-        self._end = weakref.finalize(self, _end_engine, self._process, ours, mark)
-        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        pipes = [self._process.stdin, self._process.stdout, self._process.stderr]
         self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
-        self._lifeline = ours  # it ends where the watcher does
-        self._open = {self._out, errors, ours}
+        self._open = {self._out, errors, self._lifeline}
         os.set_blocking(self._in, False)
+        self.stop = weakref.finalize(self, _end_engine, self._process, self._lifeline, mark)
+        """End the engine and every process that descends from it. Can be called again."""
 
     def ask(self, command: str, deadline: float) -> str:
         """The text of the answer, without its sign. ``deadline`` is a time of ``time.monotonic``.
@@ -191,7 +186,7 @@ class Engine:
         started, size, last = time.monotonic(), 0, ""
         while True:
             while (end := self._unread.find(b"\n")) >= 0:
-                last = self._unread[:end].decode("utf-8", "replace").translate(CONTROL_SIGNS).strip()
+                last = _readable(self._unread[:end])
                 del self._unread[: end + 1]
                 size += end + 1
                 yield last
@@ -227,8 +222,7 @@ class Engine:
 
     def _describe(self, reason: str) -> str:
         """The reason in one line, with who is at fault and the last lines of its stderr."""
-        lines = self._stderr.decode("utf-8", "replace").splitlines()
-        last = [text for line in lines[-9:] if (text := line.translate(CONTROL_SIGNS).strip())][-3:]
+        last = [text for line in self._stderr.splitlines()[-9:] if (text := _readable(line))][-3:]
         stderr = f"; its stderr ends with {quoted(' / '.join(last), 300)}" if last else ""
         return f"{self.title}: {reason}{stderr}"
 
@@ -239,9 +233,8 @@ class Engine:
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        fault = self._describe(f"{how} instead of answering {quoted(command)}")
         by_a_signal = code is not None and (code < 0 or code - 128 in signal.valid_signals())  # a shell adds 128
-        return BotKilled(fault) if by_a_signal else BotFault(fault)
+        return (BotKilled if by_a_signal else BotFault)(self._describe(f"{how} instead of answering {quoted(command)}"))
 
     def _wait(self) -> None:
         """Let the engine end by itself within GRACE, and read its last words."""
@@ -253,15 +246,15 @@ class Engine:
 
     def quit(self) -> None:
         """Ask the engine to end and give it a moment; then ``stop``. Can be called again."""
-        if self._end.alive:
+        if self.stop.alive:
             with suppress(OSError):
                 os.write(self._in, b"quit\n")
                 self._wait()
         self.stop()
 
-    def stop(self) -> None:
-        """End the engine and every process that descends from it. Can be called again."""
-        self._end()
+
+def _readable(line: bytearray) -> str:
+    return line.decode("utf-8", "replace").translate(CONTROL_SIGNS).strip()
 
 
 def _end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:
@@ -292,7 +285,6 @@ class GtpBot(Bot):
         self._game: Game | None = None  # the one that the engine follows
         self._limits: tuple[int | None, TimeSettings | None] | None = None  # that the engine was told last
         self._moves: list[Move] = []  # that it has seen of it
-        self._search = ""  # the one of SEARCHES that the engine has
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
             self._start()
@@ -319,7 +311,6 @@ class GtpBot(Bot):
             raise type(fault)(f"{fault}; {STARTING}") from None
         self.name = " ".join(f"{answers['name']} {answers['version']}".split())
         self._commands = frozenset(answers["list_commands"].split())
-        self._search = next((command for command in SEARCHES if command in self._commands), "")
         engine.title = self.name[:80] or engine.title
         return engine
 
@@ -332,14 +323,16 @@ class GtpBot(Bot):
             self._stop()
             raise
 
-    def _stop(self, how: Callable[[Engine], None] = Engine.stop) -> None:
+    def _stop(self) -> None:
         if self._engine is not None:
-            how(self._engine)
+            self._engine.stop()
         self._engine = self._game = None
 
     def close(self) -> None:
         """End the engine: by ``quit``, or by force when it doesn't."""
-        self._stop(Engine.quit)
+        if self._engine is not None:
+            self._engine.quit()
+        self._stop()
 
     def prepare(self, game: Game, limits: Limits) -> None:
         """Start an engine where none runs; play it a game that it doesn't follow yet. Raises BotTimeout, BotFault."""
@@ -352,7 +345,7 @@ class GtpBot(Bot):
     def choose(self, game: Game, limits: Limits) -> Decision:
         """The engine's move, legal or not. Raises BotTimeout or BotFault; ``prepare`` then starts a new engine."""
         self.prepare(game, limits)
-        deadline, letter = time.monotonic() + limits.allowed, game.to_play.letter.lower()
+        deadline, letter, move = time.monotonic() + limits.allowed, game.to_play.letter.lower(), None
         with self._running() as engine:
             self._set_limits(engine, limits, deadline)
             self._catch_up(engine, game, deadline)
@@ -361,32 +354,30 @@ class GtpBot(Bot):
                 left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
                 self._tell(engine, f"time_left {letter} {left}", deadline)
             answer = self._generate(engine, letter, game.rules.size, deadline)
-            move = None
             if answer.lower() == "resign":
                 self._game = None  # it has resigned in a game that may go on elsewhere
             else:
                 try:
                     move = move_from_gtp(answer, game.rules.size)
                 except ValueError:
-                    told = f"its answer to 'genmove', {quoted(answer)}, is not a move"
-                    raise BotFault(f"{engine.title}: {told}") from None
+                    fault = f"{engine.title}: its answer to 'genmove', {quoted(answer)}, is not a move"
+                    raise BotFault(fault) from None
                 self._moves.append(move)
         candidates, ownership = self._report
-        about = next((one for one in candidates if one.move == move), candidates[0] if candidates else None)
-        if about is None:
+        if not candidates:
             return Decision(move, ownership=ownership)
+        about = next((one for one in candidates if one.move == move), candidates[0])
         return Decision(move, about.win_rate, sum(one.visits for one in candidates), ownership, about.score)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         """What the engine reported of its candidates with its last decision, which was in this game."""
         return list(self._report[0])
 
-    def ask(self, command: str) -> str:
-        """The engine's answer to a command between games. Raises Refusal, BotTimeout or BotFault; it is stopped
-        then."""
+    def ask(self, command: str) -> None:
+        """Give a command between games. Raises Refusal, BotTimeout or BotFault; the engine is stopped then."""
         with self._running() as engine:
             self._game = None
-            return engine.ask(command, time.monotonic() + self.startup)
+            engine.ask(command, time.monotonic() + self.startup)
 
     # --- What the engine is told ---
 
@@ -440,16 +431,14 @@ class GtpBot(Bot):
     def _generate(self, engine: Engine, letter: str, size: int, deadline: float) -> str:
         """The engine's answer to ``genmove``, and its report where it makes one."""
         self._report = [], None
-        if self._search:
-            kata = self._search.startswith("kata")
+        if SEARCH in self._commands:
             try:
-                command = f"{self._search} {letter} {INTERVAL}{' ownership true' if kata else ''}"
-                lines = engine.ask(command, deadline).splitlines()
+                lines = engine.ask(f"{SEARCH} {letter} {INTERVAL} ownership true", deadline).splitlines()
             except Refusal:
-                self._search = ""  # it may not refuse the plain command
+                self._commands -= {SEARCH}  # it may not refuse the plain command
             else:
                 if reports := [line for line in lines if line.startswith("info ")]:
-                    self._report = read_report(reports[-1], size, 1.0 if kata else 1e4)
+                    self._report = read_report(reports[-1], size)
                 return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
         return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
 
@@ -464,30 +453,29 @@ def katago_rules(rules: Rules) -> str:
     return json.dumps({**rules.katago(), "friendlyPassOk": False}, separators=(",", ":"))
 
 
-def read_report(line: str, size: int, scale: float) -> tuple[list[Candidate], np.ndarray | None]:
+def read_report(line: str, size: int) -> tuple[list[Candidate], np.ndarray | None]:
     """What an engine thinks of a position: its candidates, the best first, and ownership (size²,) in [-1, 1] where it
-    reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or
-    ``lz-analyze``, with win rates and priors as fractions of ``scale``. What can't be read is left out."""
-    ownership = None
+    reports it, all for the side to move. The line is that of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md). What
+    can't be read is left out."""
+    ownership, ranked = None, {}
     if (found := OWNERSHIP.search(line)) and len(words := found[1].split()) == size * size:
         ownership = np.clip(np.array(words, np.float32), -1, 1)
-    ranked: list[tuple[int, Candidate]] = []
     for place, text in enumerate(line.split("info move ")[1:]):
         about, _, play = f"move {text}".partition(" pv ")
         words = about.split()
         values = dict(zip(words[::2], words[1::2], strict=False))
         with suppress(KeyError, ValueError):
             moves = [move_from_gtp(values["move"], size)]
-            win_rate, lead = float(values["winrate"]) / scale, float(values.get("scoreLead", "nan"))
-            prior = float(values["prior"]) / scale if "prior" in values else None
+            win_rate, lead = float(values["winrate"]), float(values.get("scoreLead", "nan"))
+            prior = float(values["prior"]) if "prior" in values else None
             visits, order = int(values["visits"]), int(values.get("order", place))
             with suppress(ValueError):  # what follows the line of play
                 for word in play.split()[1:]:
                     moves.append(move_from_gtp(word, size))
             if 0 <= win_rate <= 1:
                 score = lead if isfinite(lead) else None
-                ranked.append((order, Candidate(moves[0], visits, win_rate, tuple(moves), prior, score)))
-    return [candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])], ownership
+                ranked[order, place] = Candidate(moves[0], visits, win_rate, tuple(moves), prior, score)
+    return [ranked[key] for key in sorted(ranked)], ownership
 
 
 # --- The kind ---

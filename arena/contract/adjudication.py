@@ -6,16 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from random import Random
 
+from arena import plural
 from arena.contract.settings import read_settings, setting, split_pairs
 from arena.go.coords import Colour
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Who has lost, and by which rule: both sides agree, or the loser alone has given up."""
-
-    loser: Colour
-    agreed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +27,32 @@ class Adjudication:
 
     @classmethod
     def read(cls, text: str) -> Adjudication:
-        """``agree=0.02,resign=0.05,turns=3,play-on=0.05``, what isn't named as by default, or ``off``.
-
-        Raises ConfigError.
-        """
+        """``agree=0.02,resign=0.05,turns=3,play-on=0.05`` over the defaults, or ``off``. Raises ConfigError."""
         if text == "off":
             return OFF
-        known = {item.name: item for item in fields(cls)}
         given = split_pairs(text.replace("play-on", "play_on"), "--adjudicate", "rule")
-        return cls(**read_settings(given, known, "--adjudicate", "rule"))
+        return cls(**read_settings(given, {item.name: item for item in fields(cls)}, "--adjudicate", "rule"))
 
-    def verdict(self, win_rates: Sequence[float | None], first: Colour) -> Verdict | None:
-        """What these rules say of a game, if anything.
+    def verdict(self, win_rates: Sequence[float | None], first: Colour) -> tuple[Colour, str] | None:
+        """The side that has lost a game, if any, and why, with ``{}`` for its name.
 
-        ``win_rates`` has one for each move so far, of the side that made it, None where it didn't tell; ``first`` made
-        the first. When both sides have given up, nobody has lost.
+        ``win_rates`` has one for each move so far, of the side that made it, None where it reported none; ``first``
+        made the first. When both sides have given up, nobody has lost.
         """
         lately = {first: win_rates[0::2][-self.turns :], first.opponent: win_rates[1::2][-self.turns :]}
-        told = {colour: [rate for rate in rates if rate is not None] for colour, rates in lately.items()}
-        full = {colour: rates for colour, rates in told.items() if len(rates) == self.turns}
+        reported = {colour: [rate for rate in rates if rate is not None] for colour, rates in lately.items()}
+        full = {colour: rates for colour, rates in reported.items() if len(rates) == self.turns}
         if self.agree and len(full) == 2:
             for colour, rates in full.items():
                 if max(rates) <= self.agree and min(full[colour.opponent]) >= 1 - self.agree:
-                    return Verdict(colour, agreed=True)
+                    return (
+                        colour,
+                        f"both sides gave {{}} at most {100 * self.agree:g} % for {plural(self.turns, 'turn')}",
+                    )
         given_up = [colour for colour, rates in full.items() if max(rates) < self.resign]
-        return Verdict(given_up[0], agreed=False) if len(given_up) == 1 else None
-
-    def reason(self, verdict: Verdict, loser: str) -> str:
-        """A verdict in words, the loser by name."""
-        turns = f"{self.turns} turn{'s' if self.turns > 1 else ''}"
-        if verdict.agreed:
-            return f"both sides gave {loser} at most {100 * self.agree:g} % for {turns}"
-        return f"{loser} gave itself under {100 * self.resign:g} % for {turns}"
+        if len(given_up) != 1:
+            return None
+        return given_up[0], f"{{}} gave itself under {100 * self.resign:g} % for {plural(self.turns, 'turn')}"
 
     def plays_on(self, seed: int) -> bool:
         """Whether the game of this seed is one of those that are played on."""

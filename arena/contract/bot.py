@@ -1,4 +1,4 @@
-"""The contract between the arena and a bot: positions in, decisions out. No bot is here, and nothing is measured."""
+"""The contract between the arena and a bot: positions in, decisions out."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a bot does with its turn: a move, or None to resign; and what it thought, where it knows.
+    """A move, or None to resign; and what the bot thought, where it knows.
 
-    ``win_rate`` is in [0, 1] and ``ownership`` (size², -1 to 1) is positive for the side to move.
-    ``visits`` are simulations spent on the decision. ``score`` is the lead of the side to move in points, komi counted.
+    ``win_rate`` is in [0, 1] and ``ownership`` (size², -1 to 1) is positive for the side to move. ``visits`` are
+    simulations spent on the decision. ``score`` is the lead of the side to move in points, komi counted.
     """
 
     move: Move | None
@@ -35,11 +35,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate move of a search.
+    """A candidate move of a search, with what a Decision has, as seen by the side to move.
 
-    ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is
-    the play expected, the move itself first. Where the bot knows them, ``score`` is the side to move's lead in points
-    and ``ownership`` (size², -1 to 1) positive for it, after the move.
+    ``prior`` is the move's probability before any search; ``line`` is the play expected, the move itself first.
+    ``score`` and ``ownership`` are those after the move.
     """
 
     move: Move
@@ -66,10 +65,10 @@ class RawNN:
 
 def fault_words(error: Exception) -> str:
     """What went wrong, in a line: an error of ours speaks for itself, any other is named."""
-    text = " ".join(str(error).split())
-    if isinstance(error, ArenaError) and text:
+    text, name = " ".join(str(error).split()), type(error).__name__
+    if text and isinstance(error, ArenaError):
         return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{name}: {text}" if text else name
 
 
 class Bot(ABC):
@@ -77,16 +76,16 @@ class Bot(ABC):
 
     A game object is the bot's own copy and stays the same from its first move to its last, so a bot may keep what it
     knows of a game by that object (in a ``WeakKeyDictionary``). It may also play on it: before each call it is made as
-    the game is. Random choices come from ``game.move_seed()`` alone; then a game's moves don't
-    depend on the other games played beside it.
+    the game is. Random choices come from ``game.move_seed()`` alone; then a game's moves don't depend on the other
+    games played beside it.
     """
 
     startup: float = 60.0
     """Seconds that ``prepare`` may take."""
 
     def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
-        """Make ready to decide in this game: start a process, set its board up. Called before ``choose``, outside all
-        clocks. Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
+        """Make ready to decide in this game, such as start a process. Called before ``choose``, outside all clocks.
+        Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
 
     @abstractmethod
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -99,7 +98,7 @@ class Bot(ABC):
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         """Search within the limits, and return the candidate moves, the best first.
 
-        A call goes on from the search of earlier calls for the same game, whose ``simulations`` count, too. A game that
+        A call continues the search of earlier calls for the same game, whose ``simulations`` count, too. A game that
         was searched with limited ``moves`` is always searched with these. The game must not be changed.
         """
         return []
@@ -114,8 +113,8 @@ class Bot(ABC):
         return None
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
-        """What the net says of each position, evaluated under one of the 8 symmetries: for kinds that have the head
-        policy; empty for others. The games are of one size."""
+        """The net's evaluation of each position, all of one size, under one of the 8 symmetries; empty for kinds
+        without the head policy."""
         return []
 
     def close(self) -> None:  # noqa: B027 (most bots hold nothing)
@@ -127,15 +126,15 @@ class BotKind:
     """What a module of bots exports as ``BOT``: a line about the kind, its settings, and how to build a player.
 
     ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str, bool or
-    ``Mapping[str, str]``. ``boards`` is how many games one player should be given at once: many for nets, 1 for what
-    holds one game outside Python.
-    ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
-    ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
-    (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` report one with each decision, unless their net has no value
-    head. Kinds with ``analyses`` return candidates (``analyse``, ``overview``). Kinds whose ``heads`` include policy
-    evaluate positions by their net alone (``raw_nn``); ``teachers`` search many games at once (``search_targets``). A
-    kind whose config has a field ``checkpoint`` plays with the net in that folder, which must have the ``heads``
-    (policy, value; rollout for a rollout policy).
+    ``Mapping[str, str]``; with a field ``checkpoint``, the kind plays with the net in that folder, which must have the
+    ``heads`` (policy, value; rollout for a rollout policy). ``boards`` is how many games one player should be given at
+    once: many for nets, 1 for what holds one game outside Python. ``check(config, size)`` raises a UserError when such
+    a player can't be built here or can't play on that size.
+
+    ``interactive`` kinds talk to the person at the terminal. Kinds with ``tells_win_rate`` report one with each
+    decision, unless their net has no value head. Kinds with ``analyses`` return candidates (``analyse``, ``overview``).
+    ``external`` kinds are engines over GTP (``bots.gtp.GtpBot``); ``teachers`` search many games at once
+    (``search_targets``). Kinds whose ``heads`` include policy evaluate positions by their net alone (``raw_nn``).
 
     A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
     its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside

@@ -21,7 +21,6 @@ from platformdirs import user_cache_dir
 from arena import ConfigError
 from arena.contract.bot import BotKind
 
-OURS = "bots"  # the package of the bots that ship, each in one file; a bot of the user's own may lie beside them
 GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, which is not on root's PATH
 
 SENT = Path(user_cache_dir("arena")) / "sent"
@@ -47,12 +46,10 @@ def _module(factory: str) -> ModuleType:
     digest = hashlib.sha256(os.path.abspath(place).encode()).hexdigest()[:8]
     name = f"arena_bot_{re.sub(r'[^0-9A-Za-z]', '_', Path(place).stem)}_{digest}"
     if name not in sys.modules:
-        spec = spec_from_file_location(name, place)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{place} is not a Python file")
-        module = sys.modules[name] = module_from_spec(spec)
+        spec: Any = spec_from_file_location(name, place)
+        sys.modules[name] = module_from_spec(spec)
         try:
-            spec.loader.exec_module(module)
+            spec.loader.exec_module(sys.modules[name])
         except BaseException:
             del sys.modules[name]
             raise
@@ -63,15 +60,18 @@ def code_of(factory: str, config: Any) -> str:
     """What tells a player's code from others, without starting it: that of a kind that finds it out itself (as of the
     files of an engine), the revision of a bot that ships, empty for the first one, or a digest of its sources.
 
-    Those are the module's own file, with what it imports from its own folder, where it ships beside ours or stands
-    alone; else all of its package.
+    Those are the module's own file, with what it imports from its own folder, where it lies beside the bots that ship
+    or stands alone; else all of its package.
     """
-    kind = load_kind(factory)
+    kind, module = load_kind(factory), _module(factory)
     if kind.code is not None:
         return kind.code(config)
     if kind.revision:
         return f"revision {kind.revision}" if kind.revision > 1 else ""
-    return digest_of(_sources(factory))
+    top = sys.modules[module.__name__.partition(".")[0]]
+    if top is not module and top.__name__ != "bots" and getattr(top, "__path__", None):
+        return digest_of(sorted(path for folder in top.__path__ for path in Path(folder).rglob("*.py")))
+    return digest_of(with_imported(Path(module.__file__ or "")))
 
 
 def digest_of(paths: list[Path]) -> str:
@@ -83,28 +83,19 @@ def digest_of(paths: list[Path]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _sources(factory: str) -> list[Path]:
-    module = _module(factory)
-    top = sys.modules[module.__name__.partition(".")[0]]
-    if top is not module and top.__name__ != OURS and getattr(top, "__path__", None):
-        folders = [Path(folder) for folder in top.__path__]
-        return sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return with_imported(Path(module.__file__)) if module.__file__ else []
-
-
 def with_imported(file: Path) -> list[Path]:
     """A file of Python, then the files of its own folder that it imports, as its text says: those of a folder of
     modules all together."""
-    found, unread = {file: None}, [file]
+    found, unread = {file}, [file]
     while unread:
-        beside: set[Path] = set()
         for name in _imported(unread.pop()):
-            parts = name.split(".")[name.startswith(f"{file.parent.name}.") :]
-            place = file.parent / parts[0]
-            beside.update(place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")])
-        unread += [path for path in beside if path.is_file() and path not in found]
-        found |= dict.fromkeys(unread)
-    return [file, *sorted(found.keys() - {file})]
+            part = name.removeprefix(f"{file.parent.name}.").partition(".")[0]
+            place = file.parent / part
+            beside = {*place.rglob("*.py")} if place.is_dir() else {place.with_suffix(".py")}
+            new = {path for path in beside - found if path.is_file()}
+            unread += new
+            found |= new
+    return [file, *sorted(found - {file})]
 
 
 def _imported(path: Path) -> Iterator[str]:

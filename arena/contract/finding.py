@@ -1,7 +1,5 @@
 """What a check finds, a line a step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,7 +14,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one step found, in a line; ``details`` are what belongs below it: a traceback, or what to do."""
+    """What one step found, in a line; ``details`` belong below it: a traceback, or what to do."""
 
     step: str
     verdict: Verdict

@@ -29,13 +29,11 @@ def marked(mark: str) -> list[int]:
 
 def end(group: int, mark: str) -> None:
     """End a group of processes and all those with this mark: SIGTERM, then SIGKILL."""
-    is_left = True
     with suppress(OSError):
         os.killpg(group, signal.SIGTERM)
     until = monotonic() + GRACE
-    while is_left and monotonic() < until:
+    while monotonic() < until and (sys.platform != "linux" or marked(mark)):
         sleep(0.01)
-        is_left = bool(marked(mark)) if sys.platform == "linux" else _is_there(group)
     with suppress(OSError):
         os.killpg(group, signal.SIGKILL)
     sleep(UNSEEN)
@@ -50,13 +48,6 @@ def kill_marked(mark: str) -> None:
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
         sleep(UNSEEN)
-
-
-def _is_there(group: int) -> bool:
-    with suppress(OSError):
-        os.killpg(group, 0)
-        return True
-    return False
 
 
 def watch(lifeline: int, group: int) -> None:

@@ -13,6 +13,7 @@ from arena.go.coords import Move
 LAG = 0.2
 """Seconds of each move's time that are left unused, for what lies between the bot and the clock. By default, a bot's
 moves may also overrun its clock by this much in a whole game."""
+LONGEST = 1_000_000  # seconds that any limit may be at most: over eleven days
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +34,20 @@ class TimeLeft:
 
 
 class Clock:
-    """What one side has left. It is as good as the last word on it and the measuring of who charges it."""
+    """What one side has left. Whoever measures its moves charges them by ``spend``."""
 
     def __init__(self, settings: TimeSettings, allowance: float = LAG):
         """``allowance`` is how many seconds all moves of the game together may overrun the clock by."""
         self._settings = settings
         self.allowance = allowance
-        self._left = settings.main
-        self._stones = 0
-        if self._left <= 0:
+        self.left = TimeLeft(settings.main, 0)
+        if settings.main <= 0:
             self._begin_period()
-
-    @property
-    def left(self) -> TimeLeft:
-        return TimeLeft(self._left, self._stones)
 
     @property
     def available(self) -> float:
         """Seconds that the next move may take before time is over."""
-        return max(self._left, 0.0) + (0.0 if self._stones else self._settings.period)
-
-    def set(self, seconds: float, stones: int) -> None:
-        """Take a controller's word on what is left."""
-        self._left, self._stones = seconds, stones
+        return max(self.left.seconds, 0.0) + (0.0 if self.left.stones else self._settings.period)
 
     def spend(self, seconds: float) -> None:
         """Charge a move. The one in which main time runs out is the first of a period; after its last comes another.
@@ -63,44 +55,36 @@ class Clock:
         Whether time is over isn't judged here: what a move takes beyond ``available`` is taken off the allowance.
         """
         self.allowance = max(0.0, self.allowance - max(0.0, seconds - self.available))
-        in_period = self._stones > 0
-        self._left -= seconds
-        if not in_period and self._left <= 0 and self._settings.stones:
-            in_period = self._left < 0
-            beyond = -self._left
+        left, stones = self.left.seconds - seconds, self.left.stones
+        in_period = stones > 0
+        if not in_period and left <= 0 and self._settings.stones:
+            in_period = left < 0
+            left, stones = self._settings.period + left, self._settings.stones
+        self.left = TimeLeft(max(left, 0.0), stones - in_period)
+        if in_period and stones == 1:
             self._begin_period()
-            self._left -= beyond
-        if in_period:
-            self._stones -= 1
-            if self._stones == 0:
-                self._begin_period()
-        self._left = max(self._left, 0.0)
 
     def _begin_period(self) -> None:
         if self._settings.stones:
-            self._left, self._stones = self._settings.period, self._settings.stones
+            self.left = TimeLeft(self._settings.period, self._settings.stones)
 
     def share(self, size: int, played: int) -> float:
         """Seconds for the next move, over 0, where ``played`` moves are on a board of this size already.
 
         Main time is spread evenly over half of 0.8 size² moves, and never over less than a row of the board.
         """
-        if self._stones:
-            seconds = self._left / self._stones
+        if self.left.stones:
+            seconds = self.left.seconds / self.left.stones
         else:
-            moves = max((0.8 * size * size - played) / 2, size)
-            seconds = self._left / moves
+            seconds = self.left.seconds / max((0.8 * size * size - played) / 2, size)
             if self._settings.stones:
                 seconds += self._settings.period / self._settings.stones
         return max(seconds - LAG, seconds / 2, 0.001)
 
 
-LONGEST = 1_000_000  # seconds that any limit may be at most: over eleven days
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a decision. None leaves it to the bot, or to chance; all times are in seconds.
+    """What bounds a decision. None leaves it to the bot; all times are in seconds.
 
     ``simulations`` and ``seconds`` ask the bot to stop there, at what comes first. ``main`` and ``byoyomi`` are a clock
     for each game, kept outside the bot: it is then given the ``seconds`` to think for this move, and in ``left`` what
@@ -113,16 +97,10 @@ class Limits:
     byoyomi: float | None = setting(None, "byo-yomi: seconds of each period after main time", 0.001, LONGEST)
     stones: int = setting(1, "moves in each byo-yomi period (Canadian byo-yomi)", 1, 1000)
     lag: float | None = setting(
-        None,
-        "seconds by which a game's moves together may overrun their clock (default 0.2), or each move its seconds",
-        0,
-        LONGEST,
+        None, "seconds by which all moves may overrun a game's clock (default 0.2), or each its seconds", 0, LONGEST
     )
     deadline: float | None = setting(
-        None,
-        "seconds after which a move always forfeits (default without a clock: 60 plus twice its seconds)",
-        0.001,
-        LONGEST,
+        None, "seconds after which a move forfeits (default without a clock: 60 plus twice its seconds)", 0.001, LONGEST
     )
     left: TimeLeft | None = None
     moves: frozenset[Move] | None = None
@@ -150,11 +128,9 @@ class Limits:
         return {field.name: field for field in fields(cls) if field.metadata}
 
     def __str__(self) -> str:
-        """As it is typed; what is as by default isn't named."""
-        values = {
-            name: getattr(self, name) for name, field in self.settings().items() if getattr(self, name) != field.default
-        }
-        return ",".join(f"{name}={plain(value)}" for name, value in values.items())
+        """As it is typed, without what has its default."""
+        values = ((name, getattr(self, name), field.default) for name, field in self.settings().items())
+        return ",".join(f"{name}={plain(value)}" for name, value, default in values if value != default)
 
     @property
     def time(self) -> TimeSettings | None:
@@ -188,5 +164,5 @@ class Limits:
         """These limits for a move by what its clock shows, ``played`` moves being on a board of this size. ``spent``
         seconds have been thought about the move already."""
         allowed = max(0.001, min(self.allowed, clock.available + clock.allowance) - spent)
-        left = replace(clock.left, seconds=max(0.0, clock.left.seconds - spent)) if spent else clock.left
+        left = replace(clock.left, seconds=max(0.0, clock.left.seconds - spent))
         return replace(self, seconds=min(clock.share(size, played), allowed), deadline=allowed, left=left)

@@ -14,13 +14,13 @@ from dataclasses import MISSING, Field, field
 from difflib import get_close_matches
 from hashlib import sha256
 from io import BufferedReader
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from arena import ConfigError, UserError
+from arena import ConfigError, UserError, plural
 from arena.files import reason
 
 T = TypeVar("T")
@@ -37,8 +37,6 @@ TYPES: dict[str, tuple[Any, str]] = {
     "tuple[str, ...]": (tuple[str, ...], 'a list of names, as in ["sl", "mcts:playouts=500"]'),
 }
 """The types that a setting can have, and what its values are called."""
-
-COMMANDS = ("command", "analysis")  # the settings that are command lines of engines
 
 
 def setting(
@@ -60,8 +58,8 @@ def setting(
 def read_settings(
     given: Mapping[str, Any], known: Mapping[str, Field[Any]], where: str, what: str = "setting"
 ) -> dict[str, Any]:
-    """Values from TOML or from text as the types of their fields. Raises ConfigError for a name that isn't known and a
-    value that the field doesn't take; it begins with ``where``."""
+    """Values from TOML or from text as the types of their fields. Raises ConfigError, beginning with ``where``, for an
+    unknown name and a value that the field doesn't take."""
     for name in given:
         if name not in known:
             listed = f"; there are {', '.join(known) or 'none'}"
@@ -87,20 +85,21 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
     try:
         typed = float(value) if kind is float and isinstance(value, str) else value  # which takes .5 and 5.
         result = msgspec.convert(typed, kind, strict=False)
-        if kind in (int, float) and not (isfinite(result) and abs(result) < (2**63 if kind is int else inf)):
+        if kind in (int, float) and not abs(result) < (2**63 if kind is int else inf):
             raise OverflowError
     except (ValueError, OverflowError):
-        shown = f" = {value!r}" if wanted != "Mapping[str, str]" else ""  # a table may have secrets
+        shown = "" if kind == dict[str, str] else f" = {value!r}"  # a table may have secrets
         raise ConfigError(f"{where}: {field.name}{shown} is not {word}") from None
-    low, high = field.metadata.get("low"), field.metadata.get("high")
+    low, high, choices = (field.metadata.get(key) for key in ("low", "high", "choices"))
     if (low is not None and result < low) or (high is not None and result > high):
-        bounds = [f"from {plain(low)}"] * (low is not None) + [f"to {plain(high)}"] * (high is not None)
-        raise ConfigError(f"{where}: {field.name} = {plain(result)} is out of range; allowed: {' '.join(bounds)}")
-    choices = field.metadata.get("choices")
+        bounds = " ".join(f"{to} {plain(end)}" for to, end in (("from", low), ("to", high)) if end is not None)
+        raise ConfigError(f"{where}: {field.name} = {plain(result)} is out of range; allowed: {bounds}")
     if choices and result not in choices:
         raise ConfigError(f"{where}: {field.name} = {result!r} is not one of {', '.join(choices)}")
     return dict(sorted(result.items())) if isinstance(result, dict) else result  # the order in the file changes nothing
 
+
+# --- Settings as text ---
 
 _PART = re.compile(r"""(?:"[^"]*"|'[^']*'|(?!,\s*\w+=).)+""", re.DOTALL)
 _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
@@ -128,40 +127,38 @@ def quoted(value: str) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value as it may be typed; of a table only the names."""
-    if isinstance(value, bool):
-        return str(value).lower()
+    """A value as it may be typed; of a table only the names, as the values may be secrets."""
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     if isinstance(value, dict):
-        return f"{{{', '.join(value)}}}"  # the values may be secrets
-    return str(value)
+        return f"{{{', '.join(value)}}}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def describe(name: str, value: Any) -> str:
-    """A setting's value for a report. Of an engine's command only the program and the number of arguments are shown:
-    an argument may be a secret."""
-    if name not in COMMANDS or not value:
+    """A setting's value for a report. Of an engine's command line only the program and the number of arguments are
+    shown: an argument may be a secret."""
+    if name not in ("command", "analysis") or not value:
         return plain(value)
     try:
-        words = shlex.split(value)
+        program, *arguments = shlex.split(value)
     except ValueError:
-        words = value.split()
-    arguments = f"{len(words) - 1} argument{'s' * (len(words) != 2)}"
-    return f"{os.path.basename(words[0])} with {arguments}" if len(words) > 1 else words[0]
+        program, *arguments = value.split()
+    return f"{os.path.basename(program)} with {plural(len(arguments), 'argument')}" if arguments else program
 
 
 def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are stored. In a table, such as an engine's environment, a digest replaces each value, which may
     be a secret; a digest stays as it is."""
+
+    def digest(text: str) -> str:
+        is_digest = re.fullmatch("sha256:[0-9a-f]{8}", text)
+        return text if is_digest else f"sha256:{sha256(text.encode()).hexdigest()[:8]}"
+
     return {
-        name: {key: _digest(text) for key, text in value.items()} if isinstance(value, dict) else value
+        name: {key: digest(text) for key, text in value.items()} if isinstance(value, dict) else value
         for name, value in settings.items()
     }
-
-
-def _digest(text: str) -> str:
-    return text if re.fullmatch("sha256:[0-9a-f]{8}", text) else f"sha256:{sha256(text.encode()).hexdigest()[:8]}"
 
 
 # --- Files ---

@@ -1,4 +1,4 @@
-"""What a bot says about a position, and the lines of Leela Zero's and KataGo's analysis commands that report it.
+"""What a bot says about a position, and the lines of KataGo's analysis commands that report it.
 
 A win rate, score or ownership is that of the side to move.
 """
@@ -6,7 +6,7 @@ A win rate, score or ownership is that of the side to move.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -33,30 +33,27 @@ class PositionAnalysis:
         if self.has_net and (new := [each.move for each in candidates if each.move not in self._after]):
             raw_nns = self.bot.raw_nn([self.game.after(move) for move in new])
             self._after.update(zip(new, raw_nns, strict=True))
-        completed = [self._with_score(each) for each in candidates]
+        completed = []
+        for each in candidates:
+            raw_nn = self._after.get(each.move)
+            if raw_nn is not None and raw_nn.ownership is not None:
+                owned, score = -raw_nn.ownership, each.score
+                score = self._lead(self.game.after(each.move), owned) if score is None else score
+                each = replace(each, ownership=owned, score=score)
+            completed.append(each)
         whole = self.bot.overview(self.game) or Decision(pass_move(self.game.rules.size))
-        owned = [(each.visits, each.ownership) for each in completed if each.ownership is not None]
-        if owned:
-            visits, fields = zip(*owned, strict=True)
+        owners = [(each.visits, each.ownership) for each in completed if each.ownership is not None]
+        if owners:
+            visits, fields = zip(*owners, strict=True)
             whole = replace(whole, ownership=np.average(fields, axis=0, weights=visits))
         if whole.score is None and whole.ownership is not None:
-            whole = replace(whole, score=_lead(self.game, whole.ownership, self.game.to_play))
+            whole = replace(whole, score=self._lead(self.game, whole.ownership))
         return completed, whole
 
-    def _with_score(self, candidate: Candidate) -> Candidate:
-        raw_nn = self._after.get(candidate.move)
-        if raw_nn is None or raw_nn.ownership is None:
-            return candidate
-        score = candidate.score
-        if score is None:
-            score = _lead(self.game.after(candidate.move), -raw_nn.ownership, self.game.to_play)
-        return replace(candidate, ownership=-raw_nn.ownership, score=score)
-
-
-def _lead(game: Game, ownership: np.ndarray, colour: Colour) -> float:
-    """By how many points ``colour`` is ahead if it gets the points whose ownership is positive."""
-    sign = 1 if colour is BLACK else -1
-    return sign * game.expected_margin(sign * ownership)
+    def _lead(self, game: Game, ownership: np.ndarray) -> float:
+        """By how many points the side to move is ahead in ``game`` if it gets the points that it is to own."""
+        sign = 1 if self.game.to_play is BLACK else -1
+        return sign * game.expected_margin(sign * ownership)
 
 
 def lower_bound(candidate: Candidate) -> float:
@@ -89,21 +86,23 @@ class AnalysisRequest:
         values = {key.lower(): value for key, value in zip_longest(words[::2], words[1::2], fillvalue="")}
         if {"avoid", "allow"} & values.keys():
             raise Refused("avoid and allow are not supported")
-        root_info, ownership, moves_ownership = (
-            values.get(key, "").lower() == "true" for key in ("rootinfo", "ownership", "movesownership")
-        )
+        flags = (values.get(key, "").lower() == "true" for key in ("rootinfo", "ownership", "movesownership"))
         interval = number_of([values.get("interval", "100")], 0) / 100
-        max_moves = max(1, whole_of([values.get("maxmoves", "1000")], 0))
-        return cls(colour, interval, max_moves, root_info, ownership, moves_ownership)
+        return cls(colour, interval, max(1, whole_of([values.get("maxmoves", "1000")], 0)), *flags)
 
 
 def format_report(analysis: PositionAnalysis, found: Sequence[Candidate], asked: AnalysisRequest) -> str:
     """A line of ``kata-analyze``, with ``rootInfo`` and ``ownership`` if they are asked for; empty without
     candidates."""
     candidates, whole = analysis.complete(found[: asked.max_moves])
-    parts = []
+    size, parts = analysis.game.rules.size, []
     for order, each in enumerate(candidates):
-        parts.append(_info(order, each, analysis.game.rules.size, lambda share: f"{share:.6f}", _score(each.score)))
+        prior = "" if each.prior is None else f" prior {each.prior:.6f}"
+        parts.append(
+            f"info move {gtp_from_move(each.move, size)} visits {each.visits} winrate {each.win_rate:.6f}"
+            f"{_score(each.score)}{prior} lcb {lower_bound(each):.6f} order {order} "
+            f"pv {' '.join(gtp_from_move(move, size) for move in each.line)}"
+        )
         if asked.moves_ownership and each.ownership is not None:
             parts.append(f"movesOwnership {_field(each.ownership)}")
     if parts and asked.root_info and whole.win_rate is not None:
@@ -111,22 +110,6 @@ def format_report(analysis: PositionAnalysis, found: Sequence[Candidate], asked:
     if parts and asked.ownership and whole.ownership is not None:
         parts.append(f"ownership {_field(whole.ownership)}")
     return " ".join(parts)
-
-
-def format_lz_report(analysis: PositionAnalysis, found: Sequence[Candidate], asked: AnalysisRequest) -> str:
-    """A line of ``lz-analyze``: shares in hundredths of a per cent; empty without candidates."""
-    size = analysis.game.rules.size
-    shown = enumerate(found[: asked.max_moves])
-    return " ".join(_info(order, each, size, lambda share: f"{share * 10000:.0f}") for order, each in shown)
-
-
-def _info(order: int, candidate: Candidate, size: int, share: Callable[[float], str], score: str = "") -> str:
-    prior = "" if candidate.prior is None else f" prior {share(candidate.prior)}"
-    line = " ".join(gtp_from_move(move, size) for move in candidate.line)
-    return (
-        f"info move {gtp_from_move(candidate.move, size)} visits {candidate.visits} winrate {share(candidate.win_rate)}"
-        f"{score}{prior} lcb {share(lower_bound(candidate))} order {order} pv {line}"
-    )
 
 
 def _score(score: float | None) -> str:

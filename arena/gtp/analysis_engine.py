@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TextIO
@@ -15,10 +15,8 @@ from typing import Any, TextIO
 import msgspec
 
 from arena import __version__
-from arena.contract.bot import Bot, Candidate, Limits, fault_words
-from arena.go.coords import Move
-from arena.gtp.analysis_commands import PositionAnalysis
-from arena.gtp.analysis_protocol import Query, QueryError, allowed_moves, games_of, read_query, result_of, rules_for
+from arena.contract.bot import Bot, Limits, fault_words
+from arena.gtp.analysis_protocol import QueryError, Task, read_query, result_of, tasks_of
 
 SLICE = 0.2
 """Seconds of a search before the next query is read."""
@@ -29,35 +27,6 @@ BATCH = 8
 MAX_LINE = 1 << 22
 
 ACTIONS = ("query_version", "clear_cache", "terminate", "terminate_all")
-
-
-@dataclass(eq=False)
-class Task:
-    """One turn of a query: a position that waits for its analysis or is being searched. ``moves`` are those that the
-    search may begin with, None for all; ``started`` is 0 before the search."""
-
-    query: Query
-    turn: int
-    moves: frozenset[Move] | None
-    analysis: PositionAnalysis
-    candidates: Sequence[Candidate] = ()
-    visits: int = 0
-    started: float = 0.0
-    reported: float = 0.0
-
-    @property
-    def bounds(self) -> tuple[int | None, float | None]:
-        """The most visits and seconds that the query allows."""
-        settings = self.query.override_settings
-        return settings.max_visits or self.query.max_visits, settings.max_time
-
-    def result(self) -> dict[str, Any]:
-        return result_of(self.query, self.turn, self.visits, self.analysis, self.candidates)
-
-    def can_join(self, other: Task) -> bool:
-        """Whether both can be searched in one call of the bot."""
-        mine, others = ((task.bounds, task.analysis.game.rules.size) for task in (self, other))
-        return self is other or (mine == others and self.moves is None is other.moves)
 
 
 class AnalysisEngine:
@@ -101,7 +70,7 @@ class AnalysisEngine:
             if "action" in fields:
                 self._act(fields)
             else:
-                self._tasks += self._tasks_of(fields)
+                self._tasks += tasks_of(read_query(fields), self._bot, self._has_net, self._check)
                 self._tasks.sort(key=lambda task: -task.query.priority)
         except QueryError as error:
             self._send({"id": fields["id"], "error": str(error), "field": error.field})
@@ -119,25 +88,12 @@ class AnalysisEngine:
             if is_meant and (not isinstance(turns, list) or task.turn in turns):
                 self._finish(task)
 
-    def _tasks_of(self, fields: dict[str, Any]) -> list[Task]:
-        """The positions of a query. Raises QueryError."""
-        query = read_query(fields)
-        rules = rules_for(query, self._check)
-        turns = [len(query.moves)] if query.analyze_turns is None else query.analyze_turns
-        if not all(0 <= turn <= len(query.moves) for turn in turns):
-            raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")
-        games = games_of(query, rules, turns)
-        analyses = [PositionAnalysis(self._bot, games[turn].copy(), self._has_net) for turn in turns]
-        return [
-            Task(query, turn, allowed_moves(query, analysis.game), analysis)
-            for turn, analysis in zip(turns, analyses, strict=True)
-        ]
-
     def search_slice(self) -> None:
         """Search the most urgent position, and those that can join it, for a slice; send the results that are ready."""
-        started = time.monotonic()
-        first = self._tasks[0]
-        tasks = [task for task in self._tasks if task.can_join(first)][: BATCH if self._has_net else 1]
+        started, first = time.monotonic(), self._tasks[0]
+        tasks = [task for task in self._tasks if task is first or _can_join(task, first)][
+            : BATCH if self._has_net else 1
+        ]
         for task in tasks:
             task.started = task.started or started
             task.reported = task.reported or started
@@ -175,12 +131,18 @@ class AnalysisEngine:
                 self._finish(task)
             elif every is not None and candidates and now >= task.reported + every:
                 task.reported = now
-                self._send({**task.result(), "isDuringSearch": True})
+                self._send({**result_of(task), "isDuringSearch": True})
 
     def _finish(self, task: Task) -> None:
         self._tasks.remove(task)
         nothing = {"id": task.query.id, "isDuringSearch": False, "turnNumber": task.turn, "noResults": True}
-        self._send(task.result() if task.candidates else nothing)
+        self._send(result_of(task) if task.candidates else nothing)
+
+
+def _can_join(task: Task, first: Task) -> bool:
+    """Whether both can be searched in one call of the bot."""
+    sizes = {each.analysis.game.rules.size for each in (task, first)}
+    return task.bounds == first.bounds and task.moves is None is first.moves and len(sizes) == 1
 
 
 def run(engine: AnalysisEngine, lines: TextIO) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
 from arena import ConfigError, IllegalMove, UserError
-from arena.contract.bot import Candidate
+from arena.contract.bot import Bot, Candidate
 from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.gtp.analysis_commands import PositionAnalysis, lower_bound
@@ -82,14 +82,33 @@ def read_query(fields: Mapping[str, Any]) -> Query:
         raise QueryError(f"{message[:1].lower()}{message[1:]}{allowed}", found[1] if found else "id") from None
 
 
-def result_of(
-    query: Query, turn: int, visits: int, analysis: PositionAnalysis, found: Sequence[Candidate]
-) -> dict[str, Any]:
-    """The final result for a turn of a query; ``visits`` stand where the bot doesn't tell them."""
-    game, size = analysis.game, analysis.game.rules.size
+@dataclass(eq=False)
+class Task:
+    """One turn of a query: a position that waits for its analysis or is being searched. ``moves`` are those that the
+    search may begin with, None for all; ``started`` is 0 before the search."""
+
+    query: Query
+    turn: int
+    moves: frozenset[Move] | None
+    analysis: PositionAnalysis
+    candidates: Sequence[Candidate] = ()
+    visits: int = 0
+    started: float = 0.0
+    reported: float = 0.0
+
+    @property
+    def bounds(self) -> tuple[int | None, float | None]:
+        """The most visits and seconds that the query allows."""
+        settings = self.query.override_settings
+        return settings.max_visits or self.query.max_visits, settings.max_time
+
+
+def result_of(task: Task) -> dict[str, Any]:
+    """The final result for a task, whose ``visits`` stand where the bot doesn't tell them."""
+    query, analysis, game = task.query, task.analysis, task.analysis.game
     view = {"BLACK": BLACK, "WHITE": WHITE}.get(query.override_settings.report_analysis_winrates_as)
     flip = view not in (None, game.to_play)  # values are those of the other side than the one to move
-    candidates, whole = analysis.complete(found)
+    candidates, whole = analysis.complete(task.candidates)
 
     def share(win_rate: float) -> float:
         return round(1 - win_rate if flip else win_rate, 6)
@@ -107,9 +126,9 @@ def result_of(
 
     infos = []
     for order, each in enumerate(candidates):
-        low = share(lower_bound(each))
+        low, line = share(lower_bound(each)), each.line[: query.analysis_pv_len + 1]
         info = {
-            "move": gtp_from_move(each.move, size),
+            "move": gtp_from_move(each.move, game.rules.size),
             "visits": each.visits,
             "edgeVisits": each.visits,
             "order": order,
@@ -117,13 +136,13 @@ def result_of(
             "lcb": low,
             "utilityLcb": round(2 * low - 1, 6),
             "prior": None if each.prior is None else round(each.prior, 6),
-            "pv": [gtp_from_move(move, size) for move in each.line[: query.analysis_pv_len + 1]],
+            "pv": [gtp_from_move(move, game.rules.size) for move in line],
             "ownership": owners(each.ownership, query.include_moves_ownership),
         }
         infos.append(_known(info))
     root = {
         "currentPlayer": game.to_play.letter,
-        "visits": whole.visits or visits,
+        "visits": whole.visits or task.visits,
         "thisHash": f"{game.board.hash:016X}{int(game.to_play)}",
         **values(whole.win_rate, whole.score),
     }
@@ -133,19 +152,32 @@ def result_of(
         shares = zip(raw_nn.policy.tolist(), game.legal_moves(), strict=True)
         policy = [round(each, 6) if is_legal else -1 for each, is_legal in shares]
         root["rawWinrate"] = share(raw_nn.win_rate)
-    result = {"id": query.id, "turnNumber": turn, "isDuringSearch": False, "moveInfos": infos, "rootInfo": _known(root)}
-    return _known({**result, "ownership": owners(whole.ownership, query.include_ownership), "policy": policy})
+    result = {"id": query.id, "turnNumber": task.turn, "isDuringSearch": False}
+    result |= {"moveInfos": infos, "rootInfo": _known(root), "policy": policy}
+    return _known({**result, "ownership": owners(whole.ownership, query.include_ownership)})
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-# --- The position of a query ---
+# --- The positions of a query ---
 
 
-def rules_for(query: Query, check: Callable[[int], object]) -> Rules:
-    """Those of the query. Raises QueryError; ``check`` raises UserError for a size."""
+def tasks_of(query: Query, bot: Bot, has_net: bool, check: Callable[[int], object]) -> list[Task]:
+    """A task for each turn that is asked for. Raises QueryError; ``check`` raises UserError for a size."""
+    turns = [len(query.moves)] if query.analyze_turns is None else query.analyze_turns
+    rules = _rules_of(query, check)
+    if not all(0 <= turn <= len(query.moves) for turn in turns):
+        raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")
+    games = _games_of(query, rules, turns)
+    return [
+        Task(query, turn, _allowed_moves(query, games[turn]), PositionAnalysis(bot, games[turn].copy(), has_net))
+        for turn in turns
+    ]
+
+
+def _rules_of(query: Query, check: Callable[[int], object]) -> Rules:
     size = query.board_x_size
     if query.board_y_size != size:
         raise QueryError("the board must be square", "boardYSize")
@@ -163,7 +195,7 @@ def rules_for(query: Query, check: Callable[[int], object]) -> Rules:
         raise QueryError(str(error), "komi") from None
 
 
-def games_of(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
+def _games_of(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
     """The game at each turn. Only the last move must keep to superko and suicide: the game may have been played by
     other rules."""
     size, lax = rules.size, replace(rules, superko=False, suicide=True)
@@ -194,7 +226,7 @@ def games_of(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game
     return games
 
 
-def allowed_moves(query: Query, game: Game) -> frozenset[Move] | None:
+def _allowed_moves(query: Query, game: Game) -> frozenset[Move] | None:
     """The legal moves that the search may begin with; None for all."""
     legal = found = frozenset(game.legal_moves().nonzero()[0].tolist())
     for name, limits in (("allowMoves", query.allow_moves), ("avoidMoves", query.avoid_moves)):

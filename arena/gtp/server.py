@@ -1,6 +1,6 @@
 """A bot served over GTP: commands in, answers out, for GoGui, Sabaki, CGOS and other runners of games.
 
-It is Farnebäck's draft 2 (2002), with the extensions of Leela Zero and KataGo that others rely on.
+It is Farnebäck's draft 2 (2002), with the extensions of KataGo that others rely on.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from threading import Event, Thread
 from typing import TextIO
 
 from arena import ConfigError, IllegalMove, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Limits, fault_words
-from arena.contract.limits import Clock, TimeSettings
+from arena.contract.limits import Clock, TimeLeft, TimeSettings
 from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
-from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_lz_report, format_report
+from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
 from arena.gtp.arguments import Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
 from arena.gtp.position import Position
 
@@ -32,9 +31,7 @@ SLICE = 0.1
 """Seconds that an analysis thinks at a stretch: it ends so much after the next line has come."""
 
 FIRST_SLICES = 50
-"""How many more slices the first report may take: a slow net has visited no move after one."""
-
-Format = Callable[[PositionAnalysis, Sequence[Candidate], AnalysisRequest], str]
+"""How many slices the first report may take: a slow net has visited no move after one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,7 @@ class Server:
             "play": self._play,
             "genmove": self._genmove,
             "undo": self._undo,
-            "fixed_handicap": lambda words: self._place_handicap(whole_of(words, 0)),
-            "place_free_handicap": lambda words: self._place_handicap(whole_of(words, 0), is_free=True),
+            "fixed_handicap": self._place_handicap,
             "set_free_handicap": self._set_free_handicap,
             "time_settings": self._set_time,
             "time_left": self._time_left,
@@ -99,15 +95,12 @@ class Server:
             "kata-get-rules": lambda words: json.dumps({**self._rules.katago(), "friendlyPassOk": False}),
             "set_random_seed": self._set_seed,
             "showboard": lambda words: f"\n{self._board()}",
-            "all_legal": self._all_legal,
             "final_score": lambda words: Outcome.scored(self._position.game.margin(self._dead())).sgf,
             "final_status_list": self._status_list,
-            "cputime": lambda words: f"{time.process_time():.3f}",
             "stop": lambda words: None,
         }
-        for prefix, format in (("lz", format_lz_report), ("kata", format_report)) if analyses else ():
-            self._commands[f"{prefix}-analyze"] = partial(self._analyze, format=format)
-            self._commands[f"{prefix}-genmove_analyze"] = partial(self._genmove, format=format)
+        if analyses:
+            self._commands |= {"kata-analyze": self._analyze, "kata-genmove_analyze": self._genmove_analyze}
 
     def answer(self, line: str) -> Answer | None:
         """Carry out a line of input; None when there is nothing on it."""
@@ -118,12 +111,12 @@ class Server:
         try:
             if command not in self._commands:
                 raise Refused("unknown command")
-            said = self._commands[command](words[1:])
+            result = self._commands[command](words[1:])
         except Refused as refusal:
             return Answer(f"?{number or ''} {refusal}\n\n")
-        if said is None or isinstance(said, str):
-            return Answer(f"={number or ''} {said or ''}\n\n", is_last=command == "quit")
-        return Answer(f"={number or ''}\n", said)
+        if result is None or isinstance(result, str):
+            return Answer(f"={number or ''} {result or ''}\n\n", is_last=command == "quit")
+        return Answer(f"={number or ''}\n", result)
 
     # --- The game ---
 
@@ -162,16 +155,14 @@ class Server:
             raise Refused("cannot undo")
         self._position = self._position.again(steps=self._position.steps[:-1])
 
-    def _place_handicap(self, wanted: int, is_free: bool = False) -> str:
-        """Place the points of fixed handicap; free handicap may be fewer stones than were asked for."""
+    def _place_handicap(self, words: list[str]) -> str:
         self._require_empty()
-        fewest = 2 if is_free and wanted < self._size**2 else wanted
-        for stones in range(min(wanted, 9) if is_free else wanted, fewest - 1, -1):
-            with suppress(ConfigError):
-                points = handicap_points(self._size, stones)
-                self._begin(points)
-                return " ".join(gtp_from_move(move, self._size) for move in points)
-        raise Refused("invalid number of stones")
+        try:
+            points = handicap_points(self._size, whole_of(words, 0))
+        except ConfigError:
+            raise Refused("invalid number of stones") from None
+        self._begin(points)
+        return self._vertices(points)
 
     def _set_free_handicap(self, words: list[str]) -> None:
         self._require_empty()
@@ -210,9 +201,9 @@ class Server:
         self._clocks = {} if self._time is None else {colour: Clock(self._time) for colour in Colour}
 
     def _time_left(self, words: list[str]) -> None:
-        colour, seconds, stones = colour_of(words, 0), number_of(words, 1), whole_of(words, 2)
+        colour, left = colour_of(words, 0), TimeLeft(number_of(words, 1), whole_of(words, 2))
         if colour in self._clocks:
-            self._clocks[colour].set(seconds, stones)
+            self._clocks[colour].left = left
 
     def _limits_for(self, colour: Colour) -> Limits:
         if colour not in self._clocks:
@@ -221,6 +212,9 @@ class Server:
         return Limits(self._clocks[colour].share(self._size, stones), self._limits.simulations, deadline=PATIENCE)
 
     # --- The board as it is seen ---
+
+    def _vertices(self, moves: Sequence[Move]) -> str:
+        return " ".join(gtp_from_move(move, self._size) for move in moves)
 
     def _board(self) -> str:
         position = self._position
@@ -232,18 +226,13 @@ class Server:
             f"{position.rules.name} rules, komi {position.rules.komi:g}"
         )
 
-    def _all_legal(self, words: list[str]) -> str:
-        legal = self._position.turn(colour_of(words, 0)).legal_moves()[:-1]
-        return " ".join(gtp_from_move(int(move), self._size) for move in legal.nonzero()[0])
-
     def _status_list(self, words: list[str]) -> str:
-        dead = self._dead()
-        stones = self._position.game.board.stones.reshape(-1).nonzero()[0].tolist()
+        dead, stones = self._dead(), self._position.game.board.stones.reshape(-1).nonzero()[0].tolist()
         alive = [move for move in stones if move not in dead]
         found = {"alive": alive, "dead": dead, "seki": ()}.get(" ".join(words))
         if found is None:
             raise Refused("syntax error")
-        return " ".join(gtp_from_move(move, self._size) for move in found)
+        return self._vertices(found)
 
     def _dead(self) -> Sequence[Move]:
         """Judged once for each position."""
@@ -262,24 +251,29 @@ class Server:
             self._copied, self._copy = game, GameCopy(game)
         return self._copy.update()
 
-    def _genmove(self, words: list[str], format: Format | None = None) -> str:
-        """The move that the bot chooses and plays; with ``format``, after a report of its candidates."""
-        start = time.monotonic()
-        asked = AnalysisRequest.read(words, self._position.game.to_play) if format else None
-        colour = asked.colour if asked else colour_of(words, 0)
+    def _genmove(self, words: list[str]) -> str:
+        return self._choose(colour_of(words, 0))[0]
+
+    def _genmove_analyze(self, words: list[str]) -> str:
+        move, report = self._choose((asked := AnalysisRequest.read(words, self._position.game.to_play)).colour, asked)
+        return "".join(f"\n{line}" for line in (report, f"play {move}") if line)
+
+    def _choose(self, colour: Colour, asked: AnalysisRequest | None = None) -> tuple[str, str]:
+        """The move that the bot chooses and plays, and a report of its candidates if one is asked for."""
+        start, report = time.monotonic(), ""
         with _faults_refused():
-            decision, report = self._bot.choose(self._bots_game(colour), self._limits_for(colour)), ""
-            if format and asked:
+            decision = self._bot.choose(self._bots_game(colour), self._limits_for(colour))
+            if asked:
                 analysis = PositionAnalysis(self._bot, self._bots_game(colour), self._has_net)
-                report = format(analysis, self._bot.analyse(analysis.game, Limits(simulations=1)), asked)
+                report = format_report(analysis, self._bot.analyse(analysis.game, Limits(simulations=1)), asked)
             if colour in self._clocks:
                 self._clocks[colour].spend(time.monotonic() - start)
-            if decision.move is not None:
-                self._position.play(colour, decision.move)
-            move = "resign" if decision.move is None else gtp_from_move(decision.move, self._size)
-        return "".join(f"\n{line}" for line in (report, f"play {move}") if line) if format else move
+            if decision.move is None:
+                return "resign", report
+            self._position.play(colour, decision.move)
+            return gtp_from_move(decision.move, self._size), report
 
-    def _analyze(self, words: list[str], format: Format) -> Iterator[str]:
+    def _analyze(self, words: list[str]) -> Iterator[str]:
         """Reports without end, a line each, the first one ready. Empty ones only yield control."""
         asked = AnalysisRequest.read(words, self._position.game.to_play)
         analysis = PositionAnalysis(self._bot, self._bots_game(asked.colour), self._has_net)
@@ -287,18 +281,15 @@ class Server:
 
         def reports() -> Iterator[str]:
             found: list[Candidate] = []
-            for _ in range(1 + FIRST_SLICES):
+            for _ in range(FIRST_SLICES):
                 found = found or self._bot.analyse(analysis.game, limits)
-            yield format(analysis, found, asked)
-            last = time.monotonic()
+            due = started = time.monotonic()
             while True:
-                started = time.monotonic()
+                yield format_report(analysis, found, asked) if started >= due else ""
+                due = started + asked.interval if started >= due else due
                 found = self._bot.analyse(analysis.game, limits)
-                is_due = time.monotonic() >= last + asked.interval
-                if is_due:
-                    last = time.monotonic()
-                yield format(analysis, found, asked) if is_due else ""
-                time.sleep(max(0.0, SLICE / 2 - (time.monotonic() - started)))  # some bots return at once
+                time.sleep(max(0.0, started + SLICE / 2 - time.monotonic()))  # some bots return at once
+                started = time.monotonic()
 
         whole = reports()
         with _faults_refused():

@@ -282,9 +282,10 @@ class GameLoop:
         verdict = self._adjudication.verdict(live.win_rates[opening:], WHITE if opening % 2 else BLACK)
         if verdict is None:
             return
-        live.adjudged = verdict.loser.opponent
+        loser, reason = verdict
+        live.adjudged = loser.opponent
         if not self._adjudication.plays_on(pairing.seed):
-            live.reason = self._adjudication.reason(verdict, live.player(verdict.loser))
+            live.reason = reason.format(live.player(loser))
             live.game.end(Outcome(live.adjudged, Ending.ADJUDICATED))
 
 

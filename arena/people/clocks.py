@@ -29,7 +29,7 @@ class Clocks:
             if (clock := limits[colour].start_clock()) is not None:
                 self._clocks[colour] = clock
                 if left is not None:
-                    clock.set(left.seconds, left.stones)
+                    clock.left = left
 
     def of(self, colour: Colour) -> Clock | None:
         """A copy of a side's clock as it stood before the running turn."""
@@ -56,7 +56,7 @@ class Clocks:
         if has_moved and colour in self._clocks:
             self._clocks[colour].spend(seconds)
         elif left := self.left(colour, is_running=True):
-            self._clocks[colour].set(left.seconds, left.stones)
+            self._clocks[colour].left = left
         self.begin(False)
         return seconds
 
@@ -69,7 +69,7 @@ class Clocks:
     def run_out(self, colour: Colour) -> None:
         """A side has lost on time: its clock stands at 0."""
         if clock := self._clocks.get(colour):
-            clock.set(0.0, clock.left.stones)
+            clock.left = TimeLeft(0.0, clock.left.stones)
 
     def is_late(self, colour: Colour) -> bool:
         """Whether the running turn has used up this side's time."""

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from arena import ConfigError, files
 from arena.contract.settings import read_object, read_settings, setting, suggest
@@ -20,12 +20,12 @@ STYLES = ("round-robin", "gauntlet", "ladder")  # who meets whom in a tournament
 RULES = ("cgos", "tromp-taylor", "chinese", "japanese")
 
 
-# --- Tables ---
+# --- Tables; None is what one doesn't say ---
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTable:
-    """The ``[cluster]`` of an arena.toml; None is what it doesn't say."""
+    """The ``[cluster]`` of an arena.toml."""
 
     address: str | None = setting(None, "Ray cluster on which events are played: HOST:PORT or auto")
 
@@ -42,7 +42,7 @@ class BotTable:
 
 @dataclass(frozen=True, slots=True)
 class TermsTable:
-    """The terms of an event as options of a command or keys of a table; None is what isn't given."""
+    """The terms of an event as options of a command or keys of a table."""
 
     size: int | None = setting(None, "Board size, 5 to 19 (default 9).", 5, 19)
     komi: float | None = setting(None, "Komi (default 7 on 9x9, 7.5 on larger boards).")
@@ -62,8 +62,7 @@ class TermsTable:
 
 @dataclass(frozen=True, slots=True)
 class TournamentTable(TermsTable):
-    """One ``[tournaments.NAME]`` of an arena.toml, or the same as options; None is what isn't given. ``bots`` are named
-    as when typed."""
+    """One ``[tournaments.NAME]`` of an arena.toml, or the same as options."""
 
     bots: tuple[str, ...] = setting((), "The bots, as they are typed.")
     style: str | None = setting(None, "round-robin, gauntlet or ladder (default round-robin).", choices=STYLES)
@@ -71,33 +70,30 @@ class TournamentTable(TermsTable):
     precision: float | None = setting(None, "Ladder: stop when neighbours are known to within this Elo.", 1, 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """An arena.toml."""
 
-    bots: Mapping[str, BotTable] = field(default_factory=dict)
-    tournaments: Mapping[str, TournamentTable] = field(default_factory=dict)
-    cluster: ClusterTable = field(default_factory=ClusterTable)
+    bots: dict[str, BotTable]
+    tournaments: dict[str, TournamentTable]
+    cluster: ClusterTable
 
 
 def read_config(path: Path) -> Config:
-    """The bots, tournaments and the cluster of an arena.toml. Raises ConfigError, which names the file, the table and
-    the key. What its bots are set to isn't checked here: that depends on their kinds."""
+    """Read an arena.toml. Raises ConfigError, which names the file, the table and the key. What its bots are set to
+    isn't checked here: that depends on their kinds."""
     content = read_object(path, error=ConfigError, hint="correct it, or name another file with --config")
-    known = ("bots", "tournaments", "cluster")
-    for key in content.keys() - known:
-        raise ConfigError(f"{path}: unknown table [{key}]{suggest(key, known) or f'; there are {list(known)}'}")
-    bots = {}
-    for name, content_of_bot in _table(content.get("bots", {}), f"{path}: [bots]").items():
+    for key in content.keys() - Config._fields:
+        there_are = f"; there are {list(Config._fields)}"
+        raise ConfigError(f"{path}: unknown table [{key}]{suggest(key, Config._fields) or there_are}")
+    bots, tournaments = {}, {}
+    for name, table in _table(content.get("bots", {}), f"{path}: [bots]").items():
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
             raise ConfigError(f"{path}: '{name}' is not a name for a bot; use letters, digits, '-', '_' and '.'")
-        settings = dict(_table(content_of_bot, where := f"{path}: [bots.{name}]"))
+        settings = dict(_table(table, where := f"{path}: [bots.{name}]"))
         own = {key: settings.pop(key) for key in ("kind", "limits", "gpus") if key in settings}
         bots[name] = replace(_read(BotTable, own, where), settings=settings)
-    declared = _table(content.get("tournaments", {}), f"{path}: [tournaments]")
-    tournaments = {
-        name: _read(TournamentTable, table, f"{path}: [tournaments.{name}]") for name, table in declared.items()
-    }
+    for name, table in _table(content.get("tournaments", {}), f"{path}: [tournaments]").items():
+        tournaments[name] = _read(TournamentTable, table, f"{path}: [tournaments.{name}]")
     return Config(bots, tournaments, _read(ClusterTable, content.get("cluster", {}), f"{path}: [cluster]"))
 
 
@@ -120,8 +116,7 @@ def first_given(*values: Any) -> Any:
 # --- Changing the file ---
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A setting of a bot that was changed in a file: its value now, and before, where it had one there."""
 
     path: Path
@@ -132,20 +127,17 @@ class Change:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ConfigError when the file, or one in its place, can't be written. What it holds isn't looked at."""
+    """Raise ConfigError when the file, or one in its place, can't be written."""
     place = path.resolve()
     if place.exists() and not place.is_file():
         raise ConfigError(f"{path} is not a file; name another with --config")
-    if not os.access(place if place.exists() else place.parent, os.W_OK) or not os.access(place.parent, os.W_OK):
+    if not os.access(place.parent, os.W_OK) or (place.exists() and not os.access(place, os.W_OK)):
         raise ConfigError(f"{path} can't be written; make it and its folder writable, or name another with --config")
 
 
 def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
     """Give a bot another value of a setting, in its table or a new one; a file that isn't there is made. Comments, and
-    all that isn't changed, stay as they are.
-
-    The new file is written aside and renamed. Raises ConfigError, and then has changed nothing.
-    """
+    all that isn't changed, stay as they are. Raises ConfigError, and then has changed nothing."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -166,5 +158,4 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
     if not is_right:
         raise ConfigError(f'{path} can\'t be changed automatically; set {setting} = "{value}" for {name} there')
     files.write(path, new, error=ConfigError, hint="the file is unchanged")
-    old = before[name].settings.get(setting) if name in before else None
-    return Change(path, name, setting, value, old)
+    return Change(path, name, setting, value, before[name].settings.get(setting) if name in before else None)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,6 @@ class Player:
             return self.name
         return f"{self.source}: [bots.{re.split('[:@]', self.name)[0]}]"
 
-    # --- Its kind ---
-
     @property
     def bot_kind(self) -> BotKind:
         return load_kind(self.factory)
@@ -74,12 +72,6 @@ class Player:
     def is_person(self) -> bool:
         """Whether somebody at the terminal makes the moves."""
         return self.bot_kind.interactive
-
-    @property
-    def missing(self) -> list[str]:
-        """The settings without which it can't play, as far as they aren't given."""
-        wanted = (one for one in self.bot_kind.settings if one.default_factory is MISSING)
-        return [one.name for one in wanted if one.name not in self.settings]
 
     @property
     def config(self) -> Any:
@@ -135,8 +127,7 @@ class Player:
         return replace(player, code=f"{self.code} {code}") if code else player
 
     def build(self) -> Bot:
-        """The bot. Raises a UserError when it can't be had, or its net or code isn't that of this player any more: what
-        was loaded then is somebody else."""
+        """The bot. Raises a UserError when it can't be had, or its net or code isn't that of this player any more."""
         self._require_same()
         bot = self.bot_kind.build(self.config)
         try:
@@ -147,56 +138,41 @@ class Player:
         return bot
 
     def _require_same(self) -> None:
-        if self.net:
-            folder = self.settings["checkpoint"]
-            net = self.identify(find(folder))
-            if net != self.net:
-                raise UserError(
-                    f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); "
-                    "run the same command again to play the new one"
-                )
-        if self.code:
-            code = code_of(self.factory, self.config)
-            if not self.code.startswith(code):
-                raise UserError(
-                    f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); "
-                    "run the same command again to play the new one"
-                )
+        again = "run the same command again to play the new one"
+        if self.net and (net := self.identify(folder := find(self.settings["checkpoint"]))) != self.net:
+            raise UserError(f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); {again}")
+        if self.code and not self.code.startswith(code := code_of(self.factory, self.config)):
+            raise UserError(f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); {again}")
 
     # --- On another machine ---
 
     def files_to_ship(self) -> dict[str, list[Path]]:
-        """What another machine needs to build it, besides what is installed: the files of its net, and of a bot that is
+        """What another machine needs to build it besides what is installed: the files of its net, and of a bot that is
         one file that; by the names of the folders where ``moved`` looks for them, which tell what is in them."""
         found = {}
         if self.net:
-            checkpoint = Checkpoint.open(self.settings["checkpoint"])
-            found[self.net] = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
-        if self._file is not None:
-            found[self._code_folder] = with_imported(self._file)
+            net = Checkpoint.open(self.settings["checkpoint"])
+            found[self.net] = [net.folder / name for name in (*net.manifest.files, MANIFEST)]
+        if self._file.endswith(".py"):
+            sources = with_imported(Path(self._file))
+            found[f"code-{digest_of(sources)}"] = sources
         return found
 
     def packed(self) -> Player:
         """This player as it travels: a bot that is one file is named by its place in the files that are shipped."""
-        if self._file is None:
-            return self
-        return replace(self, factory=f"{self._code_folder}/{self._file.name}:{self.factory.rpartition(':')[2]}")
+        for folder, (file, *_) in self.files_to_ship().items():
+            if str(file) == self._file:
+                return replace(self, factory=f"{folder}/{file.name}:{self.factory.rpartition(':')[2]}")
+        return self
 
     def moved(self, place: Path) -> Player:
         """A packed player, the same, with those of its files that were shipped to folders of ``place``."""
-        net, settings, factory = place / self.net, self.settings, self.factory
-        if self.net and net.is_dir():
-            settings = {**settings, "checkpoint": str(net)}
-        if self._file is not None:
-            factory = str(place / factory)
-        return replace(self, settings=settings, factory=factory)
+        settings = self.settings
+        if self.net and (place / self.net).is_dir():
+            settings = {**settings, "checkpoint": str(place / self.net)}
+        is_file = self._file.endswith(".py")
+        return replace(self, settings=settings, factory=str(place / self.factory) if is_file else self.factory)
 
     @property
-    def _code_folder(self) -> str:
-        return f"code-{digest_of(with_imported(self._file) if self._file else [])}"
-
-    @property
-    def _file(self) -> Path | None:
-        """The bot, where it is one file."""
-        file, _, attribute = self.factory.rpartition(":")
-        return Path(file) if attribute and file.endswith(".py") else None
+    def _file(self) -> str:
+        return self.factory.rpartition(":")[0]

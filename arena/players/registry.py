@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, replace
 from importlib.metadata import entry_points
 from itertools import pairwise
@@ -16,7 +17,7 @@ from arena import ConfigError, UserError
 from arena.contract.code import code_of, load_kind
 from arena.contract.limits import Limits
 from arena.contract.settings import conceal, plain, quoted, read_settings, split_pairs, suggest
-from arena.players.config import BotTable, Config, TournamentTable, read_config
+from arena.players.config import BotTable, ClusterTable, Config, TournamentTable, read_config
 from arena.players.player import ARENA, COMMAND_LINE, PACKAGE, Player
 from bots.nets.checkpoint import AUTO, find, precision_here
 
@@ -51,9 +52,8 @@ class Registry:
         Raises ConfigError when two sources give one name, and for anything unknown in the file.
         """
         self._results = results
-        self._kinds: dict[str, tuple[str, str]] = {}  # kind -> (factory, source)
+        self._kinds: dict[str, str] = {}  # kind -> factory
         self._entries: dict[str, Player] = {}
-        self._files: dict[str, Player] = {}  # not loaded yet
         for module in pkgutil.iter_modules(bots.__path__):
             if not module.ispkg:
                 self._add_kind(module.name.replace("_", "-"), f"bots.{module.name}:BOT", ARENA)
@@ -61,17 +61,15 @@ class Registry:
             self._add(name, kind, settings, ARENA)
         for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
             self._add_kind(point.name, point.value, PACKAGE + (point.dist.name if point.dist else point.module))
-        read = Config() if config is None else read_config(config)
-        self.cluster = read.cluster
-        self.tournaments: Mapping[str, TournamentTable] = read.tournaments
+        read = Config({}, {}, ClusterTable()) if config is None else read_config(config)
+        self.cluster, self.tournaments = read.cluster, read.tournaments
         for name, table in read.bots.items():
             self._add_table(name, table, str(config))
 
     @property
     def files(self) -> list[Player]:
-        """The bots of arena.toml whose kind is a Python file that hasn't run. One that was named is among the
-        ``entries`` from then on."""
-        return list(self._files.values())
+        """The bots of arena.toml whose kind is a Python file that hasn't run: it runs when one is named."""
+        return [entry for entry in self._entries.values() if entry.kind not in self._kinds]
 
     @property
     def kinds(self) -> list[str]:
@@ -79,13 +77,13 @@ class Registry:
 
     @property
     def entries(self) -> list[Player]:
-        """Every name, in the order of kinds, players that ship, packages and arena.toml. One that can't play as it is,
-        for want of a setting or of its net, is listed without its net."""
+        """Every other name, in the order of kinds, players that ship, packages and arena.toml. One that can't play as
+        it is, for want of a setting or of its net, is listed without its net."""
         listed = []
         for entry in self._entries.values():
-            try:
-                listed.append(self._with_net(entry))
-            except UserError:
+            if entry.kind in self._kinds:
+                with suppress(UserError):
+                    entry = self._with_net(entry)
                 listed.append(entry)
         return listed
 
@@ -99,55 +97,42 @@ class Registry:
 
     def entry(self, name: str) -> Player:
         """The player of this name as it stands in the list. Raises ConfigError with a suggestion."""
-        if name in self._files:
-            self._load(self._files[name])
         if name not in self._entries:
             if name.endswith(".py"):
                 raise ConfigError(f"{name} is run only if it was typed here or is in arena.toml")
             bot, at, limit = name.partition("@")
             if at and bot in self._entries:
                 Limits.read(limit, bot)  # which refuses it: else it had been found
-            raise ConfigError(
-                f"unknown bot '{name}'{suggest(name, [*self._entries, *self._files, 'checkpoint'])}; see: arena bots"
-            )
+            raise ConfigError(f"unknown bot '{name}'{suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
+        self._load(self._entries[name].kind)
         return self._entries[name]
 
     def knows(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
         name = re.split("[:@]", spec, maxsplit=1)[0]
-        return name in self._entries or name in self._files or name.endswith(".py") or name == "checkpoint"
+        return name in self._entries or name.endswith(".py") or name == "checkpoint"
 
     def resolve(self, spec: str) -> Player:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""
         name = re.split("[:@]", spec, maxsplit=1)[0]
-        if name.endswith(".py") and name not in self._entries and name not in self._files:
+        if name.endswith(".py") and name not in self._entries:
             if not Path(name).is_file():
                 raise ConfigError(f"there is no file {name}")
             self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
         return self._with_net(self._read(spec))
 
-    # --- Players that a file names ---
-
     def resolve_stored(self, spec: str) -> Player:
-        """The player that a saved game or an SGF file names. Raises as ``resolve`` does, and ConfigError for an engine
-        that isn't one of the user's own: such a file may come from anywhere, so it names nothing that is run."""
-        return self._with_net(self._require_own(self._read(spec)))
-
-    def _of_kind(self, kind: str) -> list[Player]:
-        """The players of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""
-        for entry in self.files:
-            if entry.kind == kind:
-                self._load(entry)
-        return [entry for entry in self.entries if entry.kind == kind]
-
-    def _require_own(self, player: Player) -> Player:
-        """The player with all its settings, those that aren't stored from arena.toml. Raises ConfigError for an engine
-        that isn't there."""
+        """The player that a saved game or an SGF file names, with those of its settings that aren't stored from
+        arena.toml. Raises as ``resolve`` does, and ConfigError for an engine that isn't one of the user's own: such a
+        file may come from anywhere, so it names nothing that is run."""
+        player = self._read(spec)
         stored = conceal(player.settings)
-        own = next((one for one in self._of_kind(player.kind) if conceal(one.settings) == stored), None)
-        if own is not None or player.bot_kind.code is None:
-            return replace(player, settings=player.settings if own is None else own.settings)
+        for own in self.entries:
+            if own.kind == player.kind and conceal(own.settings) == stored:
+                return self._with_net(replace(player, settings=own.settings))
+        if player.bot_kind.code is None:
+            return self._with_net(player)
         command = player.settings.get("command", "")
         raise ConfigError(f"no bot of yours runs '{command}'; put it into arena.toml if you trust that command")
 
@@ -156,42 +141,39 @@ class Registry:
     def _read(self, spec: str) -> Player:
         """The player without its net."""
         typed, *limits = LIMITS.split(spec, maxsplit=1)
-        player = self._read_player(typed)
-        if not limits:
-            return player
-        own = Limits.read(limits[0], typed)
-        return player if own == player.limits else replace(player, limits=Limits()).with_limits(own)
-
-    def _read_player(self, spec: str) -> Player:
-        """The player without limits behind it."""
-        name, _, rest = spec.partition(":")
+        name, _, rest = typed.partition(":")
         if name == "checkpoint":
             path, _, rest = rest.partition(",")
             if not path:
                 raise ConfigError("'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9")
-            base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
+            player = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
         else:
-            base = self.entry(name)
-        given = split_pairs(rest, f"'{spec}'")
-        known = {wanted.name for wanted in base.bot_kind.settings}
+            player = self.entry(name)
+        given = split_pairs(rest, f"'{typed}'")
+        known = {wanted.name for wanted in player.bot_kind.settings}
         for (before, value), (key, cut) in pairwise(given.items()):
             if key not in known and " " in value:
                 raise ConfigError(
-                    f"{base.name}: unknown setting '{key}'; if it belongs to the {before}, put that in quotes: "
+                    f"{player.name}: unknown setting '{key}'; if it belongs to the {before}, put that in quotes: "
                     f'{before}="{value},{key}={cut}"'
                 )
-        full = self._make(base.name, base.kind, {**base.settings, **given}, COMMAND_LINE).settings
-        changed = [key for key in full if key in given and full[key] != base.settings.get(key)]
-        listed = ",".join(f"{key}={quoted(plain(full[key]))}" for key in changed)
-        label = f"{base.name}{',' if name == 'checkpoint' else ':'}{listed}" if listed else base.name
-        return replace(base, name=label, settings=full)
+        full = self._make(player.name, player.kind, {**player.settings, **given}, COMMAND_LINE).settings
+        changed = [key for key in full if key in given and full[key] != player.settings.get(key)]
+        if changed:
+            listed = ",".join(f"{key}={quoted(plain(full[key]))}" for key in changed)
+            player = replace(player, name=f"{player.name}{',' if name == 'checkpoint' else ':'}{listed}")
+        player = replace(player, settings=full)
+        own = Limits.read(limits[0], typed) if limits else player.limits
+        return player if own == player.limits else replace(player, limits=Limits()).with_limits(own)
 
     def _with_net(self, player: Player) -> Player:
         """The player as it plays here: with its net and its code, and numbers that suit the processor. Raises
         ConfigError when a setting that has no default isn't given."""
-        if player.missing:
-            first = player.missing[0]
-            raise ConfigError(f"{player.name} needs the setting '{first}', as in {player.name}:{first}=...")
+        for wanted in player.bot_kind.settings:
+            if wanted.default_factory is MISSING and wanted.name not in player.settings:
+                raise ConfigError(
+                    f"{player.name} needs the setting '{wanted.name}', as in {player.name}:{wanted.name}=..."
+                )
         player = replace(player, code=code_of(player.factory, player.config))
         settings = dict(player.settings)
         if "checkpoint" not in settings:
@@ -211,23 +193,18 @@ class Registry:
         if kind not in self._kinds:
             hint = suggest(kind, self._kinds) or "; a Python file is written as mybot.py:BOT"
             raise ConfigError(f"{where}: unknown kind '{kind}'{hint}")
-        factory, _ = self._kinds[kind]
-        known = {wanted.name: wanted for wanted in load_kind(factory).settings}
+        known = {wanted.name: wanted for wanted in load_kind(self._kinds[kind]).settings}
         for key, value in settings.items():
             if key not in known and key in Limits.settings():
                 there = f'limits = "{key}={value}"' if where != name else f"{name}@{key}={value}"
                 raise ConfigError(f"{where}: '{key}' is a limit, not a setting; write {there}")
-        given = read_settings(settings, known, where)
         usual = {key: wanted.default for key, wanted in known.items() if wanted.default is not MISSING}
-        return Player(name, kind, factory, {key: (usual | given)[key] for key in known if key in usual | given}, source)
+        full = usual | read_settings(settings, known, where)
+        return Player(name, kind, self._kinds[kind], {key: full[key] for key in known if key in full}, source)
 
     def _add_kind(self, kind: str, factory: str, source: str) -> None:
         """A kind, which is a player under its own name."""
-        if kind in self._kinds:
-            raise ConfigError(
-                f"two kinds of bot are called '{kind}': one from {self._kinds[kind][1]}, one from {source}"
-            )
-        self._kinds[kind] = (factory, source)
+        self._kinds.setdefault(kind, factory)
         self._add(kind, kind, {}, source)
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
@@ -235,8 +212,8 @@ class Registry:
             raise ConfigError(f"two bots are called '{name}': one from {self._entries[name].source}, one from {source}")
         place, _, attribute = kind.partition(":")
         if place.endswith(".py") and attribute.isidentifier() and kind not in self._kinds:
-            path = (Path(source).parent / Path(place)).absolute()
-            self._files[name] = Player(name, kind, f"{path}:{attribute}", settings, source)
+            path = (Path(source).parent / place).absolute()
+            self._entries[name] = Player(name, kind, f"{path}:{attribute}", settings, source)
         else:
             self._entries[name] = self._make(name, kind, settings, source)
 
@@ -249,16 +226,18 @@ class Registry:
             self._entries[name] = self._make(name, known.kind, {**known.settings, **table.settings}, source)
         else:
             raise ConfigError(f"{source}: [bots.{name}] needs a kind, one of {', '.join(self.kinds)}")
-        listed = self._files if name in self._files else self._entries
-        limits = Limits.read(table.limits or "", f"{listed[name].where}: limits")
-        listed[name] = replace(listed[name], limits=limits, gpus=table.gpus)
+        entry = self._entries[name]
+        self._entries[name] = replace(
+            entry, limits=Limits.read(table.limits or "", f"{entry.where}: limits"), gpus=table.gpus
+        )
 
-    def _load(self, player: Player) -> None:
-        """Run the file of a bot. Raises ConfigError where it isn't there."""
-        file = Path(player.factory.rpartition(":")[0])
-        if not file.is_file():
-            raise ConfigError(f"{player.where}: kind = {player.kind!r}: there is no file {file}")
-        self._kinds[player.kind] = (player.factory, player.source)
-        made = self._make(player.name, player.kind, player.settings, player.source)
-        self._entries[player.name] = replace(made, limits=player.limits, gpus=player.gpus)
-        del self._files[player.name]
+    def _load(self, kind: str) -> None:
+        """Run the file of a kind, if it is one that hasn't run. Raises ConfigError where it isn't there."""
+        for player in self.files:
+            if player.kind == kind:
+                file = Path(player.factory.rpartition(":")[0])
+                if not file.is_file():
+                    raise ConfigError(f"{player.where}: kind = {kind!r}: there is no file {file}")
+                self._kinds[kind] = player.factory
+                made = self._make(player.name, kind, player.settings, player.source)
+                self._entries[player.name] = replace(made, limits=player.limits, gpus=player.gpus)

@@ -21,7 +21,7 @@ Rates = list[float | None]
 
 def loser_by(rules: Adjudication, rates: Rates, first: Colour) -> Colour | None:
     verdict = rules.verdict(rates, first)
-    return None if verdict is None else verdict.loser
+    return None if verdict is None else verdict[0]
 
 
 def told(*pairs: tuple[float | None, float | None]) -> Rates:

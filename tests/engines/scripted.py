@@ -13,15 +13,13 @@ import time
 WELL_BEHAVED = (
     *("good", "bare", "small", "strict", "timeless", "komi"),
     *("loud", "daemons"),
-    *("kata", "lz", "garbled", "unwilling"),
+    *("kata", "garbled", "unwilling"),
 )
 REPORTS = {  # what it says with a move; the last line counts
     "kata": "info move A9 visits 1 winrate 0.1 prior 0.1 order 0 pv A9\n"
     "info move {0} visits 30 edgeVisits 30 utility 0.2 winrate 0.625 scoreMean 2.5 scoreLead 2.25 prior 0.4"
     " order 0 pv {0} pass J9 pvVisits 30 9 1 info move J9 visits 12 winrate 0.5 scoreLead -1 prior 0.25 order 1 pv J9"
     " ownership {1}",
-    "lz": "info move J9 visits 12 winrate 5000 prior 2500 order 1 pv J9 info move {0} visits 30 winrate 6250 prior 4000"
-    " order 0 pv {0} pass J9",
     "garbled": "info move {0} visits many winrate 0.5 pv {0} info move winrate info move D4 visits 3 winrate nan"
     " order 1 pv D4 info move Z9 visits 1 winrate 2 pv ownership 0.5 -7",
 }
@@ -148,10 +146,10 @@ def main(mode: str, delay: str = "0") -> None:
                 points = [f"{COLUMNS[column]}{row + 1}" for row in range(size) for column in range(size)]
                 answer = next((point for point in points if point not in taken), "pass")
                 taken.add(answer)
-            case ["kata-genmove_analyze" | "lz-genmove_analyze", _, *_] if mode == "unwilling":
+            case ["kata-genmove_analyze", _, *_] if mode == "unwilling":
                 reply("?", "could not parse")
                 continue
-            case ["kata-genmove_analyze" | "lz-genmove_analyze", _, *_]:
+            case ["kata-genmove_analyze", _, *_]:
                 point = next(f"{column}{row}" for row in (1, 2) for column in COLUMNS if f"{column}{row}" not in taken)
                 taken.add(point)
                 report = REPORTS[mode].format(point, " ".join(["0.5"] * (size * size - 1) + ["-1e-05"]))
@@ -159,8 +157,7 @@ def main(mode: str, delay: str = "0") -> None:
             case ["protocol_version"]:
                 answer = "2"
             case ["list_commands"] if mode != "bare":
-                search = "lz" if mode == "lz" else "kata"
-                more = f"{search}-genmove_analyze kata-set-param" if mode in REPORTS else ""
+                more = "kata-genmove_analyze kata-set-param" if mode in REPORTS else ""
                 answer = "\n".join(f"{COMMANDS} {EXTRAS} {more}".split())
             case ["name"] if mode != "bare":
                 answer = "Scripted"

@@ -20,10 +20,6 @@ from arena.players.registry import Registry
 from bots.gtp import katago_rules
 
 REQUIRED = "protocol_version name version known_command list_commands quit boardsize clear_board komi play genmove"
-OPTIONAL = (
-    "undo time_settings time_left fixed_handicap place_free_handicap set_free_handicap final_score final_status_list "
-    "showboard set_random_seed kata-set-rules kata-get-rules all_legal cputime stop"
-)
 
 
 class Scripted(Bot):
@@ -82,13 +78,10 @@ def stones(server: Server) -> str:
 # --- The protocol ---
 
 
-def test_every_command_that_the_protocol_requires_is_there() -> None:
-    assert {*ask(server_of(), "list_commands").splitlines()} == {*REQUIRED.split(), *OPTIONAL.split()}
+def test_the_required_commands_are_there_and_lines_are_read_as_the_protocol_says() -> None:
+    assert {*REQUIRED.split()} <= {*ask(server_of(), "list_commands").splitlines()}
     assert ask(server_of(), "known_command genmove") == "true"
-    assert ask(server_of(), "known_command lz-analyze") == ask(server_of(), "known_command") == "false"
-
-
-def test_numbers_comments_control_signs_and_empty_lines() -> None:
+    assert ask(server_of(), "known_command kata-analyze") == ask(server_of(), "known_command") == "false"
     output = StringIO()
     lines = "\n# nothing\n 7 name # who\n\x0712\tprotocol_\x01version\r\n   \nname#\n9\n007 foo\n15 quit\nname\n"
     serve(server_of(name="me"), StringIO(lines), output)
@@ -96,16 +89,15 @@ def test_numbers_comments_control_signs_and_empty_lines() -> None:
 
 
 REFUSED = {
-    "unknown command": "foo|PLAY b d4|1e5 play|lz-analyze",
+    "unknown command": "foo|PLAY b d4|1e5 play|kata-analyze",
     "syntax error": (
         "boardsize|boardsize nine|boardsize 9.5|boardsize 99999999999999999999|boardsize \u0669"
         "|komi|komi nan|komi inf|play|play d4|play green d4|play b|play b i4|play b k4|play b d0|play b resign|genmove"
-        "|genmove x|all_legal|fixed_handicap|place_free_handicap|time_settings 1 2|time_left b 1|set_random_seed"
-        "|final_status_list|final_status_list zombie"
+        "|genmove x|time_settings 1 2|time_left b 1|set_random_seed|final_status_list|final_status_list zombie"
     ),
     "unacceptable size": "boardsize 9999999999|boardsize 4|boardsize 20|boardsize -9|boardsize 13",
     "illegal move": "play b e5",
-    "board not empty": "fixed_handicap 2|place_free_handicap 2|set_free_handicap a1 b1",
+    "board not empty": "fixed_handicap 2|set_free_handicap a1 b1",
     "unknown rules": "kata-set-rules|kata-set-rules chess|kata-set-rules {|kata-set-rules " + "[" * 100_000,
     "rules not supported": 'kata-set-rules []|kata-set-rules {"ko":"SITUATIONAL"}',
 }
@@ -148,7 +140,6 @@ def test_undo_goes_back_through_captures_and_a_ko() -> None:
         boards.append(ask(server, "showboard"))
         if move == "b E5":
             assert refused(server, "play b C2") == "illegal move"
-            assert "C2" not in (legal := ask(server, "all_legal b").split()) and "C4" in legal
         ask(server, f"play {move}")
     for board in reversed(boards):
         ask(server, "undo")
@@ -156,21 +147,17 @@ def test_undo_goes_back_through_captures_and_a_ko() -> None:
     assert refused(server, "undo") == "cannot undo"
 
 
-def test_a_colour_may_play_twice_and_play_goes_on_after_two_passes_and_beyond_any_length() -> None:
+def test_a_colour_may_play_twice_after_two_passes_and_beyond_any_length_and_the_score_stays_right() -> None:
     server = server_of(bot := Scripted(), size=5)
     ask(server, "play b D4", "play b E5", "play w pass", "play b pass", "genmove b")
-    assert "C3" in ask(server, "all_legal b").split()
     ask(server, "play w D5", "genmove b", "genmove b")
     assert bot.turns == [(BLACK, 0), (BLACK, 2), (BLACK, 0)]
     ask(server, *(f"play {'bw'[index % 2]} pass" for index in range(100)))
     assert ask(server, "play b A1", "final_score") == "W+5"
-
-
-def test_the_score_counts_what_was_taken_before_a_colour_played_twice_and_handicap() -> None:
-    server = server_of(rules="japanese", size=5)
+    server = server_of(rules="japanese", size=5)  # what was taken before a colour played twice counts
     ask(server, "komi 0", "play w A1", "play b A2", "play b B1", "play b E5", "play b D4")
     assert ask(server, "final_score") == ask(server, "play w pass", "play w pass", "final_score") == "B+22"
-    server = server_of(rules="chinese")  # White keeps the points
+    server = server_of(rules="chinese")  # White keeps the points for handicap
     assert ask(server, "komi 0.5", "fixed_handicap 2", "final_score") == "B+78.5"
     assert ask(server, "play b E5", "play b E4", "final_score") == "B+78.5"
 
@@ -192,18 +179,13 @@ def test_a_bots_game_is_its_own_copy_and_stays_the_same_until_the_game_is_anothe
     assert stones(server) == ".....|..O..|..XX.|.....|....."
 
 
-def test_handicap_is_fixed_or_free_with_fewer_stones_than_asked_for_and_white_begins() -> None:
+def test_handicap_stones_are_placed_and_white_begins() -> None:
     server = server_of(bot := Scripted(), size=19)
     assert ask(server, "fixed_handicap 5") == "D4 Q16 D16 Q4 K10"
     ask(server, "genmove w", "undo")
     assert bot.games[-1].handicap == 5 and refused(server, "undo") == "cannot undo"
-    for size, wanted, placed in ((9, 4, 4), (19, 30, 9), (8, 7, 4)):
-        assert len(ask(server_of(size=size), f"place_free_handicap {wanted}").split()) == placed
-    for size, command in (
-        *((9, "fixed_handicap 10"), (9, "fixed_handicap 1"), (5, "fixed_handicap 2")),
-        *((9, "place_free_handicap 1"), (9, "place_free_handicap 81")),
-    ):
-        assert refused(server_of(size=size), command) == "invalid number of stones"
+    for size, stones_wanted in ((9, 10), (9, 1), (5, 2)):
+        assert refused(server_of(size=size), f"fixed_handicap {stones_wanted}") == "invalid number of stones"
     server, everything = server_of(size=5), " ".join(gtp_from_move(move, 5) for move in range(25))
     for points in ("", "A1", "A1 A1", "A1 pass", "A1 Z9", everything):
         assert refused(server, f"set_free_handicap {points}") == "bad vertex list"
@@ -234,7 +216,6 @@ CLOCKS = {
     "time_settings 320 0 0": (9.5, 10.0),  # 320 s for half of 64 moves
     "time_settings 0 10 5": (1.7, 1.9),
     "time_settings 320 10 5": (11.5, 12.0),
-    "time_settings 0 1 10": (0.04, 0.06),
     "time_settings 600 0 0|time_left b 9 0": (0.1, 0.2),
     "time_settings 600 0 0|time_left w 9 0": (18.0, 18.6),
     "time_settings 600 30 10|time_left b 4 2": (1.7, 1.9),
@@ -291,15 +272,22 @@ def test_a_bots_fault_is_one_line_and_the_conversation_goes_on(step: object, mes
 
 # --- Analysis ---
 
-INFO = r"info move \w+ visits \d+ winrate (\d+)( prior \d+)? lcb \d+ order \d+ pv( \w+)+"
+INFO = r"info move \w+ visits \d+ winrate (\S+)( scoreMean \S+ scoreLead \S+)?( prior \S+)? lcb \S+ order \d+ pv( \w+)+"
 
 
 def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
-    with closing(Registry().resolve("mcts").build()) as bot:
-        server = server_of(bot, analyses=True)
-        answers = talk(server, "3 lz-analyze", "name", "kata-analyze w 99 maxmoves 2", "")
-        assert refused(server, "lz-analyze b interval x") == refused(server, "kata-analyze maxmoves") == "syntax error"
+    with closing(Registry().resolve("mcts:playouts=200").build()) as bot:
+        server = server_of(bot, analyses=True, size=5)
+        answers = talk(server, "3 kata-analyze", "name", "kata-analyze w 99 maxmoves 2", "")
+        assert (
+            refused(server, "kata-analyze b interval x") == refused(server, "kata-analyze maxmoves") == "syntax error"
+        )
         assert refused(server, "kata-analyze b 1 avoid b C3 1") == "avoid and allow are not supported"
+        for colour in "bw":  # a move is explained by what it was decided by
+            [answer] = talk(server, f"4 kata-genmove_analyze {colour} 9999 rootInfo true")
+            head, report, play = answer.splitlines()
+            assert head.strip() == "=4" and play == f"play {report.split()[2]}"
+            assert int(report.split("rootInfo visits ")[1].split()[0]) >= 100
     head, report = answers[0].splitlines()
     assert head == "=3" and re.fullmatch(f"({INFO} ?)+", report) and "prior" not in report
     moves, visits, orders = (re.findall(rf"{key} (\w+)", report) for key in ("move", "visits", "order"))
@@ -310,11 +298,15 @@ def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
     assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
 
 
-def test_analysis_tells_score_ownership_and_the_root() -> None:
+def test_analysis_tells_score_ownership_and_the_root_and_a_search_by_time_ends_where_every_line_ends_the_game() -> None:
+    """The search once spent 2^30 visits on two passes before it looked at the clock."""
     with closing(Registry().resolve("alphago").build()) as bot:
         server = server_of(bot, analyses=True, has_net=True, size=5)
         ask(server, "komi 0.5", *(f"play w {column}{row}" for column in "BD" for row in (2, 4)))
         line = talk(server, "kata-analyze b 99 rootInfo true ownership true movesOwnership true")[0].splitlines()[1]
+        game = Game(Rules.preset(size=5), black=range(1, 24))
+        assert bot.choose(game, Limits(seconds=0.05)).move == 25
+        assert [each.move for each in bot.analyse(game, Limits(seconds=0.05))][:1] == [25]
     head, _, tail = line.partition(" rootInfo ")
     for info in head.split("info ")[1:]:
         rate, lead = re.search(r"winrate (\S+) scoreMean \S+ scoreLead (\S+)", info).groups()  # type: ignore[union-attr]
@@ -328,16 +320,6 @@ def test_analysis_tells_score_ownership_and_the_root() -> None:
     assert len(owners) == 25 and all(-1 <= value <= 1 for value in owners) and sum(owners) < 0
 
 
-def test_a_move_is_chosen_played_and_explained_by_what_it_was_decided_by() -> None:
-    with closing(Registry().resolve("mcts:playouts=200").build()) as bot:
-        server = server_of(bot, analyses=True, size=5)
-        for colour in "bw":
-            [answer] = talk(server, f"4 kata-genmove_analyze {colour} 9999 rootInfo true")
-            head, report, play = answer.splitlines()
-            assert head.strip() == "=4" and play == f"play {report.split()[2]}"
-            assert int(report.split("rootInfo visits ")[1].split()[0]) >= 100
-
-
 def test_analysis_that_fails_is_refused_and_ends_where_it_has_begun() -> None:
     class Failing(Scripted):
         def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
@@ -345,25 +327,17 @@ def test_analysis_that_fails_is_refused_and_ends_where_it_has_begun() -> None:
                 raise RuntimeError("no idea")
             return [Candidate(0, 1, 0.5, (0,))] if self.script.pop() else []
 
-    for command in ("lz-analyze 10", "kata-genmove_analyze b 10"):
+    for command in ("kata-analyze 10", "kata-genmove_analyze b 10"):
         assert refused(server_of(Failing(), analyses=True), command) == "the bot failed: RuntimeError: no idea"
-    [answer] = talk(server_of(Failing("once"), analyses=True), "lz-analyze 0")
+    [answer] = talk(server_of(Failing("once"), analyses=True), "kata-analyze 0")
     assert re.fullmatch(rf"=\n{INFO}", answer)
-
-
-def test_a_search_by_time_ends_where_every_line_ends_the_game() -> None:
-    """It once spent 2^30 visits on two passes before it looked at the clock."""
-    with closing(Registry().resolve("alphago").build()) as bot:
-        game = Game(Rules.preset(size=5), black=range(1, 24))
-        assert bot.choose(game, Limits(seconds=0.05)).move == 25
-        assert [each.move for each in bot.analyse(game, Limits(seconds=0.05))][:1] == [25]
 
 
 def test_the_command_serves_until_ctrl_c_and_analyses_meanwhile() -> None:
     command = [*ARENA, "gtp", "mcts", "--size", "7", "--komi", "5.5", "--rules", "chinese", "--seed", "4"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, **pipes, text=True, env=environment()) as process:  # type: ignore[call-overload]
-        process.stdin.write("1 name\n2 showboard\nlz-analyze 5\n")
+        process.stdin.write("1 name\n2 showboard\nkata-analyze 5\n")
         process.stdin.flush()
         lines = [process.stdout.readline() for _ in range(20)]
         assert lines[0] == "=1 arena mcts\n" and "chinese rules, komi 5.5\n" in lines[14]
