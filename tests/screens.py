@@ -28,15 +28,15 @@ class Hand:
         for line in lines:
             await self.press(*line, "enter")
 
-    async def at_point(self, move: int, click: bool = True) -> None:
-        """Move the mouse to a point of a 5x5 board, or click there."""
+    async def click_at(self, move: int) -> None:
+        """Click at a point of a 5x5 board."""
         pane = self.app.query_one(BoardPane)
         row, column = divmod(move, 5)
         offset = (4 + 2 * column, 1 + row) if pane.cell == 1 else (3 + pane.cell * (2 * column + 1), 0)
         if pane.cell > 1:
             offset = (offset[0], 1 + pane.cell * row + pane.cell // 2)
         assert 0 < offset[1] < board_height(5, pane.cell)
-        await (self.pilot.click if click else self.pilot.hover)("#board", offset=offset)
+        await self.pilot.click("#board", offset=offset)
         await self.pilot.pause()
 
     @property

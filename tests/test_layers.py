@@ -148,6 +148,10 @@ def test_every_third_party_stays_at_home() -> None:
 # --- What is loaded ---
 
 HEAVY = {"jinja2", "textual", "numba", "onnxruntime", "pandas", "scipy", "torch"}
+LINES = (
+    "from played import *; from arena.cli.events import *; from arena.match.runner import Control; match = match_of()\n"
+    "from arena.report.log import EventState; show(EventState(match), whole_match(match), Control(), Console())"
+)
 BOTS = "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings"
 
 
@@ -157,6 +161,7 @@ BOTS = "from arena.players.registry import Registry\nfor entry in Registry().ent
         pytest.param("import arena.cli", HEAVY | {"numpy", "rich.console"}, id="the list of commands"),
         pytest.param(BOTS, HEAVY, id="the list of bots"),
         pytest.param("import arena.results.store, arena.results.export, arena.report.tables", HEAVY, id="results"),
+        pytest.param(LINES, {"textual"}, id="an event in a pipe"),
     ],
 )
 def test_what_is_asked_for_often_loads_nothing_heavy(code: str, heavy: set[str]) -> None:

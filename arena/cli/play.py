@@ -7,8 +7,8 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.style import Console
-    from arena.results.analysis import Evaluation
-    from arena.tui.game_app import Evaluate
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
@@ -120,11 +118,10 @@ def play(
                 file = stack.enter_context(SavedGameFile.create(results, stored_ids(results)))
                 saved = replace(saved, record=replace(saved.record, id=file.id))
                 file.write(saved)
-            adviser, evaluate = _judges(bots, registry, saved.size)
-            session = GameSession(saved, opponents, adviser, file.write)
+            session = GameSession(saved, opponents, _adviser(bots, registry, saved.size), file.write)
             try:
                 with session:
-                    again = play_session(session, console, is_plain=plain, evaluate=evaluate)
+                    again = play_session(session, console, is_plain=plain)
             except KeyboardInterrupt:
                 console.print()
                 code = 130
@@ -278,18 +275,12 @@ def prepare_bots(bots: Mapping[Colour, Player], rules: Rules, console: Console) 
     return opponents
 
 
-def play_session(
-    session: GameSession,
-    console: Console,
-    *,
-    is_plain: bool = False,
-    evaluate: Evaluate | None = None,
-) -> bool:
+def play_session(session: GameSession, console: Console, *, is_plain: bool = False) -> bool:
     """Let people play on the full screen, or as lines where ``is_plain`` and in a pipe. Returns when the game is over,
     or left, and whether another one is wanted.
 
-    ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
-    KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session has kept it.
+    Ctrl-C comes through as KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session
+    has kept it.
     """
     from arena.report.play import show_plainly
     from arena.report.style import has_screen
@@ -297,7 +288,7 @@ def play_session(
     if has_screen(console) and not is_plain:
         from arena.tui.play_app import show_play
 
-        return show_play(session, console, evaluate)
+        return show_play(session, console)
     show_plainly(session, console, sys.stdin)
     return False
 
@@ -324,24 +315,16 @@ def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecor
     return play
 
 
-def _judges(bots: Mapping[Colour, Player], registry: Registry, size: int) -> tuple[Adviser | None, Evaluate | None]:
-    """Who gives hints, and who evaluates positions for the review: the bots that are played, but for those that err
-    like people, else the usual ones that play on this size."""
+def _adviser(bots: Mapping[Colour, Player], registry: Registry, size: int) -> Adviser | None:
+    """Who gives hints: the bot that is played, but for one that errs like people, else a usual one that plays on this
+    size."""
     from arena.people.adviser import Adviser
-    from arena.results.analysis import analyse, patient
 
     judges = [bot for bot in bots.values() if bot.kind != HUMAN_LIKE]
     for name in ANALYSTS:
         with suppress(UserError):
             judges.append(registry.resolve(name).checked(size))
-    adviser = next((Adviser(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
-    reviewers = [patient(entry) for entry in judges if entry.bot_kind.tells_win_rate]
-
-    def evaluate(record: GameRecord) -> Iterator[Evaluation]:
-        with closing(reviewers[0].build()) as bot:
-            yield from analyse(record, bot, at_once=1)
-
-    return adviser, evaluate if reviewers else None
+    return next((Adviser(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
 
 
 # --- Storing ---

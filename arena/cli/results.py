@@ -17,7 +17,6 @@ from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of, s
 if TYPE_CHECKING:
     from arena.go.record import GameRecord
     from arena.players.registry import Registry
-    from arena.report.style import Console
 
 FORFEIT = "forfeit"
 """Stands for all endings by a fault."""
@@ -198,7 +197,7 @@ def show(
       arena show 12 --details
     """
     from arena.go.sgf import are_by_players, move_notes, read_remarks, write_sgf
-    from arena.report.game import print_game
+    from arena.report.game import print_game, show_details
     from arena.report.style import Console, has_colours, has_screen
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
@@ -211,7 +210,7 @@ def show(
     at_terminal = has_screen(console)
     is_lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
     if fault_details or (is_lost and not at_terminal):
-        _print_details(record, results, console)
+        show_details(record, console)
         return
     text = write_sgf(record, move_notes(record)).encode() if is_stored else path.read_bytes()
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
@@ -226,15 +225,7 @@ def show(
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     if is_lost:
-        _print_details(record, results, console)
-
-
-def _print_details(record: GameRecord, results: Path, console: Console) -> None:
-    from arena.report.game import show_details
-    from arena.results.store import Store
-
-    with Store.of(results) as store:
-        show_details(record, store.players(), console)
+        show_details(record, console)
 
 
 def analyze(

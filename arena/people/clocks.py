@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 
 from arena.contract.bot import Limits
@@ -14,11 +14,8 @@ class Clocks:
     """The clocks of the sides that have one, and the seconds of the running turn."""
 
     def __init__(
-        self,
-        limits: Mapping[Colour, Limits],
-        shown: tuple[TimeLeft | None, TimeLeft | None],
-        now: Callable[[], float],
-    ):
+        self, limits: Mapping[Colour, Limits], shown: Iterable[TimeLeft | None], now: Callable[[], float]
+    ) -> None:
         """``shown`` is what the clocks of Black and White show already, None for a new game."""
         self._limits = limits
         self._now = now
@@ -41,7 +38,6 @@ class Clocks:
         return self._spent + (0.0 if self._since is None else self._now() - self._since)
 
     def begin(self, running: bool = True) -> None:
-        """A turn begins."""
         self._spent, self._since = 0.0, self._now() if running else None
 
     def pause(self) -> None:

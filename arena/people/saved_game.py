@@ -66,16 +66,6 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What a move would do now, before it is placed: either ``refusal`` says why it can't be, or ``captured`` are the
-    points that it would take off."""
-
-    move: Move
-    refusal: str = ""
-    captured: tuple[Move, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Advice:
     """An analyst's candidates for the present position, the best first, for ``colour``, who is to move.
 
@@ -86,10 +76,6 @@ class Advice:
     colour: Colour
     candidates: tuple[Candidate, ...]
     fault: str = ""
-
-    @property
-    def visits(self) -> int:
-        return sum(candidate.visits for candidate in self.candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +174,6 @@ class SavedGame:
 
     @property
     def is_rated(self) -> bool:
-        """Whether the game counts for ratings, as far as it has gone."""
         return self.record.event == EVENT and not self.unrated
 
     def to_sgf(self) -> str:

@@ -28,7 +28,7 @@ from arena.match.schedule import Pairing
 from arena.people.adviser import PATIENCE, Adviser, Worker, caught_up
 from arena.people.clocks import Clocks
 from arena.people.counting import count, dead_stones, estimated, group_at
-from arena.people.saved_game import Help, Phase, Preview, SavedGame, Snapshot, Turn
+from arena.people.saved_game import Help, Phase, SavedGame, Snapshot, Turn
 
 TICK = 0.1
 """Seconds between two looks at the clocks while something is waited for."""
@@ -97,8 +97,6 @@ class GameSession:
             self._live = LiveGame(Pairing(saved.id, 0, *saved.names, (), saved.record.seed), self._game.copy())
             self._begin_turn()
 
-    # --- What there is to see ---
-
     def snapshot(self) -> Snapshot:
         """How things stand now."""
         with self._changed:
@@ -107,17 +105,7 @@ class GameSession:
             return replace(self._now, clocks=(black, white))
 
     def record(self) -> GameRecord:
-        """The game so far as a record; over or not."""
         return self.snapshot().record
-
-    def preview(self, move: Move) -> Preview:
-        """What the move would do, for the side to move; nothing changes."""
-        with self._changed:
-            game = self._game.copy()
-        try:
-            return Preview(move, captured=_play(game, move))
-        except IllegalMove as error:
-            return Preview(move, f"{error}.")
 
     def subscribe(self, listener: Callable[[], object]) -> None:
         """Have ``listener`` called after every change, from whichever thread made it; it had better be quick."""
@@ -152,14 +140,12 @@ class GameSession:
                 raise IllegalMove(f"{error}.") from None
 
     def pass_turn(self) -> None:
-        """Pass. Raises Refused as ``play`` does."""
         self.play(pass_move(self._now.size))
 
     def resign(self) -> None:
         """Resign: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
         with self._changing():
-            if self._now.is_over:
-                raise Refused(_INSTEAD[Phase.OVER])
+            self._require(Phase.PLAY, Phase.COUNT)
             people = self._now.people
             loser = self._now.to_play if self._now.to_play in people else people[0]
             self._end(Outcome(loser.opponent, Ending.RESIGN))
@@ -172,8 +158,7 @@ class GameSession:
         """
         self.tick()
         with self._changing():
-            if self._now.is_over:
-                raise Refused(_INSTEAD[Phase.OVER])
+            self._require(Phase.PLAY, Phase.COUNT)
             own = [turn.number - 1 for turn in self._now.turns if turn.colour in self._now.people]
             if not own:
                 raise Refused("There is no move of yours to take back.")
@@ -181,10 +166,8 @@ class GameSession:
             self._go_back(own[-1])
 
     def hint(self) -> None:
-        """Ask the adviser about the present position; ``advice`` comes later, and asked again it knows more.
-
-        The game is unrated then. Raises Refused when nobody can be asked, or the game isn't being played.
-        """
+        """Ask the adviser about the present position; ``advice`` comes later, and asked again it knows more. The game
+        is unrated then. Raises Refused when nobody can be asked, or the game isn't being played."""
         with self._changing():
             self._require(Phase.PLAY)
             if (adviser := self._adviser) is None:
@@ -239,10 +222,7 @@ class GameSession:
 
     def accept(self) -> None:
         """Agree on the dead stones and count. If they aren't those that the program proposed, a game against a bot is
-        unrated: nobody has agreed but the person.
-
-        Raises Refused when no stones are being marked.
-        """
+        unrated: nobody has agreed but the person. Raises Refused when no stones are being marked."""
         with self._changing():
             dead = self._require_marks()
             if dead != self._now.proposed and self._opponents:  # two people have agreed on it
@@ -250,10 +230,8 @@ class GameSession:
             self._end(Outcome.scored(self._game.margin(dead)))
 
     def play_on(self) -> None:
-        """Take the passes back and go on: what the program takes for dead can be captured, or shown to live.
-
-        Raises Refused when no stones are being marked.
-        """
+        """Take the passes back and go on: what the program takes for dead can be captured, or shown to live. Raises
+        Refused when no stones are being marked."""
         with self._changing():
             self._require(Phase.COUNT)
             kept = len(self._now.turns) - 1
@@ -286,8 +264,6 @@ class GameSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- Changes ---
-
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """The lock, and the news of a change when nothing was raised."""
@@ -300,11 +276,9 @@ class GameSession:
             listener()
 
     def _see(self, **changes: Any) -> None:
-        """Change what there is to see."""
         self._now = replace(self._now, **changes)
 
     def _note(self, **changes: Any) -> None:
-        """Change the record."""
         self._see(record=replace(self._now.record, **changes))
 
     def _write(self) -> None:
@@ -316,8 +290,8 @@ class GameSession:
         except UserError as error:
             self._see(trouble=str(error))
 
-    def _require(self, phase: Phase) -> None:
-        if self._now.phase is not phase:
+    def _require(self, *phases: Phase) -> None:
+        if self._now.phase not in phases:
             raise Refused(_INSTEAD[self._now.phase])
 
     def _require_marks(self) -> tuple[Move, ...]:
@@ -402,7 +376,6 @@ class GameSession:
         self._write()
 
     def _mark(self, dead: tuple[Move, ...]) -> None:
-        """Have these stones count as dead."""
         self._see(dead=dead, count=count(self._game, dead))
         self._write()
 
@@ -483,9 +456,6 @@ class GameSession:
 def _patient(limits: Limits) -> Limits:
     """A person can stop waiting at any time, so no bot is given up where nobody set a time."""
     return limits if limits.time is not None or limits.deadline is not None else replace(limits, deadline=PATIENCE)
-
-
-# --- Rules of the board ---
 
 
 def _play(game: Game, move: Move) -> tuple[Move, ...]:

@@ -8,32 +8,31 @@ from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
+from rich.color import blend_rgb
+from rich.color_triplet import ColorTriplet
 from rich.text import Text
 
 from arena.go.coords import BLACK, GTP_COLUMNS, WHITE, Colour, Move, star_points
 
-RGB = tuple[int, int, int]
-
-WOOD: RGB = (0x98, 0x6D, 0x3A)
+WOOD = ColorTriplet(0x98, 0x6D, 0x3A)
 """Lies between the stones in luminance, 4.5:1 from both (WCAG 2.1)."""
 
-GRID = "#583c1a"
-MARK = "#ff5533"
-CURSOR: RGB = (0x34, 0x79, 0xBB)
-STONES: dict[int, tuple[RGB, RGB]] = {
-    BLACK: ((0x0C, 0x0C, 0x0C), (0x50, 0x50, 0x50)),
-    WHITE: ((0xFA, 0xFA, 0xFA), (0xCC, 0xCC, 0xCC)),
+CURSOR = ColorTriplet(0x34, 0x79, 0xBB)
+GRID, MARK, LETTER = "#583c1a", "bold #ff5533", "bold #ffffff"
+STONES = {
+    BLACK: (ColorTriplet(0x0C, 0x0C, 0x0C), ColorTriplet(0x50, 0x50, 0x50)),
+    WHITE: (ColorTriplet(0xFA, 0xFA, 0xFA), ColorTriplet(0xCC, 0xCC, 0xCC)),
 }
 """The colours of a stone, inside and at its edge."""
 
 OWNED = 50
 """Per cent of ownership from which an empty point is marked as somebody's."""
 
-SIGNS = {0: "·", 1: "●", 2: "○"}
-STAR = "+"
-AREAS = {1: "▪", 2: "▫"}
+SIGNS = {1: "●", 2: "○"}
 SMALL = {1: "•", 2: "◦"}
 """Stones that aren't there yet, or soon won't be."""
+
+AREAS = {1: "▪", 2: "▫"}
 
 EDGE = 3
 """Columns to the left of the board."""
@@ -46,14 +45,13 @@ LARGEST = 6
 class Overlay:
     """What is drawn over a position. All of it reads without colours.
 
-    The ``cursor`` stands in square brackets; ``ghost`` is a stone of this colour on it that isn't placed yet, where the
-    point is empty. Stones in ``taken`` are small: dead ones, or those that the ghost would capture. ``letters`` are of
-    one sign each, for empty points; the first of them stands out.
+    The ``cursor`` stands in square brackets; ``ghost`` is the colour of a small stone on it, where the point is empty.
+    ``dead`` stones are small. ``letters`` are of one sign each, for empty points; the first of them stands out.
     """
 
     cursor: Move | None = None
     ghost: Colour | None = None
-    taken: Set[Move] = frozenset()
+    dead: Set[Move] = frozenset()
     letters: Mapping[Move, str] = field(default_factory=dict)
 
 
@@ -67,7 +65,7 @@ def board_width(size: int, cell: int = 1) -> int:
 
 def board_height(size: int, cell: int = 1) -> int:
     """Lines of a drawn board."""
-    return 1 + cell * (size - 1) + 1 + 2 * (cell // 2)
+    return 2 + cell * (size - 1) + 2 * (cell // 2)
 
 
 def largest_cell(size: int, width: int, height: int) -> int:
@@ -98,189 +96,137 @@ def draw_board(
     likely somebody's than not has a small mark of that colour, and a stone whose point is more likely the opponent's
     is small. Without ``colours``, signs tell everything, and points are one line high.
     """
-    size = len(stones)
-    shares = np.zeros(size * size, np.int8) if ownership is None else np.frombuffer(ownership, np.int8)
-    if not colours:
-        return _draw_signs(stones, last, shares, overlay)
-    return _Canvas(size, cell).draw(stones, last, shares, overlay)
+    flat, size = stones.reshape(-1).tolist(), len(stones)
+    shares = [0] * len(flat) if ownership is None else np.frombuffer(ownership, np.int8).tolist()
+    canvas = _Canvas(size, cell if colours else 1, colours)
+    for move, (stone, share) in enumerate(zip(flat, shares, strict=True)):
+        is_lost = move in overlay.dead or (share < -OWNED if stone == BLACK else share > OWNED)
+        ghost = int(overlay.ghost or 0) if move == overlay.cursor else 0
+        if move == overlay.cursor or (move == next(iter(overlay.letters), None) and not stone):
+            canvas.paint(move)
+        if stone or ghost:
+            canvas.draw_stone(move, stone or ghost, is_small=is_lost or not stone)
+        elif move in overlay.letters:
+            canvas.put(move, overlay.letters[move], LETTER)
+        elif abs(share) > OWNED:
+            canvas.draw_area(move, share)
+        if colours and canvas.cell == 1 and stone and (move + 1) % size and flat[move + 1]:
+            canvas.put(move, " ", GRID, 1)  # two stones side by side can be counted
+    if last is not None and last < len(flat):
+        canvas.mark_last(last, is_free=overlay.cursor is None or abs(last - overlay.cursor) != 1)
+    if overlay.cursor is not None:
+        canvas.bracket(overlay.cursor, "[]", LETTER)
+    return canvas.lines()
 
 
 def legend(colours: bool = True) -> Text:
     """What the marks of ownership mean."""
-    if not colours:
-        return Text(f"{AREAS[1]} Black's  {AREAS[2]} White's", "dim", no_wrap=True)
-    words = Text(no_wrap=True).append("▪", f"{_hex(STONES[BLACK][0])} on {_hex(WOOD)}").append(" Black's  ", "dim")
-    return words.append("▪", f"{_hex(STONES[WHITE][0])} on {_hex(WOOD)}").append(" White's", "dim")
+    words = Text(no_wrap=True)
+    for colour, owner in ((BLACK, " Black's  "), (WHITE, " White's")):
+        ink = f"{STONES[colour][0].hex} on {WOOD.hex}" if colours else ""
+        words.append(AREAS[BLACK if colours else colour], ink).append(owner, "dim")
+    return words
 
 
-def _drawn_stone(move: Move, stone: int, share: int, overlay: Overlay) -> tuple[int, bool]:
-    """The colour of the stone or ghost that is drawn at a point, 0 where there is none, and whether it is small."""
-    if stone:
-        return stone, move in overlay.taken or (share < -OWNED if stone == BLACK else share > OWNED)
-    return (int(overlay.ghost or 0), True) if move == overlay.cursor else (0, False)
-
-
-# --- Signs ---
-
-
-def _draw_signs(stones: np.ndarray, last: Move | None, shares: np.ndarray, overlay: Overlay) -> list[Text]:
-    size = len(stones)
-    stars = set(star_points(size))
-    lines = [Text(" " * EDGE + " " + " ".join(GTP_COLUMNS[:size]) + " ")]
-    for row in range(size):
-        signs = [" "] * (2 * size + 1)
-        for column in range(size):
-            move = row * size + column
-            signs[2 * column + 1] = _sign(move, int(stones[row, column]), int(shares[move]), stars, overlay)
-        touch = overlay.cursor is not None and last is not None and abs(last - overlay.cursor) == 1
-        for marked, (left_sign, right_sign) in ((None if touch else last, ("(", ")")), (overlay.cursor, ("[", "]"))):
-            if marked is not None and marked // size == row:
-                left = 2 * (marked % size)
-                signs[left], signs[left + 2] = left_sign, right_sign
-        lines.append(Text(f"{size - row:2d} {''.join(signs)}"))
-    return lines
-
-
-def _sign(move: Move, stone: int, share: int, stars: set[Move], overlay: Overlay) -> str:
-    colour, is_small = _drawn_stone(move, stone, share, overlay)
-    if colour:
-        return (SMALL if is_small else SIGNS)[colour]
-    if move in overlay.letters:
-        return overlay.letters[move]
-    if abs(share) > OWNED:
-        return AREAS[1 if share > 0 else 2]
-    return STAR if move in stars else SIGNS[0]
-
-
-# --- Colours ---
-
-
-def _hex(colour: RGB) -> str:
-    return f"#{colour[0]:02x}{colour[1]:02x}{colour[2]:02x}"
-
-
-def _blend(one: RGB, other: RGB, share: float) -> RGB:
-    red, green, blue = (round(a + share * (b - a)) for a, b in zip(one, other, strict=True))
-    return red, green, blue
-
-
-@lru_cache(maxsize=16)
-def _disc(cell: int, is_small: bool) -> tuple[np.ndarray, np.ndarray]:
-    """How much of each pixel around a point lies inside a stone, and at its edge: both (2 cell, 2 cell - 1). A pixel is
-    half a line high and a column wide. Discs leave a column free between neighbours."""
-    radius = (cell - 0.5 - 0.5 / cell**2) * (0.6 if is_small else 1.0)
+@lru_cache(maxsize=32)
+def _disc(cell: int, radius: float) -> np.ndarray:
+    """How much of each pixel around a point is inside a disc, (2 cell, 2 cell - 1, 1). A pixel is half a line high and
+    a column wide."""
     fine = (np.arange(8) + 0.5) / 8
     down = (np.arange(2 * cell)[:, None] + fine).ravel() - cell
     across = (np.arange(2 * cell - 1)[:, None] + fine).ravel() - cell + 0.5
-    distance = np.hypot(down[:, None], across)
-    rim = radius - min(0.8, 0.16 * cell)
-    inside, edge = distance < rim, (distance < radius) & (distance >= rim)
-    inner, outer = (part.reshape(2 * cell, 8, 2 * cell - 1, 8).mean((1, 3)) for part in (inside, edge))
-    return inner, outer
+    is_inside = np.hypot(down[:, None], across) < radius
+    return is_inside.reshape(2 * cell, 8, 2 * cell - 1, 8).mean((1, 3))[:, :, None]
 
 
 class _Canvas:
     """The board as pixels, two in each cell of the terminal, and signs that stand in cells without any."""
 
-    def __init__(self, size: int, cell: int):
-        self._size, self._cell = size, cell
+    def __init__(self, size: int, cell: int, colours: bool):
+        self.size, self.cell, self.colours = size, cell, colours
         self._rows, self._columns = board_height(size, cell) - 1, board_width(size, cell) - EDGE
-        self._pixels = np.empty((2 * self._rows, self._columns, 3))
-        self._pixels[:] = WOOD
-        self._is_stone = np.zeros((2 * self._rows, self._columns), bool)
-        self._signs = [list(self._grid_row(row - cell // 2)) for row in range(self._rows)]
+        self._pixels = np.full((2 * self._rows, self._columns, 3), WOOD, float)
+        self._is_disc = np.zeros((2 * self._rows, self._columns), bool)
+        self._signs = [self._grid_row(row - cell // 2) for row in range(self._rows)]
         self._inks = [[GRID] * self._columns for _ in range(self._rows)]
+        for move in () if colours else range(size * size):
+            self.put(move, "·")
+        for move in star_points(size):
+            self.put(move, "╋" if colours else "+")
 
-    def _grid_row(self, row: int) -> str:
+    def _grid_row(self, row: int) -> list[str]:
         """The lines of the grid in a row, counted from its first line."""
-        edge, gap, last = " " * self._cell, 2 * self._cell - 1, self._cell * (self._size - 1)
-        if not 0 <= row <= last:
-            return " " * self._columns
+        edge, gap, last = " " * self.cell, 2 * self.cell - 1, self.cell * (self.size - 1)
+        if not self.colours or not 0 <= row <= last:
+            return [" "] * self._columns
         left, middle, right = "┌┬┐" if row == 0 else "└┴┘" if row == last else "├┼┤"
-        line = left + middle.join(["─" * gap] * (self._size - 1)) + right
-        if row % self._cell:
-            line = "│" + "│".join([" " * gap] * (self._size - 1)) + "│"
-        return edge + line + edge
+        line = left + middle.join(["─" * gap] * (self.size - 1)) + right
+        if row % self.cell:
+            line = "│" + "│".join([" " * gap] * (self.size - 1)) + "│"
+        return list(edge + line + edge)
 
     def _centre(self, move: Move) -> tuple[int, int]:
-        row, column = divmod(move, self._size)
-        return self._cell * row + self._cell // 2, 2 * self._cell * column + self._cell
+        row, column = divmod(move, self.size)
+        return self.cell * row + self.cell // 2, 2 * self.cell * column + self.cell
 
-    def draw(self, stones: np.ndarray, last: Move | None, shares: np.ndarray, overlay: Overlay) -> list[Text]:
-        flat = stones.reshape(-1).tolist()
-        for star in star_points(self._size):
-            self._put(star, "╋", GRID)
-        for move, stone in enumerate(flat):
-            share = int(shares[move])
-            colour, is_small = _drawn_stone(move, stone, share, overlay)
-            if move == overlay.cursor or (move == next(iter(overlay.letters), None) and not colour):
-                self._paint(move, CURSOR)
-            if colour:
-                self._stone(move, colour, is_small)
-            elif move in overlay.letters:
-                self._put(move, overlay.letters[move], "bold #ffffff")
-            elif abs(share) > OWNED:
-                ink = _blend(WOOD, STONES[BLACK if share > 0 else WHITE][0], 0.4 + 0.35 * abs(share) / 100)
-                self._put(move, AREAS[1], _hex(ink))
-            if self._cell == 1 and stone and (move + 1) % self._size and flat[move + 1]:
-                row, column = self._centre(move)
-                self._signs[row][column + 1] = " "  # two stones side by side can be counted
-        if last is not None and last < len(flat):
-            self._mark_last(last, flat[last])
-        if overlay.cursor is not None:
-            self._bracket(overlay.cursor, "[]", "bold #ffffff")
-        return self._lines()
-
-    def _put(self, move: Move, sign: str, ink: str) -> None:
+    def put(self, move: Move, sign: str, ink: str = GRID, aside: int = 0) -> None:
+        """A sign on a point, or so many columns to the right of it."""
         row, column = self._centre(move)
-        self._signs[row][column], self._inks[row][column] = sign, ink
+        self._signs[row][column + aside], self._inks[row][column + aside] = sign, ink
 
-    def _paint(self, move: Move, colour: RGB) -> None:
+    def bracket(self, move: Move, brackets: str, ink: str) -> None:
+        self.put(move, brackets[0], ink, -self.cell)
+        self.put(move, brackets[1], ink, self.cell)
+
+    def paint(self, move: Move) -> None:
         """Colour the wood around a point."""
-        (row, column), cell = self._centre(move), self._cell
-        around = (cell - 1) // 2
-        self._pixels[2 * (row - around) : 2 * (row + around + 1), column - cell + 1 : column + cell] = colour
+        (row, column), around = self._centre(move), (self.cell - 1) // 2
+        beside = self.cell - 1
+        self._pixels[2 * (row - around) : 2 * (row + around + 1), column - beside : column + beside + 1] = CURSOR
 
-    def _stone(self, move: Move, colour: int, is_small: bool) -> None:
-        if self._cell == 1:
-            self._put(move, SMALL[1] if is_small else SIGNS[1], f"bold {_hex(STONES[colour][0])}")
+    def draw_stone(self, move: Move, colour: int, is_small: bool) -> None:
+        """A disc that leaves a column free to its neighbours."""
+        inside, edge = STONES[Colour(colour)]
+        if self.cell == 1:
+            self.put(move, (SMALL if is_small else SIGNS)[1 if self.colours else colour], f"bold {inside.hex}")
             return
-        (row, column), cell = self._centre(move), self._cell
+        (row, column), cell = self._centre(move), self.cell
         here = slice(2 * row + 1 - cell, 2 * row + 1 + cell), slice(column - cell + 1, column + cell)
-        inner, outer = (part[:, :, None] for part in _disc(cell, is_small))
-        inside, edge = (np.array(part, float) for part in STONES[colour])
-        self._pixels[here] = self._pixels[here] * (1 - inner - outer) + inside * inner + edge * outer
-        self._is_stone[here] |= (inner + outer)[:, :, 0] > 0.08
+        radius = (cell - 0.5 - 0.5 / cell**2) * (0.6 if is_small else 1.0)
+        for part, shade in ((radius, edge), (radius - min(0.8, 0.16 * cell), inside)):
+            self._pixels[here] += _disc(cell, part) * (np.array(shade) - self._pixels[here])
+        self._is_disc[here] |= _disc(cell, radius)[:, :, 0] > 0.08
 
-    def _mark_last(self, move: Move, stone: int) -> None:
-        if self._cell == 1:
-            self._bracket(move, "()", f"bold {_hex(STONES[WHITE][0])}")
+    def draw_area(self, move: Move, share: int) -> None:
+        """A point that is likely to be somebody's, in per cent, positive for Black."""
+        owner = BLACK if share > 0 else WHITE
+        ink = blend_rgb(WOOD, STONES[owner][0], 0.4 + 0.35 * abs(share) / 100)
+        self.put(move, AREAS[BLACK if self.colours else owner], ink.hex)
+
+    def mark_last(self, move: Move, is_free: bool) -> None:
+        if self.cell == 1:
+            if is_free:
+                self.bracket(move, "()", f"bold {STONES[WHITE][0].hex}")
             return
         row, column = self._centre(move)
-        self._put(move, "●", f"bold {MARK}")
-        self._is_stone[2 * row : 2 * row + 2, column] = False
-        self._pixels[2 * row : 2 * row + 2, column] = STONES[stone][0] if stone else WOOD
+        self.put(move, "●", MARK)
+        self._is_disc[2 * row : 2 * row + 2, column] = False
 
-    def _bracket(self, move: Move, brackets: str, ink: str) -> None:
-        row, column = self._centre(move)
-        for at, sign in zip((column - self._cell, column + self._cell), brackets, strict=True):
-            self._signs[row][at], self._inks[row][at] = sign, ink
-
-    def _lines(self) -> list[Text]:
-        size, cell = self._size, self._cell
+    def lines(self) -> list[Text]:
+        size, cell = self.size, self.cell
         names = "".join(name.rjust(cell + 1).ljust(2 * cell) for name in GTP_COLUMNS[:size])
         lines = [Text(f"{' ' * EDGE}{names} ", "dim")]
-        pixels, stones = np.rint(self._pixels).astype(int).tolist(), self._is_stone.tolist()
+        pixels, discs = np.rint(self._pixels).astype(int).tolist(), self._is_disc.tolist()
         for row in range(self._rows):
             point, rest = divmod(row - cell // 2, cell)
             line = Text().append(f"{size - point:2d} " if rest == 0 and 0 <= point < size else " " * EDGE, "dim")
             cells = []
             for column in range(self._columns):
-                upper, lower = pixels[2 * row][column], pixels[2 * row + 1][column]
+                upper, lower = (ColorTriplet(*pixels[2 * row + half][column]).hex for half in (0, 1))
                 sign, ink = self._signs[row][column], self._inks[row][column]
-                if stones[2 * row][column] or stones[2 * row + 1][column]:
-                    sign, ink = "▀", _hex(upper)
-                cells.append((sign, f"{ink} on {_hex(lower)}"))
+                if discs[2 * row][column] or discs[2 * row + 1][column]:
+                    sign, ink = "▀", upper
+                cells.append((sign, f"{ink} on {lower}" if self.colours else ""))
             for style, run in groupby(cells, key=lambda cell: cell[1]):
                 line.append("".join(sign for sign, _ in run), style)
             lines.append(line)

@@ -69,9 +69,6 @@ class Canvas:
     def row(self, value: float) -> int:
         return min(self.rows - 1, int(self.scale.share(value) * self.rows))
 
-    def put(self, column: int, value: float, sign: str) -> None:
-        self._cells[self.row(value)][column] = sign
-
     def fill(self, column: int, low: float, high: float, sign: str) -> None:
         for row in range(self.row(low), self.row(high) + 1):
             self._cells[row][column] = sign
@@ -88,9 +85,6 @@ class Canvas:
         return lines
 
 
-# --- Elo over the games ---
-
-
 class Point(NamedTuple):
     """A rating after a number of games: a value, both ends of its interval, and as it is written."""
 
@@ -104,12 +98,10 @@ class Point(NamedTuple):
 def points_of(moments: Sequence[Moment], name: str, scale: Scale) -> list[Point]:
     """A player's rating; the edges of the scale stand for ends that the games don't give."""
     points = []
-    for moment in moments:
-        if name in moment.elo:
-            elo = moment.elo[name]
-            first, last = elo.interval.low, elo.interval.high
-            ends = (scale.low if first is None else first, scale.high if last is None else last)
-            points.append(Point(moment.games, elo.value, *ends, str(elo)))
+    for games, elo in ((moment.games, moment.elo[name]) for moment in moments if name in moment.elo):
+        first, last = elo.interval.low, elo.interval.high
+        ends = (scale.low if first is None else first, scale.high if last is None else last)
+        points.append(Point(games, elo.value, *ends, str(elo)))
     return points
 
 
@@ -133,20 +125,20 @@ def draw_course(
     if not moments or width < NARROWEST:
         return [Text("Nobody is rated yet.", style.LABEL)]
     canvas, games, of_two = Canvas(scale_of(moments), width, height), max(1, moments[-1].games), len(names) == 2
-    curves = {name: points_of(moments, name, canvas.scale) for name in names[: len(MARKS)]}
-    curves = {name: points for name, points in curves.items() if points}
-    for name, points in reversed(curves.items()):
+    curves = {name: (mark, points_of(moments, name, canvas.scale)) for name, mark in zip(names, MARKS, strict=False)}
+    curves = {name: (mark, points) for name, (mark, points) in curves.items() if points}
+    for mark, points in reversed(curves.values()):
         placed = [min(canvas.columns - 1, int(point.games * canvas.columns // games)) for point in points]
-        columns = np.arange(placed[0], placed[-1] + 1)
-        known = [(point.value, point.low, point.high) for point in points]
-        between = np.array([np.interp(columns, placed, values) for values in zip(*known, strict=True)]).T.tolist()
-        for column, (value, low, high) in enumerate(between, placed[0]):
+        columns = range(placed[0], placed[-1] + 1)
+        known = np.array([(point.value, point.low, point.high) for point in points])
+        between = np.stack([np.interp(columns, placed, values) for values in known.T], axis=1).tolist()
+        for column, (value, low, high) in zip(columns, between, strict=True):
             if of_two:
                 canvas.fill(column, low, high, BAND)
-            canvas.put(column, value, POINT if of_two else MARKS[names.index(name)])
+            canvas.fill(column, value, value, POINT if of_two else mark)
     lines = canvas.lines("0", f"{games:,} {unit}")
     if not of_two:
-        lines.append(style.text("  ".join(f"{MARKS[names.index(name)]} {name}" for name in curves)))
+        lines.append(style.text("  ".join(f"{mark} {name}" for name, (mark, _) in curves.items())))
     return lines
 
 
@@ -158,11 +150,8 @@ def draw_losses(losses: Sequence[float], width: int, height: int) -> list[Text]:
     low, high = min(means), max(means)
     canvas = Canvas(Scale(low, high + 1e-9), width, height, {high: f"{high:.3f}", low: f"{low:.3f}"})
     for column, mean in enumerate(means[: canvas.columns]):
-        canvas.put(column, mean, POINT)
+        canvas.fill(column, mean, mean, POINT)
     return canvas.lines("loss", "")
-
-
-# --- Win rates over a game ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,21 +168,16 @@ class WinRateCurve:
             return
         labels = {1.0: "100 %", 0.5: "50 %", 0.0: "0 %"}
         canvas = Canvas(Scale(0.0, 1.0), options.max_width, RATE_ROWS, labels)
-        count, bars = len(self.win_rates), style.SPARKS
-        used = min(canvas.columns, count * min(WIDEST_STEP, max(1, canvas.columns // count)))
-        for column in range(used):
-            part = self.win_rates[
-                column * count // used : max(column * count // used + 1, (column + 1) * count // used)
-            ]
-            known = [rate for rate in part if rate is not None]
-            for row in range(RATE_ROWS):
-                level = sum(known) / len(known) * RATE_ROWS - row if known else 0.0
-                if level > 0.05:
-                    bar = bars[min(len(bars), max(1, round(level * len(bars)))) - 1]
-                    canvas.put(column, (row + 0.5) / RATE_ROWS, bar)
+        rates = np.array(self.win_rates, float)
+        used = min(canvas.columns, len(rates) * min(WIDEST_STEP, max(1, canvas.columns // len(rates))))
+        eighths = np.rint(np.nan_to_num(rates) * 8 * RATE_ROWS).astype(int)  # of a line
+        for column, level in enumerate(eighths[np.arange(used) * len(rates) // used].tolist()):
+            for row in range(-(-level // 8)):
+                middle = (row + 0.5) / RATE_ROWS
+                canvas.fill(column, middle, middle, style.SPARKS[min(8, level - 8 * row) - 1])
         marks = [" "] * used
         at = [] if self.at is None else [(self.at, UP)]
         for number, sign in [*((number, CROSS) for number in self.mistakes), *at]:
-            marks[min(used - 1, number * used // max(1, count))] = sign
+            marks[min(used - 1, number * used // len(rates))] = sign
         yield from canvas.lines("", "", style.FIRST)[:-2]
         yield Text(" " * (canvas.margin + 1) + "".join(marks))

@@ -8,8 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena import plural
-from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move
-from arena.match.ladder import Ladder
+from arena.go.coords import Colour, gtp_from_move
 from arena.match.schedule import Match
 from arena.match.standings import Standings
 from arena.report import style
@@ -18,9 +17,6 @@ from arena.report.chart import draw_course
 from arena.report.log import EventState, Seat
 from arena.report.tables import Sheet, render
 from arena.report.text import summary
-
-FACTS = 50
-"""Columns of the figures beside a board, at least."""
 
 PAUSED = "PAUSED: no bot is asked for a move and no clock runs"
 STARTING = "starting; the first run on a machine compiles for up to a minute"
@@ -31,17 +27,13 @@ LEAST_CURVE = 9
 LONG_NAME, BAR, FEW = 24, 30, 8
 
 
-# --- The head: who plays what, how far it is, how fast it goes ---
-
-
 def head(state: EventState) -> list[RenderableType]:
     """The title, a progress bar, the pace, and what should be known."""
-    names = list(state.event.players)
+    names, total = list(state.event.players), state.event.games
     title, setting = style.text(state.event.event, "bold"), style.setting(state.event.terms.rules)
     if isinstance(state.event, Match):
-        title = (
-            style.text(names[0], style.FIRST).append(" vs ", style.LABEL).append(style.spell(names[1]), style.SECOND)
-        )
+        title = style.text(names[0], style.FIRST).append(" vs ", style.LABEL)
+        title.append(style.spell(names[1]), style.SECOND)
     else:
         setting = f"{state.event.style}, {plural(len(names), 'bot')}, {setting}"
     top = Table.grid(expand=True, padding=(0, 1, 0, 0))
@@ -50,25 +42,17 @@ def head(state: EventState) -> list[RenderableType]:
     top.add_row(title, style.text(setting, style.LABEL))
     progress = Table.grid(expand=True, padding=(0, 2, 0, 0))
     progress.add_column(ratio=1)
-    total, ink = state.event.games, style.FIRST.removeprefix("bold ")
+    ink = style.FIRST.removeprefix("bold ")
     bar = ProgressBar(max(1, total), min(state.stored, total), complete_style=ink, finished_style=ink)
     progress.add_row(bar, Text(f"{state.stored:{len(str(total))}d} of {total}", "bold"))
-    lines: list[RenderableType] = [top, progress, _note(state)]
+    pace = style.text(STARTING if state.is_starting else state.pace, style.LABEL)
+    lines: list[RenderableType] = [top, progress, style.text(PAUSED, style.WARNING) if state.is_paused else pace]
     return [*lines, style.text(f"! {state.warning}", style.WARNING)] if state.warning else lines
-
-
-def _note(state: EventState) -> Text:
-    if state.is_paused:
-        return style.text(PAUSED, style.WARNING)
-    return style.text(STARTING if state.is_starting else state.pace, style.LABEL)
-
-
-# --- How it stands ---
 
 
 def figures(state: EventState) -> list[RenderableType]:
     """The beginning of the event's report, with a test's way between its bounds, and the last games."""
-    return [*_test(state.standings), *_gap(state), render(summary(state.standings)), Text(), last_games(state, FEW)]
+    return [*_test(state.standings), render(summary(state.standings)), Text(), last_games(state, FEW)]
 
 
 def _test(standings: Standings) -> list[Text]:
@@ -82,16 +66,6 @@ def _test(standings: Standings) -> list[Text]:
     return [line.append(f"{'─' * (BAR - 1 - mark)} {upper:.2f}", style.LABEL)]
 
 
-def _gap(state: EventState) -> list[Text]:
-    """Of a ladder, the two neighbours whose distance is known worst."""
-    if not isinstance(state.event, Ladder):
-        return []
-    words, precision = "–", state.event.precision
-    if gap := state.gap:
-        words = f"{gap[0]} – {gap[1]} ±{gap[2]:.0f}{f' (to within {precision:g})' if precision else ''}"
-    return [style.text(f"widest interval: {words}", style.LABEL)]
-
-
 def curve(state: EventState, width: int, height: int) -> list[Text]:
     """The Elo over the games; nothing where there is no room for it."""
     if height < LEAST_CURVE:
@@ -102,9 +76,6 @@ def curve(state: EventState, width: int, height: int) -> list[Text]:
         names, words = state.ranking, "Elo over the games"
         rows -= 1 + sum(len(name) + 4 for name in names) // max(1, width)
     return [style.line(words, style.LABEL), *draw_course(state.course, names, width, max(LEAST_CURVE - 3, rows))]
-
-
-# --- Games ---
 
 
 def last_games(state: EventState, most: int) -> Sheet:
@@ -128,11 +99,10 @@ def seat_words(seat: Seat, place: str = "") -> str:
 
 def caption(state: EventState, seat: Seat) -> Text:
     """The game that is watched, on which of the boards, and its last move."""
-    boards = len(state.seats)
+    boards, moves = len(state.seats), seat.game.moves
     words = seat_words(seat, f" ({state.watched_at + 1}/{boards})" if boards > 1 else "")
-    if seat.game.moves and seat.record is None:
-        sign = SIGNS[BLACK if len(seat.game.moves) % 2 else WHITE]
-        words += f": {sign} {gtp_from_move(seat.game.moves[-1], state.event.terms.rules.size)}"
+    if moves and seat.record is None:
+        words += f": {SIGNS[2 - len(moves) % 2]} {gtp_from_move(moves[-1], state.event.terms.rules.size)}"
     return style.text(words)
 
 
@@ -140,11 +110,9 @@ def players(state: EventState, seat: Seat) -> Table:
     """Both players of the watched game, and how each has seen its chances."""
     pairing, table = seat.game.pairing, Table.grid(padding=(0, 1, 0, 0))
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
-    for colour in Colour:
-        name = pairing.black if colour is BLACK else pairing.white
-        rates = [rate for rate in seat.game.win_rates[0 if colour is BLACK else 1 :: 2] if rate is not None]
+    for colour, name in zip(Colour, (pairing.black, pairing.white), strict=True):
+        rates = [rate for rate in seat.game.win_rates[colour - 1 :: 2] if rate is not None]
         ink = style.FIRST if name == first else style.SECOND
-        chance = f"{100 * rates[-1]:3.0f} %" if rates else ""
         label = style.line(f"{SIGNS[colour]} {style.shorten(name, 20)}", ink)
-        table.add_row(label, Text(style.sparkline(rates, 10), ink), chance)
+        table.add_row(label, Text(style.sparkline(rates, 10), ink), f"{100 * rates[-1]:3.0f} %" if rates else "")
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,65 +11,24 @@ from rich.console import Group
 from rich.text import Text
 
 from arena import plural
-from arena.contract.settings import describe
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move
 from arena.go.game import Ending, Outcome
 from arena.go.record import GameRecord
 from arena.go.sgf import Remark, move_notes, write_sgf
-from arena.players.player import Player
 from arena.report import style
 from arena.report.board import SIGNS, Overlay, draw_board
 from arena.report.chart import WinRateCurve
 from arena.report.style import Console
-from arena.report.tables import Facts, Sheet, render
+from arena.report.tables import Sheet
 from arena.results.analysis import MISTAKE, Evaluation, judge, mistakes, positions, scored, spelled
 
 
-def show_details(record: GameRecord, players: Mapping[str, Player], console: Console) -> None:
-    """Who played what, how it ended, the last position, what was written down of a fault, the SGF. ``players`` are by
-    identity."""
-    outcome = record.outcome
-    facts = [
-        ("Game", f"{record.id}; {style.setting(record.rules)}; {record.date}"),
-        *((colour.name.title(), _player(record, colour, players)) for colour in Colour),
-        ("Ending", record.reason or (str(outcome.ending) if outcome is not None else "unknown")),
-    ]
-    if console.is_terminal:
-        console.print()
-    console.print(render([(headline(record), Facts(facts))]))
+def show_details(record: GameRecord, console: Console) -> None:
+    """The game as ``print_game`` shows its end, what was written down of a fault, and the SGF."""
+    print_game(record, (), len(record.moves), False, console)
     console.print()
-    print_position(record, len(record.moves), console)
-    if record.fault_details.strip():
-        console.print()
-        for line in record.fault_details.rstrip().splitlines():
-            console.say(line)
-    console.print()
-    console.say(write_sgf(record, move_notes(record)))
-
-
-def headline(record: GameRecord) -> str:
-    """How a game ended, and by whose fault."""
-    outcome = record.outcome
-    if outcome is None:
-        return f"The ending of game {record.id} is unknown"
-    if outcome.ending.is_forfeit:
-        loser = record.white if outcome.winner is BLACK else record.black
-        return f"{loser} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
-    return f"Game {record.id} ended without a fault: {outcome.brief} after {plural(len(record.moves), 'move')}"
-
-
-def _player(record: GameRecord, colour: Colour, players: Mapping[str, Player]) -> str:
-    """A player's name, settings, net, and the time it used."""
-    black = colour is BLACK
-    name, identity = (record.black, record.black_player) if black else (record.white, record.white_player)
-    used = style.seconds(record.black_seconds if black else record.white_seconds)
-    player = players.get(identity)
-    if player is None:
-        return f"{name}; {used} used"
-    settings = {key: value for key, value in player.settings.items() if key != "checkpoint" and value not in ("", None)}
-    listed = ", ".join(f"{key}={describe(key, value)}" for key, value in settings.items())
-    net = f", net {player.net[:8]}" if player.net else ""
-    return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
+    for line in (*record.fault_details.splitlines(), write_sgf(record, move_notes(record))):
+        console.say(line)
 
 
 def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most: int) -> Group:
@@ -154,6 +113,7 @@ def result_words(outcome: Outcome) -> str:
     way = ways.get(outcome.ending, "by forfeit" if outcome.ending.is_forfeit else "")
     if outcome.margin is not None:
         way = f"by {plural(abs(outcome.margin), 'point')}"
+        way += " at the move limit" if outcome.ending is Ending.MOVE_LIMIT else ""
     return f"{outcome.winner.name.title()} won {way}".rstrip()
 
 
@@ -185,23 +145,14 @@ def position_facts(
     return facts
 
 
-def print_position(
-    record: GameRecord, number: int, console: Console, remarks: Sequence[Remark] = (), by_players: bool = False
-) -> None:
-    """The board after a number of moves, and what is known of it."""
+def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
+    """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
     remark, position = remarks[number] if number < len(remarks) else Remark(), replayed(record)[number]
     cost = costs(record, [one.win_rate for one in remarks], by_players).get(number, 0.0)
     last, overlay = record.moves[number - 1] if number else None, Overlay(letters=remark.letters)
-    colours = style.has_colours(console)
-    board = draw_board(position[0], last, overlay=overlay, colours=colours)
-    console.print(*board, Text(), position_facts(record, number, position, remark, cost, by_players), sep="\n")
-
-
-def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
-    """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
-    console.print(game_title(record), Text(), sep="\n")
-    print_position(record, number, console, remarks, by_players)
-    if number < len(remarks) and remarks[number].comment:
-        console.print(Text(), style.text(remarks[number].comment), sep="\n")
+    board = draw_board(position[0], last, overlay=overlay, colours=style.has_colours(console))
+    parts = [game_title(record), Text(), *board, Text()]
+    parts.append(position_facts(record, number, position, remark, cost, by_players))
+    console.print(*parts, *([Text(), style.text(remark.comment)] if remark.comment else []), sep="\n")
     if number:
         console.print(Text(), move_columns(record, 0, number), sep="\n")

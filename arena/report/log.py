@@ -69,9 +69,8 @@ class EventState:
         self.is_paused = self.finished = False
         self.ranking = list(event.players)  # names, the strongest first
         self._rated = 0, -RATE_EVERY  # games, and when
-        self._paused_at = self._pauses = self._ended = 0.0
-        self._playing_since: float | None = None
-        self._began = self._now
+        self._spent, self._since = 0.0, clock()  # before the last pause, and since its end
+        self._playing_since: float | None = None  # elapsed seconds
 
     def add(self, update: Update) -> None:
         """Take in what has happened."""
@@ -84,13 +83,13 @@ class EventState:
             self.resumed = self.stored
             return
         if (update.records or update.snapshots) and self._playing_since is None:
-            self._playing_since = self._now
-        self.recent.extendleft(record for record in update.records if isinstance(record, GameRecord))
+            self._playing_since = self.elapsed
+        over = {record.id: record for record in update.records if isinstance(record, GameRecord)}
+        self.recent.extendleft(over.values())
         self.workers, self.nodes = max(self.workers, update.workers), update.nodes
         self.news = (self.news, *update.news)[-1]
         for snapshot in update.snapshots:
             self._look(snapshot)
-        over = {record.id: record for record in update.records if isinstance(record, GameRecord)}
         for at, seat in enumerate(self.seats):
             record = over.get(seat.game.pairing.id)
             if record is not None and seat.record is None:
@@ -119,7 +118,7 @@ class EventState:
     def _rate(self) -> None:
         """Rate everybody, once in a while."""
         games, (known, at) = self.standings.games, self._rated
-        if games == known or (not self.finished and self.clock() < at + RATE_EVERY):
+        if games == known or self.clock() < at + RATE_EVERY:
             return
         self._rated = games, self.clock()
         places, anchor = self.standings.places, self.standings.anchor
@@ -129,25 +128,17 @@ class EventState:
         if games >= drawn + max(2, drawn // APART) and elo:
             self.course.append(Moment(games, elo))
 
-    def finish(self) -> None:
-        """No more updates come: the clock stands still."""
-        self.pause(False)
-        self.finished, self._ended = True, self._now
-
-    def pause(self, paused: bool) -> None:
-        """Have time stand still, or go on."""
-        if paused and not self.is_paused:
-            self._paused_at = self.clock()
-        elif self.is_paused and not paused:
-            self._pauses += self.clock() - self._paused_at
-        self.is_paused = paused
-
     # --- How far it is ---
 
     @property
-    def _now(self) -> float:
-        """Seconds, pauses left out."""
-        return (self._paused_at if self.is_paused else self.clock()) - self._pauses
+    def elapsed(self) -> float:
+        is_running = not (self.is_paused or self.finished)
+        return self._spent + (self.clock() - self._since if is_running else 0.0)
+
+    def pause(self, paused: bool, finished: bool = False) -> None:
+        """Have time stand still, or go on; ``finished`` for good."""
+        self._spent, self._since = self.elapsed, self.clock()
+        self.is_paused, self.finished = paused, self.finished or finished
 
     @property
     def is_starting(self) -> bool:
@@ -155,26 +146,16 @@ class EventState:
         return self._playing_since is None and self.stored < self.event.games
 
     @property
-    def elapsed(self) -> float:
-        return (self._ended if self.finished else self._now) - self._began
-
-    @property
-    def played(self) -> int:
-        """Games that this run has finished."""
-        return self.stored - self.resumed
-
-    @property
     def games_a_second(self) -> float | None:
         """Since the first game was seen; None before the first is over."""
-        since = self._began if self._playing_since is None else self._playing_since
-        spent = self.elapsed + self._began - since
-        return self.played / spent if self.played and spent >= 1 else None
+        played, spent = self.stored - self.resumed, self.elapsed - (self._playing_since or 0.0)
+        return played / spent if played and spent >= 1 else None
 
     @property
     def seconds_left(self) -> float | None:
         """An estimate from the games finished so far, once there are some."""
         left = self.event.games - self.stored
-        if left <= 0 or self.finished or self.played < ENOUGH or not self.games_a_second:
+        if left <= 0 or self.finished or self.stored - self.resumed < ENOUGH or not self.games_a_second:
             return None
         return left / self.games_a_second
 
@@ -183,7 +164,8 @@ class EventState:
         """The round of a ladder; that the first pair of a test isn't over."""
         games = [seat.game.pairing.id for seat in self.seats if seat.record is None]
         if isinstance(self.event, Ladder) and games:
-            return f"round {max(map(self.event.round_finder(), games))}"
+            widest = f", neighbours ±{self.gap[2]:.0f} or better" if self.gap else ""
+            return f"round {max(map(self.event.round_finder(), games))}{widest}"
         return "no Elo before the first pair ends" if self.standings.waiting and not self.standings.games else ""
 
     @property
@@ -218,14 +200,14 @@ class EventState:
     def pace(self) -> str:
         """How long it takes, how fast it is, and where it is played."""
         left, about = style.duration(self.seconds_left), "at most" if self.may_end_early else "about"
-        nodes = sorted((self.nodes or {}).items(), key=lambda node: -node[1])
-        workers = plural(self.workers, "worker") if self.workers else ""
-        if nodes and workers:
-            paces = f": {', '.join(f'{name} {style.rate(pace)}' for name, pace in nodes)}" if self.played else ""
+        has_played, workers = self.stored > self.resumed, plural(self.workers, "worker") if self.workers else ""
+        if self.nodes and workers:
+            nodes = sorted(self.nodes.items(), key=lambda node: -node[1])
+            paces = f": {', '.join(f'{name} {style.rate(pace)}' for name, pace in nodes)}" if has_played else ""
             workers += f" on {plural(len(nodes), 'node')}{paces}"
         parts = (
-            f"{style.duration(self.elapsed)}, {about} {left} left" if left else style.duration(self.elapsed),
-            style.rate(self.games_a_second) if self.played else "",
+            style.duration(self.elapsed) + (f", {about} {left} left" if left else ""),
+            style.rate(self.games_a_second) if has_played else "",
             self.stage,
             f"{self.resumed} of {self.event.games} played earlier" if self.resumed else "",
             workers,
@@ -245,9 +227,8 @@ class EventState:
 
 def print_lines(state: EventState, updates: Iterator[Update], console: Console) -> None:
     """Print who plays what, then a line once in a while, until the updates end. They are closed in any case."""
-    games, resumed = state.event.games, 0
     console.say(state.head)
-    written, tenths = state.clock(), 0
+    games, resumed, written, tenths = state.event.games, 0, state.clock(), 0
     with closing(updates):  # type: ignore[type-var]
         for update in chain(updates, (Update(),)):
             if not update.resumed and state.resumed > resumed:  # once all of them are counted
@@ -255,9 +236,7 @@ def print_lines(state: EventState, updates: Iterator[Update], console: Console) 
                 console.say(f"{resumed} of {games} games were played earlier")
             is_new = update.waiting and not state.waiting
             state.add(update)
-            if is_new:
-                console.say(state.warning)
-            for line in update.news:
+            for line in ([state.warning] if is_new else []) + list(update.news):
                 console.say(line)
             if update.records and not update.resumed and state.stored < games:
                 waited = state.clock() - written
@@ -265,4 +244,4 @@ def print_lines(state: EventState, updates: Iterator[Update], console: Console) 
                     console.say(state.progress)
                     written = state.clock()
             tenths = 10 * state.stored // games
-    state.finish()
+    state.pause(False, finished=True)

@@ -31,6 +31,9 @@ WEB = Path(__file__).with_name("web")
 COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
 """Of curves; they have the numbers of their players, too."""
 
+NAMED = ("black", "white", "black_rank", "white_rank", "reason")
+"""Fields of a game that may name folders."""
+
 OPEN = 100.0
 """Elo that an interval is drawn long, at least, on a side that the games don't bound."""
 
@@ -54,13 +57,9 @@ def render_page(report: Report, games: Sequence[GameRecord]) -> str:
         plots=plots(report) if report.anchor else None,
         players=_players(report),
         games=games_data(games, report.stored, report.event) if games else "",
-        styles=[_read(name) for name in ("board.min.css", "page.css")],
-        scripts=[_read(name) for name in ("board.min.js", "games.js")],
+        styles=[Markup((WEB / name).read_text("utf-8").strip()) for name in ("board.min.css", "page.css")],
+        scripts=[Markup((WEB / name).read_text("utf-8").strip()) for name in ("board.min.js", "games.js")],
     )
-
-
-def _read(name: str) -> Markup:
-    return Markup((WEB / name).read_text("utf-8").strip())
 
 
 def plots(report: Report) -> dict[str, Any]:
@@ -94,15 +93,12 @@ def games_data(games: Sequence[GameRecord], total: int, event: str) -> Markup:
     words = f"All {total} games." if len(games) >= total else f"The last {len(games)} of {total} games."
     if len(games) < total:
         words += f" All of them as SGF: arena games --event {event} --sgf FOLDER"
-    shown = [{"id": game.id, "sgf": write_sgf(_without_its_paths(game), move_notes(game))} for game in games]
+    shown = []
+    for game in games:
+        known: dict[str, Any] = {name: style.public(getattr(game, name)) for name in NAMED}
+        shown.append({"id": game.id, "sgf": write_sgf(replace(game, **known), move_notes(game))})
     text = json.dumps({"note": words, "games": shown}, ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c"))
-
-
-def _without_its_paths(game: GameRecord) -> GameRecord:
-    names = ("black", "white", "black_rank", "white_rank", "reason")
-    shown: dict[str, Any] = {name: style.public(getattr(game, name)) for name in names}
-    return replace(game, **shown)
 
 
 def _players(report: Report) -> Section:

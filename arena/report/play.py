@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TextIO
 
 import numpy as np
@@ -15,13 +14,13 @@ from arena import IllegalMove, plural
 from arena.contract.limits import TimeLeft
 from arena.contract.settings import suggest
 from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
-from arena.go.game import Ending
+from arena.go.game import Ending, Outcome
 from arena.people.counting import Estimate
 from arena.people.saved_game import Advice, Phase, Snapshot, Turn
 from arena.people.session import GameSession, Refused
 from arena.report import style
 from arena.report.board import AREAS, OWNED, SMALL, Overlay, draw_board
-from arena.report.game import ended
+from arena.report.game import ended, result_words
 from arena.report.style import Console
 
 LETTERS, SHOWN_MOVES = "ABCDE", 6
@@ -80,41 +79,21 @@ def estimate_words(estimate: Estimate) -> str:
     )
 
 
-def dead_words(now: Snapshot) -> str:
-    """Which stones count as dead."""
-    parts = []
-    for colour in Colour:
-        if dead := [move for move in now.dead or () if now.points[move] == colour]:
-            parts.append(f"{side(colour)}'s {_stones_at(dead, now.size)}")
-    return f"Dead: {'; '.join(parts)}." if parts else "No stones are dead."
-
-
 def count_words(now: Snapshot) -> str:
-    """The score of the board with the marked dead stones: ``Black has 45 points, White 36 and komi 7. ...``"""
+    """The score of the board with the marked dead stones: ``Black has 45 points, White 36 and komi 7: ...``"""
     count = now.count
     if count is None:
         return ""
     white = [f"{count.white:g}", f"komi {count.komi:g}", *([f"{count.bonus} for handicap"] if count.bonus else [])]
-    return f"Black has {plural(count.black, 'point')}, White {' and '.join(white)}. {_verdict(count.margin)}"
+    result = result_words(Outcome.scored(count.margin))
+    return f"Black has {plural(count.black, 'point')}, White {' and '.join(white)}: {result}."
 
 
 def ending_words(now: Snapshot) -> str:
     """How the game ended, and whether it counts."""
-    outcome = now.outcome
-    if outcome is None:
-        return "The game continues."
-    text = f"{ended(now.record)}."
-    if outcome.margin is not None:
-        text = count_words(now) or _verdict(outcome.margin)
-        if outcome.ending is Ending.MOVE_LIMIT:
-            text = f"The game has reached its limit of {now.rules.move_limit} moves. {text}"
+    is_counted = now.outcome is not None and now.outcome.ending is Ending.SCORE
+    text = (count_words(now) if is_counted else "") or f"{ended(now.record)}."
     return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
-
-
-def _verdict(margin: float) -> str:
-    if not margin:
-        return "The game is a draw."
-    return f"{'Black' if margin > 0 else 'White'} wins by {plural(abs(margin), 'point')}."
 
 
 def side(colour: Colour) -> str:
@@ -152,7 +131,9 @@ def news(before: Snapshot, now: Snapshot) -> Iterator[str]:
         if before.phase is not Phase.COUNT:
             yield "Both sides have passed. The program looks for dead stones."
         if now.dead is not None and now.dead != before.dead:
-            yield f"{dead_words(now)} {count_words(now)}"
+            dead = [(colour, [move for move in now.dead if now.points[move] == colour]) for colour in Colour]
+            parts = [f"{side(colour)}'s {_stones_at(stones, now.size)}" for colour, stones in dead if stones]
+            yield f"Dead: {'; '.join(parts) or 'no stones'}. {count_words(now)}"
             if before.dead is None:
                 yield "Type a point of a group to change it, done to count, continue to play on, or help."
     if now.is_over and not before.is_over:
@@ -164,36 +145,33 @@ def news(before: Snapshot, now: Snapshot) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A word that can be typed: what it does, in which phases, and how, where that isn't a front's own matter."""
+    """A word that can be typed: what it does, in which phases, how, where that isn't a front's own matter, and the key
+    of a full screen that does the same."""
 
     word: str
     help: str
     phases: tuple[Phase, ...]
     carry_out: Callable[[GameSession], None] | None = None
+    key: str = ""
 
 
 PLAY, COUNT, OVER = Phase
-ALL = tuple(Phase)
-POINT = "d4"
 
 COMMANDS = (
-    Command(POINT, "play there", (PLAY,)),
-    Command(POINT, "the group is dead, or alive", (COUNT,)),
-    Command("pass", "two passes end the game", (PLAY,), GameSession.pass_turn),
+    Command("help", "these commands", tuple(Phase), key="question_mark"),
+    Command("d4", "play there", (PLAY,)),
+    Command("d4", "the group is dead, or alive", (COUNT,)),
+    Command("hint", "the bot's best moves", (PLAY,), GameSession.hint, "exclamation_mark"),
+    Command("score", "estimate the score", (PLAY,), GameSession.score, "equals_sign"),
+    Command("undo", "take back your last move", (PLAY, COUNT), GameSession.undo, "ctrl+u"),
+    Command("pass", "two passes end the game", (PLAY,), GameSession.pass_turn, "ctrl+p"),
     Command("done", "agree, and count", (COUNT,), GameSession.accept),
     Command("continue", "take the passes back", (COUNT,), GameSession.play_on),
-    Command("undo", "take back your last move", (PLAY, COUNT), GameSession.undo),
-    Command("hint", "the bot's best moves", (PLAY,), GameSession.hint),
-    Command("score", "estimate the score", (PLAY,), GameSession.score),
     Command("board", "show the position", (PLAY, COUNT)),
     Command("resign", "resign the game", (PLAY, COUNT), GameSession.resign),
-    Command("review", "review the game with the bot (r)", (OVER,)),
-    Command("rematch", "play another game, colours changed (n)", (OVER,)),
-    Command("quit", "leave (q); play --resume continues", ALL),
-    Command("help", "these commands", ALL),
+    Command("rematch", "play another game, colours changed", (OVER,), key="n"),
+    Command("quit", "leave (q); play --resume continues", tuple(Phase), key="q"),
 )
-
-OVER_ONLY = {command.word for command in COMMANDS if command.phases == (OVER,)}
 
 UNRATED = "Undo, hints and scores make a game unrated."
 
@@ -215,53 +193,48 @@ class Left(Exception):
 
 
 class Commands:
-    """Carries out what is typed. ``more`` are the commands of one front, by their words."""
+    """Carries out what is typed. ``more`` are the commands of one front, by their words; with ``asks``, what ends a
+    game or its rating has to be confirmed."""
 
     def __init__(self, session: GameSession, more: Mapping[str, Callable[[], str | None]], asks: bool):
-        """With ``asks``, what ends a game or its rating has to be confirmed."""
-        self._session = session
-        self._asks = asks
+        self._session, self._more, self._asks = session, more, asks
         self._asked = ""  # waits for a yes
-        shared = {each.word: partial(each.carry_out, session) for each in COMMANDS if each.carry_out is not None}
-        self._table: dict[str, Callable[[], str | None]] = {
-            **shared,
-            "quit": _leave,
-            "q": _leave,
-            **more,
-        }
 
     def obey(self, line: str) -> str:
         """Carry out a line. Returns what there is to say, often nothing. Raises Refused or IllegalMove with a sentence
         on what can't be done, and Left when the person leaves."""
         typed = " ".join(line.split())
-        word, asked, self._asked = typed.lower(), self._asked, ""
-        if asked and word in ("", "y", "yes"):
-            return (self._table[asked]() if word else "") or ""
-        if self._needs_a_yes(word):
-            self._asked = word
-            return QUESTIONS[word]
-        if word in OVER_ONLY and not self._session.snapshot().is_over:
-            raise Refused(f"A {word} is available when the game is over.")
-        if word in self._table:
-            return self._table[word]() or ""
-        self.choose(self._point(typed))
-        return ""
-
-    def _needs_a_yes(self, word: str) -> bool:
+        word, asked, self._asked = {"q": "quit", "?": "help"}.get(typed.lower(), typed.lower()), self._asked, ""
         now = self._session.snapshot()
-        if not self._asks or now.is_over or word not in QUESTIONS:
-            return False
-        return word == "resign" or (now.is_rated and now.phase is Phase.PLAY)
+        if asked and not word:
+            return ""
+        if asked and word in ("y", "yes"):
+            word = asked
+        elif self._asks and word in QUESTIONS and not now.is_over:
+            if word == "resign" or (now.is_rated and now.phase is PLAY):
+                self._asked = word
+                return QUESTIONS[word]
+        command = next((each for each in COMMANDS if each.word == word), None)
+        if word == "quit":
+            raise Left
+        if command is not None and command.phases == (OVER,) and not now.is_over:
+            raise Refused(f"A {word} is available when the game is over.")
+        if word in self._more:
+            return self._more[word]() or ""
+        if command is not None and command.carry_out is not None:
+            command.carry_out(self._session)
+        else:
+            self.choose(self._point(typed))
+        return ""
 
     def choose(self, move: Move) -> None:
         """Place a stone there; while dead stones are marked, let the group there die or live."""
-        is_counted = self._session.snapshot().phase is Phase.COUNT
+        is_counted = self._session.snapshot().phase is COUNT
         (self._session.toggle if is_counted else self._session.play)(move)
 
     def _point(self, typed: str) -> Move:
         """The point that was typed. Raises Refused."""
-        size = self._session.snapshot().size
-        word = "".join(typed.lower().split())
+        size, word = self._session.snapshot().size, "".join(typed.lower().split())
         try:
             return move_from_gtp(word, size)
         except ValueError:
@@ -270,13 +243,8 @@ class Commands:
         if re.fullmatch(r"[a-z]\d{1,2}", word):
             no_i = "; the letter I is left out" if word[0] == "i" else ""
             raise Refused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
-        known = dict.fromkeys([*self._table, *(command.word for command in COMMANDS)])
-        meant = suggest(word, [name for name in known if name.isalpha()])
+        meant = suggest(word, [command.word for command in COMMANDS if command.word.isalpha()])
         raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
-
-
-def _leave() -> None:
-    raise Left
 
 
 # --- In a pipe ---
@@ -287,101 +255,91 @@ def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
     when it is asked for: what follows a game is the next one's."""
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="replace")  # bytes that are not text are wrong input, not an error
-    talk = PlainGame(session, console, asks=file.isatty())
+    front = _PlainGame(session, console, asks=file.isatty())
     while True:
         session.wait(lambda now: now.is_settled)
-        talk.report()
+        front.report()
         if session.snapshot().is_over:
             return
         if file.isatty():
-            console.print(talk.prompt, end="", markup=False, highlight=False)
+            console.print(front.prompt, end="", markup=False, highlight=False)
         line = file.readline()
         session.tick()  # time may have run out meanwhile
-        if not line or not talk.obey(line):
+        if not line:
             return
+        try:
+            front.say(front.commands.obey(line))
+        except Left:
+            return
+        except (Refused, IllegalMove) as error:
+            front.say(str(error))
 
 
-class PlainGame:
-    """Says what has happened in a session since it was last asked, and carries out what is typed."""
+class _PlainGame:
+    """Says what has happened in a session since it last did. ``asks`` is for people, who confirm what can't be taken
+    back."""
 
     def __init__(self, session: GameSession, console: Console, asks: bool):
-        """``asks`` is for people, who confirm what can't be taken back."""
-        self._session = session
-        self._console = console
-        front = {"": self._nothing, "help": self._help, "?": self._help, "board": self._show}
-        self._commands = Commands(session, front, asks)
+        self._session, self._console = session, console
+        front = {"": self._wait, "help": self._help, "board": self._show}
+        self.commands = Commands(session, front, asks)
         now = session.snapshot()
-        self._say(introduction(now))
+        self.say(introduction(now))
         opening = now.record.opening
-        known = now.turns if any(turn.colour in now.people for turn in now.turns[opening:]) else now.turns[:opening]
-        if len(known) > opening:
-            self._say(f"It continues after move {len(known)}. {move_words(known[-1], now.size)}")
+        is_resumed = any(turn.colour in now.people for turn in now.turns[opening:])
+        known = now.turns if is_resumed else now.turns[:opening]
+        if is_resumed:
+            self.say(f"It continues after move {len(known)}. {move_words(known[-1], now.size)}")
         elif known:
-            self._say(f"It begins after an opening of {plural(len(known), 'move')}.")
-        self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, quit, help.")
+            self.say(f"It begins after an opening of {plural(len(known), 'move')}.")
+        self.say("Type a point such as d4, or: pass, undo, hint, score, board, resign, quit, help.")
         if known or not now.turns:
             self._show()
-        begun = replace(now.record, moves=(), outcome=None)
-        self._reported = replace(now, turns=known, record=begun, dead=None)
+        self._reported = replace(now, turns=known, record=replace(now.record, moves=(), outcome=None), dead=None)
 
-    def _say(self, text: str) -> None:
-        for line in text.split("\n"):
+    def say(self, text: str) -> None:
+        for line in text.splitlines():
             self._console.say(line)
-
-    def _show(self) -> None:
-        """The position, and what its signs mean."""
-        now = self._session.snapshot()
-        dead, ownership = set(now.dead or ()), None if now.estimate is None else now.estimate.ownership
-        for line in draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(taken=dead), colours=False):
-            self._say(line.plain.rstrip())
-        if now.turns:
-            self._say(f"Last move: {side(now.turns[-1].colour)} {gtp_from_move(now.turns[-1].move, now.size)}.")
-        if any(now.prisoners):
-            black, white = now.prisoners
-            self._say(f"Taken off so far: {plural(black, 'black stone')}, {plural(white, 'white stone')}.")
-        if dead:
-            self._say(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
-        elif ownership is not None:
-            self._say(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
 
     @property
     def prompt(self) -> str:
         now = self._session.snapshot()
-        if now.phase is Phase.COUNT:
+        if now.phase is COUNT:
             return "dead stones: "
         clock = now.clocks[now.to_play - 1]
-        left = "" if clock is None else f", {clock_words(clock)}"
-        return f"{side(now.to_play)}, move {len(now.turns) + 1}{left}: "
+        return f"{side(now.to_play)}, move {len(now.turns) + 1}{f', {clock_words(clock)}' if clock else ''}: "
 
     def report(self) -> None:
         """Say all that has changed, and draw the position where something else than the person's move did."""
         before, now = self._reported, self._session.snapshot()
         self._reported = now
         for words in news(before, now):
-            self._say(words)
+            self.say(words)
         is_answered = now.turns != before.turns and (not now.turns or now.turns[-1].colour not in now.people)
-        if now.phase is Phase.PLAY and (is_answered or len(now.turns) < len(before.turns)):
-            self._show()
-        elif (now.estimate is not None and now.estimate is not before.estimate) or now.dead != before.dead:
+        is_moved = now.phase is PLAY and (is_answered or len(now.turns) < len(before.turns))
+        is_estimated = now.estimate is not None and now.estimate is not before.estimate
+        if is_moved or is_estimated or now.dead != before.dead:
             self._show()
 
-    def obey(self, line: str) -> bool:
-        """Carry out a command; False when it is to leave. What can't be done is explained."""
-        try:
-            if words := self._commands.obey(line):
-                self._say(words)
-        except Left:
-            return False
-        except (Refused, IllegalMove) as error:
-            self._say(str(error))
-        return True
+    def _show(self) -> None:
+        """The position, and what its signs mean."""
+        now = self._session.snapshot()
+        dead, ownership = set(now.dead or ()), None if now.estimate is None else now.estimate.ownership
+        for line in draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(dead=dead), colours=False):
+            self.say(line.plain.rstrip())
+        if now.turns:
+            self.say(f"Last move: {side(now.turns[-1].colour)} {gtp_from_move(now.turns[-1].move, now.size)}.")
+        if any(now.prisoners):
+            black, white = now.prisoners
+            self.say(f"Taken off so far: {plural(black, 'black stone')}, {plural(white, 'white stone')}.")
+        if dead:
+            self.say(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
+        elif ownership is not None:
+            self.say(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
 
-    def _nothing(self) -> str:
-        if self._session.snapshot().phase is not Phase.PLAY:
-            return ""
-        return self.prompt.removesuffix(": ") + ": type a point such as d4, or help."
+    def _wait(self) -> str:
+        return f"{self.prompt}type a point such as d4, or help." if self._session.snapshot().phase is PLAY else ""
 
     def _help(self) -> str:
         known = command_words(self._session.snapshot().phase)
-        wide = max(map(len, known))
-        return "\n".join([*(f"{name:<{wide}}  {words}" for name, words in known.items()), UNRATED])
+        return "\n".join([*(f"{name:<8}  {words}" for name, words in known.items()), UNRATED])

@@ -89,9 +89,9 @@ def show_training(
         bar.update(task, completed=done, total=None if left is None else done + 60 * left, description=name)
         parts = Columns([style.text(part) for part in figures(progress).split(" · ")], padding=(0, 3))
         losses.append(getattr(progress, "loss", 0.0))
-        curve = draw_losses(losses, console.width, CURVE_ROWS)
-        if hasattr(progress, "ratings"):
-            curve = draw_ratings(progress.ratings, console.width)
+        is_rated = hasattr(progress, "ratings")
+        width = console.width
+        curve = draw_ratings(progress.ratings, width) if is_rated else draw_losses(losses, width, CURVE_ROWS)
         live.update(Group(bar, parts, *curve))
 
     if not console.is_terminal:
@@ -123,12 +123,10 @@ ROUND = (
 
 def self_play_words(spelled: str) -> Callable[[SelfPlayProgress], str]:
     """The figures of a run that learns from its own games, spelled so."""
-
-    def words(progress: SelfPlayProgress) -> str:
-        figures = {"loss": float("nan"), "right": float("nan"), **progress.figures}
-        return f"{progress.step:,} steps · {spelled.format_map(figures)}{_left(progress.minutes_left)}"
-
-    return words
+    unknown = {"loss": float("nan"), "right": float("nan")}
+    return lambda progress: (
+        f"{progress.step:,} steps · {spelled.format_map({**unknown, **progress.figures})}{_left(progress.minutes_left)}"
+    )
 
 
 def _left(minutes: float | None) -> str:

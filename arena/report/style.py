@@ -35,13 +35,12 @@ HARMLESS = dict.fromkeys(chain(*_SIGNS), "?")
 """For ``str.translate``: a question mark for each control sign, with which a text moves a terminal's cursor, sets its
 title, or turns the direction of writing. Tabs and ends of lines stay."""
 
+_FOLDERS = re.compile(r"(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\]+(?:[^\s/\\,;:=()<>]+[/\\]+)+")
+
 
 def spell(text: str) -> str:
     """A text from anywhere in one line, its control signs out."""
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
-
-
-_FOLDERS = re.compile(r"(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\]+(?:[^\s/\\,;:=()<>]+[/\\]+)+")
 
 
 def public(words: str) -> str:
@@ -67,7 +66,11 @@ class Console(rich.console.Console):
         self.print(Text(spell(words), text_style))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        return map(_harmless, super().render(renderable, options))
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(segment.text.translate(HARMLESS), segment.style)
 
 
 def has_screen(console: rich.console.Console) -> bool:
@@ -80,21 +83,6 @@ def has_screen(console: rich.console.Console) -> bool:
 
 def has_colours(console: rich.console.Console) -> bool:
     return not console.no_color and (console.color_system is not None or "TEXTUAL_DRIVER" in os.environ)
-
-
-ENDLESS = 1_000_000
-"""Columns that a table may have where there is no terminal."""
-
-
-def table_options(console: rich.console.Console, options: ConsoleOptions) -> ConsoleOptions:
-    """Options for a table: where there is no terminal, a row is one line, however long."""
-    return options if console.is_terminal else options.update(max_width=ENDLESS)
-
-
-def _harmless(segment: Segment) -> Segment:
-    if segment.control or segment.text.isprintable():
-        return segment
-    return Segment(segment.text.translate(HARMLESS), segment.style)
 
 
 def shorten(name: str, width: int) -> str:
@@ -162,5 +150,4 @@ def seconds(number: float | None) -> str:
 
 def sparkline(shares: Sequence[float], width: int) -> str:
     """The last ``width`` values in [0, 1] as a row of small bars."""
-    last = list(shares)[-width:] if width > 0 else []
-    return "".join(SPARKS[min(len(SPARKS) - 1, int(max(0.0, share) * len(SPARKS)))] for share in last)
+    return "".join(SPARKS[min(len(SPARKS) - 1, int(share * len(SPARKS)))] for share in shares[-width:])

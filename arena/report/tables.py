@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -36,6 +36,10 @@ LEAST = 8
 """Columns that a flexible column needs at least."""
 
 
+ENDLESS = 1_000_000
+"""Columns that a table may have where there is no terminal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A table with a note below, spelled as the console can print it. Nothing is cut off: on a terminal cells of
@@ -53,34 +57,22 @@ class Sheet:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.rows:
-            options = style.table_options(console, options)
-            table = self._table() if self.least_width <= options.max_width else self._cards()
-            yield from console.render(table, options)
-        if self.note and self.rows:
-            yield Text()
+            options = options if console.is_terminal else options.update(max_width=ENDLESS)
+            widths = [max(map(cell_len, column)) for column in zip(self.columns, *self.rows, strict=True)]
+            least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
+            has_room = sum(least) + 2 * len(least) <= options.max_width
+            yield from console.render(self._table() if has_room else self._cards(), options)
         if self.note:
-            yield style.text(self.note, style.LABEL)
-
-    @property
-    def least_width(self) -> int:
-        """Below this the table can't be read."""
-        lines = [self.columns, *self.rows]
-        widths = [max(cell_len(line[index]) for line in lines) for index in range(len(self.columns))]
-        least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
-        return sum(least) + 2 * len(least)
+            yield style.text(f"\n{self.note}" if self.rows else self.note, style.LABEL)
 
     def _table(self) -> Table:
         named = any(self.columns)
         table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
         for index, column in enumerate(self.columns):
-            table.add_column(
-                style.text(column),
-                justify="right" if index in self.numbers else "left",
-                no_wrap=index not in self.flexible,
-                overflow="fold",
-            )
+            side: JustifyMethod = "right" if index in self.numbers else "left"
+            table.add_column(style.text(column), justify=side, no_wrap=index not in self.flexible, overflow="fold")
         for row in self.rows:
-            table.add_row(*(style.text(cell) for cell in row))
+            table.add_row(*map(style.text, row))
         return table
 
     def _cards(self) -> Table:
@@ -105,8 +97,7 @@ class Facts:
             return
         grid = Table.grid(Column(width=LABELS), Column(overflow="fold"), padding=0)
         for label, text in self.rows:
-            ink = style.WARNING if label == "Warning" else style.LABEL
-            grid.add_row(style.text(label, ink), style.text(text))
+            grid.add_row(style.text(label, style.WARNING if label == "Warning" else style.LABEL), style.text(text))
         yield grid
 
 
@@ -128,8 +119,7 @@ def standings_sheet(places: Iterable[Standing], anchor: str, prior: float | None
         for rank, one in enumerate(places, 1)
     ]
     note = f"Elo above {anchor}, with 95 % intervals" if anchor else ""
-    if prior is not None:
-        note += f"; {prior:g} virtual games a player"
+    note += f"; {prior:g} virtual games a player" if prior is not None else ""
     note = f"{note}{more}." if note else ""
     return Sheet(("#", "player", "Elo", "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
 
@@ -180,27 +170,20 @@ def _about(entry: Player) -> str:
 def settings_table(entry: Player) -> Sheet:
     """What each setting of a bot does, what it is and what it may be; then the limits that may stand behind any."""
     fields = [(field.name, field, entry.settings.get(field.name)) for field in entry.bot_kind.settings]
-    limits = entry.limits.settings().items()
-    fields += [(f"@{name}", field, getattr(entry.limits, name)) for name, field in limits]
+    fields += [(f"@{name}", field, getattr(entry.limits, name)) for name, field in entry.limits.settings().items()]
     rows = []
     for name, field, value in fields:
         is_required = field.default is MISSING and field.default_factory is MISSING
         shown = _plain(value) if value is not None else "(required)" if is_required else ""
-        rows.append((name, shown, _allowed(field), field.metadata["help"]))
+        allowed, low, high = ", ".join(field.metadata["choices"]), field.metadata["low"], field.metadata["high"]
+        if low is not None:
+            allowed = f"{plain(low)} or more" if high is None else f"{plain(low)} to {plain(high)}"
+        rows.append((name, shown, allowed, field.metadata["help"]))
     examples = f"{entry.name}@seconds=1 or {entry.name}@main=60,byoyomi=5"
     if entry.bot_kind.settings:
         examples = f"{entry.name}:{rows[0][0]}=... or {examples}"
     note = f"{entry.name}: {entry.bot_kind.summary}. As in {examples}."
     return Sheet(("setting", "value", "allowed", "what it does"), rows, note, flexible=(3,))
-
-
-def _allowed(field: Field[Any]) -> str:
-    """What values a setting takes, where that is said."""
-    about = field.metadata
-    if about["low"] is None:
-        return ", ".join(about["choices"])
-    low, high = plain(about["low"]), about["high"]
-    return f"{low} or more" if high is None else f"{low} to {plain(high)}"
 
 
 def _plain(value: Any, name: str = "") -> str:
@@ -221,11 +204,8 @@ def games_table(games: Sequence[tuple[int, GameRecord]], total: int) -> Sheet:
     """Games with their numbers in the order given, out of ``total``."""
     rows = []
     for number, record in games:
-        outcome = record.outcome
-        ending = "" if outcome is None else str(outcome.ending)
-        if record.unrated:
-            ending += f" (unrated: {record.unrated})"
-        result = "?" if outcome is None else outcome.brief
+        result, ending = ("?", "") if record.outcome is None else (record.outcome.brief, str(record.outcome.ending))
+        ending += f" (unrated: {record.unrated})" if record.unrated else ""
         rows.append((str(number), record.date, record.black, record.white, result, str(record.length), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
@@ -250,10 +230,11 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
         (f"--sprt 0 {precision:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
         (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
     ]
-    rows = []
-    for words, games in asked:
-        seconds = games * thought / workers
-        rows.append((words, f"{games:,}", style.duration(seconds) if seconds >= 1 else "< 1 s"))
+    times = [games * thought / workers for _, games in asked]
+    rows = [
+        (words, f"{games:,}", style.duration(seconds) if seconds >= 1 else "< 1 s")
+        for (words, games), seconds in zip(asked, times, strict=True)
+    ]
     note = (
         f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}, with "
         f"{style.seconds(thought)} of thinking per game on {plural(workers, 'worker')}. "
@@ -265,10 +246,6 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
 
 
 # --- What a net knows ---
-
-
-def _known(value: float, spelled: str) -> str:
-    return "" if isnan(value) else format(value, spelled)
 
 
 MEASURES = (
@@ -299,11 +276,15 @@ def evaluation_sheet(evaluation: Evaluation, name: str) -> Sheet:
     from trainers.metrics import phases
 
     parts, figures = zip(*phases(evaluation), strict=True)
-    cells = [(title, *(_known(one[field], spelled) for one in figures)) for title, field, spelled in MEASURES]
+    cells = [
+        (title, *("" if isnan(one[field]) else format(one[field], spelled) for one in figures))
+        for title, field, spelled in MEASURES
+    ]
     rows = [row for row in cells if any(cell not in ("", "0") for cell in row[1:])]
     whole, note = figures[0], f"{name}, by move numbers."
     if "top1" in evaluation.columns:
-        note += f" The 95 % interval of all top-1, by games, is ± {_known(evaluation.top1_error, '.1%') or 'unknown'}."
+        error = "unknown" if isnan(evaluation.top1_error) else f"{evaluation.top1_error:.1%}"
+        note += f" The 95 % interval of all top-1, by games, is ± {error}."
     if whole["scored_games"] < whole["games"]:
         note += f" {whole['scored_games']:,} of {whole['games']:,} games have a last position that gives their score"
         note += " (--dead-stones marks dead stones): margin and ownership rest on these."

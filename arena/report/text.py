@@ -30,9 +30,6 @@ LEAST_CHECKED = 10
 SHOWN = 0.05
 """The chance that any LOS of a table is marked, where all players are equally strong."""
 
-Labelled = Iterator[tuple[str, str]]
-"""Labels and texts."""
-
 
 def title(report: Standings) -> str:
     """The result in one line; of a match, ``alphago beat sl 94-6 in 100 games``: always of the first player."""
@@ -41,70 +38,57 @@ def title(report: Standings) -> str:
         return f"{report.event}: no {'pair of games' if report.test else 'game'} is finished yet"
     if tally is not None:
         own, other = tally.points, tally.games - tally.points
-        score = f"{own:g}-{other:g} in {games}"
-        if own == other:
-            return f"{tally.first} and {tally.second} drew {score}"
-        return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
+        verb = "beat" if own > other else "lost to"
+        who = f"{tally.first} and {tally.second} drew" if own == other else f"{tally.first} {verb} {tally.second}"
+        return f"{who} {own:g}-{other:g} in {games}"
     if planned is not None and report.games < planned:
         return f"{report.event}: {report.places[0].name} leads after {report.games} of {plural(planned, 'game')}"
-    stands = "leads" if planned is None else "is first"
-    return f"{report.event}: {report.places[0].name} {stands} after {games}"
+    return f"{report.event}: {report.places[0].name} {'leads' if planned is None else 'is first'} after {games}"
 
 
 def verdict(first: str, sequential: SequentialTest) -> str:
     """What a sequential test has shown of its first player, in words."""
     test, state = sequential.test, sequential.state
-    llr, found = "no pair is complete", None
+    llr = "no pair is complete"
+    words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) continue it"
     if state is not None:
-        llr, found = f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}", state.verdict
-    if found is Verdict.H1:
-        words = f"accepted: {first} is stronger by {test.elo1:g} Elo rather than {test.elo0:g}"
-    elif found is Verdict.H0:
-        words = f"rejected: {first} is stronger by {test.elo0:g} Elo at most, rather than {test.elo1:g}"
-    else:
-        words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) continue it"
+        llr = f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}"
+        if state.verdict is Verdict.H1:
+            words = f"accepted: {first} is stronger by {test.elo1:g} Elo rather than {test.elo0:g}"
+        elif state.verdict is Verdict.H0:
+            words = f"rejected: {first} is stronger by {test.elo0:g} Elo at most, rather than {test.elo1:g}"
     return f"{words} ({llr}; alpha {test.alpha:g}, beta {test.beta:g})"
 
 
 def terms(report: Report) -> list[tuple[str, str]]:
     """The terms of the event: rules, openings, limits."""
-    rules = report.rules
+    rules, settings, stored, planned = report.rules, report.settings, report.stored, report.planned
     points = "" if rules.scoring == "area" else f", {rules.scoring} scoring"
-    rule: dict[str, float] = report.settings.get("adjudication") or {}
+    rule: dict[str, float] = settings.get("adjudication") or {}
     ends = ",".join(f"{name.replace('_', '-')}={value:g}" for name, value in rule.items())
     if not (rule.get("agree") or rule.get("resign")):
         ends = "off: all games are played to the end"
+    plies, number = settings.get("plies"), settings.get("openings")
+    sources = [f"the book {settings['book']}"] if "book" in settings else []
+    sources += [f"{plies} random moves (seed {settings.get('seed')})"] if plies else []
+    used = f"{number} openings in turn" if number else "a new opening for each pair of games"
+    openings = f"{', then '.join(sources)}; {used}" if sources else "none: games begin on the empty board"
     limits = [f"{one.name} {one.limits}" for one in report.participants.values() if str(one.limits)]
+    played = f"{stored}"
+    if report.is_decided and stored > report.games:
+        played = f"{report.games}, and {stored - report.games} after the test was decided"
+    elif not report.is_decided and planned is not None and planned > stored:
+        played = f"{stored} of {'at most ' if report.kind is Kind.LADDER else ''}{planned}"
     lines = [
         ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
         ("Rules", f"{style.setting(rules)}{points}, at most {rules.move_limit} moves"),
-        ("Openings", _openings(report.settings)),
+        ("Openings", openings),
         ("Limits", "; ".join(limits) or "none"),
         ("Early end", ends),
     ]
     if report.games:
-        dates = " to ".join(dict.fromkeys(report.dates or ()))
-        lines.append(("Games", ", ".join(filter(None, (_progress(report), dates)))))
+        lines.append(("Games", ", ".join(filter(None, (played, " to ".join(dict.fromkeys(report.dates or ())))))))
     return lines
-
-
-def _progress(report: Report) -> str:
-    stored, planned = report.stored, report.planned
-    if report.is_decided and stored > report.games:
-        return f"{report.games}, and {stored - report.games} after the test was decided"
-    if report.is_decided or planned is None or planned <= stored:
-        return f"{stored}"
-    return f"{stored} of {'at most ' if report.kind is Kind.LADDER else ''}{planned}"
-
-
-def _openings(settings: dict[str, object]) -> str:
-    if not settings.get("plies") and "book" not in settings:
-        return "none: games begin on the empty board"
-    number, plies = settings.get("openings"), settings.get("plies")
-    sources = [f"the book {settings['book']}"] if "book" in settings else []
-    sources += [f"{plies} random moves (seed {settings.get('seed')})"] if plies else []
-    used = f"{number} openings in turn" if number else "a new opening for each pair of games"
-    return f"{', then '.join(sources)}; {used}"
 
 
 def sections(report: Standings) -> list[Section]:
@@ -122,8 +106,7 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
     found: list[Section] = [("Strength", Facts(tuple(strength(report))))]
     if report.tally is None:
         prior = None if report.league is None else report.league.ratings.prior
-        standings = ("Standings", standings_sheet(report.places, report.anchor, prior))
-        found = [standings, ("Points", _points(report))]
+        found = [("Standings", standings_sheet(report.places, report.anchor, prior)), ("Points", _points(report))]
     found.append(("Over all games", Facts(tuple(findings(report)))))
     if forfeits := report.forfeits:
         rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
@@ -133,7 +116,7 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
     return found
 
 
-def strength(report: Standings) -> Labelled:
+def strength(report: Standings) -> Iterator[tuple[str, str]]:
     """Elo difference of a match, and the scores that it is computed from."""
     tally, comparison, test = report.tally, report.comparison, report.test
     if tally is None or comparison is None:
@@ -146,10 +129,8 @@ def strength(report: Standings) -> Labelled:
     evidence, los = plural(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
-    parts = []
-    for colour in Colour:
-        counts = tally.results(colour=colour)
-        parts.append(f"as {colour.name.title()} {style.score(counts)} ({style.per_cent(counts.share)})")
+    colours = ((colour.name.title(), tally.results(colour=colour)) for colour in Colour)
+    parts = (f"as {name} {style.score(counts)} ({style.per_cent(counts.share)})" for name, counts in colours)
     yield "By colour", ", ".join(parts)
     if comparison.normalised is not None:
         yield "Normalised", f"{comparison.normalised} nElo (95 %): Elo divided by the spread of results"
@@ -185,7 +166,7 @@ def _los(report: Standings) -> Sheet:
     return square_sheet([place.name for place in report.places], chance, note)
 
 
-def findings(report: Standings) -> Labelled:
+def findings(report: Standings) -> Iterator[tuple[str, str]]:
     """Statistics over all games: colours, endings, lengths, times; players without a measured distance, and games that
     repeat."""
     worth = None if report.league is None else report.league.ratings.black_advantage
@@ -236,17 +217,15 @@ def summary(report: Standings) -> list[Section]:
 
 
 def print_sections(sections: Iterable[Section], console: Console) -> None:
-    if console.is_terminal:
-        console.print()
-    console.print(render(sections))
+    console.print(*[""] * console.is_terminal, render(sections), sep="\n")
 
 
 def overviews_sheet(events: Sequence[Overview]) -> Sheet:
     """The list of events, the newest last."""
-    rows = []
-    for event in events:
-        games = f"{event.games}/{event.planned}"
-        rows.append((event.id, str(event.kind), ", ".join(event.players), games, event.created[:10]))
+    rows = [
+        (one.id, str(one.kind), ", ".join(one.players), f"{one.games}/{one.planned}", one.created[:10])
+        for one in events
+    ]
     if not rows:
         return Sheet((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")
     note = "Games stored out of those planned. Details: arena report EVENT"
@@ -256,7 +235,7 @@ def overviews_sheet(events: Sequence[Overview]) -> Sheet:
 def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: Sequence[Path]) -> Iterator[str]:
     """The result of a gate, the file that it changed, and how to undo that. ``folder`` is the checkpoint as the user
     named it; the manifests in ``noted`` record the gate."""
-    entry, against = evidence.gate.entry, evidence.against
+    entry, against, event = evidence.gate.entry, evidence.against, evidence.match.event
     if change is not None:
         yield f"Accepted: {entry} now plays {evidence.gate.checkpoint} instead of {against}."
         line = f'{change.setting} = "{change.value}"'
@@ -271,5 +250,4 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
         games = plural(evidence.tally.games, "game")
         yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
-    event = evidence.match.event
     yield f"The evidence: event {event}{manifests}; arena games --event {event} lists its games."

@@ -1,4 +1,4 @@
-"""What all full screens share: signals, Ctrl-Z, a closed terminal, the list of keys, panes of lines."""
+"""What all full screens share: signals, Ctrl-Z, a closed terminal, keys and their list, panes that a function draws."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ClassVar, TextIO
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+from textual import widgets
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Static
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -27,20 +29,33 @@ CHANGED = (*ENDS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 RESTING = 0.3
 """Seconds between a request to stop for a while and the stop: what runs is paused by then."""
 
-Draw = Callable[[int, int], Sequence[RenderableType]]
-
 
 class Drawn(Widget):
     """A pane that a function draws for its columns and lines."""
 
     DEFAULT_CSS = "Drawn { width: 1fr; height: 1fr; }"
 
-    def __init__(self, draw: Draw, id: str | None = None):
+    def __init__(self, draw: Callable[[int, int], Sequence[RenderableType]], id: str | None = None):
         super().__init__(id=id)
-        self.draw = draw
+        self._draw = draw
 
     def render(self) -> Group:
-        return Group(*self.draw(*self.size))
+        return Group(*self._draw(*self.size))
+
+
+class Footer(widgets.Footer):
+    """The keys in a line, that of their list first, and none that has no room for all of its word."""
+
+    def compose(self) -> ComposeResult:
+        keys: Iterable[Any] = super().compose()
+        room = self.app.size.width
+        for key in sorted(keys, key=lambda key: key.key != "question_mark"):
+            room -= cell_len(f" {key.key_display} {key.description} ")
+            if room >= 0:
+                yield key
+
+    def on_resize(self) -> None:
+        self.refresh(recompose=True)
 
 
 class Keys(ModalScreen[None]):
@@ -60,7 +75,7 @@ class Keys(ModalScreen[None]):
         table = Table.grid(padding=(0, 2, 0, 0))
         for key, words in self._keys:
             table.add_row(Text(key, "bold"), Text(words))
-        yield Static(table)
+        yield widgets.Static(table)
 
     def on_click(self) -> None:
         self.dismiss()
@@ -73,8 +88,7 @@ class ArenaApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { layout: vertical; } Footer { height: 1; }"
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-        Binding("ctrl+q", "interrupt", show=False, priority=True),
+        Binding("ctrl+c,ctrl+q", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "rest", show=False, priority=True),
     ]
     MORE_KEYS: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-Z", "Suspend"),)
@@ -89,13 +103,12 @@ class ArenaApp(App[None]):
         """What signals that end a command did before the screen opened."""
 
     def on_mount(self) -> None:
-        self.app_resume_signal.subscribe(self, lambda _: self.go_on())
+        self.app_resume_signal.subscribe(self, lambda _: self.hold(False))
         if self.is_web:
             self.set_interval(1.0, self._leave_with_server)
-        loop = asyncio.get_running_loop()
         for number, handler in self.handlers.items():
             if handler is not signal.SIG_IGN:
-                loop.add_signal_handler(number, self.obey, number)
+                asyncio.get_running_loop().add_signal_handler(number, self.obey, number)
 
     def _leave_with_server(self) -> None:
         """End with the server whose page shows the screen."""
@@ -110,38 +123,31 @@ class ArenaApp(App[None]):
                 raise SystemExit(128 + number)
             handler(number, None)
         except BaseException as error:
-            self.leave(error)
+            self.action_leave(error)
 
     def action_interrupt(self) -> None:
         """Ctrl-C, which a full screen gets as a key."""
         self.obey(signal.SIGINT)
 
-    def leave(self, error: BaseException | None = None) -> None:
+    def action_leave(self, error: BaseException | None = None) -> None:
         """Close the screen; ``error`` is raised after it."""
         self.ending = error
         self.exit()
 
-    def action_leave(self) -> None:
-        self.leave()
-
     def action_rest(self) -> None:
         """Give the terminal back until the job is continued."""
-        self.hold()
+        self.hold(True)
         self.set_timer(RESTING, self.action_suspend_process)
 
-    def hold(self) -> None:
-        """The process is about to be stopped."""
-
-    def go_on(self) -> None:
-        """The process has been continued."""
+    def hold(self, stops: bool) -> None:
+        """The process is about to be stopped, or has been continued."""
 
     def action_keys(self) -> None:
         """List the keys."""
-        named = {"question_mark": "?", "space": "Space", "exclamation_mark": "!", "equals_sign": "="}
         keys = []
         for binding in self.BINDINGS:
-            if isinstance(binding, Binding) and binding.description:
-                pressed = (named.get(key, key.title() if len(key) > 1 else key) for key in binding.key.split(","))
+            if binding.description:
+                pressed = (self.get_key_display(replace(binding, key=key)) for key in binding.key.split(","))
                 keys.append((" ".join(pressed), binding.description))
         self.push_screen(Keys([*keys, *self.MORE_KEYS]))
 

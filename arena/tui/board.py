@@ -8,14 +8,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Container, VerticalScroll
-from textual.events import Click, MouseMove, Resize
+from textual.events import Click, Resize
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from arena.go.coords import Move
 from arena.report.board import board_height, board_width, largest_cell, point_at
-from arena.tui.app import ArenaApp
+from arena.tui.app import ArenaApp, Footer
 
 BESIDE, GAP = 30, 2
 """Columns that are wanted beside a board, at least, and those between."""
@@ -24,18 +24,16 @@ BESIDE, GAP = 30, 2
 class BoardPane(Widget):
     """The board, as large as its room allows, or what room it needs."""
 
-    class Pointed(Message):
-        """The mouse is over a point, or was clicked there."""
+    class Clicked(Message):
+        """The mouse was clicked at a point."""
 
-        def __init__(self, move: Move, is_click: bool):
+        def __init__(self, move: Move):
             super().__init__()
             self.move = move
-            self.is_click = is_click
 
     def __init__(self, board_size: int, draw: Callable[[int], Sequence[Text]]):
         super().__init__(id="board")
-        self._board_size = board_size
-        self._draw = draw
+        self._board_size, self._draw = board_size, draw
 
     @property
     def cell(self) -> int:
@@ -48,12 +46,10 @@ class BoardPane(Widget):
         width, height = board_width(self._board_size), board_height(self._board_size)
         return Group(Text(f"The board needs {width}x{height}, its room is {self.size.width}x{self.size.height}."))
 
-    def on_mouse_move(self, event: MouseMove | Click) -> None:
+    def on_click(self, event: Click) -> None:
         move = point_at(self._board_size, event.y, event.x, self.cell) if self.cell else None
         if move is not None:
-            self.post_message(self.Pointed(move, isinstance(event, Click)))
-
-    on_click = on_mouse_move
+            self.post_message(self.Clicked(move))
 
 
 class BoardApp(ArenaApp):
@@ -80,28 +76,22 @@ class BoardApp(ArenaApp):
         yield Static(id="status")
         yield Footer()
 
-    def title_words(self) -> RenderableType:
-        """What is played."""
-        raise NotImplementedError
-
     def draw(self, cell: int) -> Sequence[Text]:
         """The board with points of this size."""
         raise NotImplementedError
 
-    def blocks(self) -> Sequence[RenderableType | None]:
-        """What stands beside the board, the most important first; None for what there isn't."""
-        raise NotImplementedError
-
-    def status(self) -> RenderableType:
-        """What was said last."""
+    def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
+        """The title, what stands beside the board, the most important first, None for what there isn't, and what was
+        said last."""
         raise NotImplementedError
 
     def redraw(self) -> None:
         """Draw everything anew: something has changed."""
         if not (self.screen_stack and self.is_running):
             return
-        blocks = [part for block in self.blocks() if block is not None for part in (Text(), block)]
-        for id, shown in (("title", self.title_words()), ("words", Group(*blocks[1:])), ("status", self.status())):
+        title, blocks, status = self.words()
+        parts = [part for block in blocks if block is not None for part in (Text(), block)]
+        for id, shown in (("title", title), ("words", Group(*parts[1:])), ("status", status)):
             self.query_one(f"#{id}", Static).update(shown)
         self.query_one(BoardPane).refresh()
 

@@ -15,8 +15,8 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, VerticalScroll
-from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.events import Click, Resize
+from textual.widgets import ContentSwitcher, Static
 
 from arena.go.coords import Move
 from arena.go.game import Game, Rules
@@ -25,12 +25,13 @@ from arena.match.worker import starting_processes
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
 from arena.report.log import RECENT, EventState, Seat
-from arena.tui.app import ArenaApp, Drawn, run_app
+from arena.tui.app import ArenaApp, Drawn, Footer, run_app
 
 FRAME_EVERY, REPORT_EVERY = 1 / 6, 1.0
 """Seconds between two drawings of figures, and of the whole report, at least."""
 
-GAP = 4
+FACTS, GAP = 50, 4
+"""Columns of the figures beside a board, at least, and those between."""
 
 AROUND, BELOW = 4, 12
 """Lines above and below a board: what it is, its players, a legend; and lines of figures wanted above it."""
@@ -71,8 +72,8 @@ class EventApp(ArenaApp):
 
     def __init__(self, state: EventState, updates: Iterator[Update], control: Control, colours: bool = True):
         super().__init__(colours)
-        self.state = state
-        self.control = control
+        self.state, self.control = state, control
+        self.rules = state.event.terms.rules
         self._updates = updates
         self._stops = threading.Event()
         self._is_new = True
@@ -100,15 +101,15 @@ class EventApp(ArenaApp):
         self._is_new = True
 
     def _end(self) -> None:
-        self.state.finish()
+        self.state.pause(False, finished=True)
         self._redraw()
         if not self.is_web or self.ending is not None:  # in a browser, the screen is all that there is
             self.exit()
 
-    def leave(self, error: BaseException | None = None) -> None:
+    def action_leave(self, error: BaseException | None = None) -> None:
         """Stop the event; the screen closes when that is done, or when it is asked for again."""
         if self._stops.is_set() or not self._thread.is_alive():
-            super().leave(error)
+            super().action_leave(error)
             return
         self.ending = self.ending or error
         self._stops.set()
@@ -124,7 +125,7 @@ class EventApp(ArenaApp):
 
     def action_finish(self) -> None:
         if self.control.finishing or self.control.paused or self.state.finished:
-            self.leave(KeyboardInterrupt())
+            self.action_leave(KeyboardInterrupt())
         self.control.finishing = True
 
     def action_pause(self) -> None:
@@ -135,12 +136,9 @@ class EventApp(ArenaApp):
         self.state.pause(paused)
         self._redraw()
 
-    def hold(self) -> None:
-        self._was_paused = self.control.paused
-        self._pause(True)
-
-    def go_on(self) -> None:
-        self._pause(self._was_paused)
+    def hold(self, stops: bool) -> None:
+        self._was_paused = self.control.paused if stops else self._was_paused
+        self._pause(stops or self._was_paused)
 
     # --- The screen ---
 
@@ -161,16 +159,12 @@ class EventApp(ArenaApp):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_interval(FRAME_EVERY, self._tick)
+        self.set_interval(FRAME_EVERY, lambda: self._redraw() if self._is_new else None)
         self.set_interval(1.0, self._redraw)
 
     def on_ready(self) -> None:
         """The panes are there: an event may be over at once."""
         self._thread.start()
-
-    def _tick(self) -> None:
-        if self._is_new:
-            self._redraw()
 
     def _redraw(self) -> None:
         self._is_new = False
@@ -195,7 +189,7 @@ class EventApp(ArenaApp):
     def action_board(self) -> None:
         """Leave the whole overview to the standings; again, show the board."""
         self.query_one(ContentSwitcher).current = "overview"
-        self.query_one("#board").set_class(not self.query_one("#board").has_class("-hidden"), "-hidden")
+        self.query_one("#board").toggle_class("-hidden")
 
     def action_watch(self, step: int) -> None:
         self.state.watch(step)
@@ -203,9 +197,9 @@ class EventApp(ArenaApp):
 
     def on_resize(self, event: Resize) -> None:
         """The board stands beside the figures where there is room for both, else below them, else nowhere."""
-        size, width, height = self.state.event.terms.rules.size, event.size.width - 2, event.size.height - 6
-        cell = largest_cell(size, width - figures.FACTS - GAP, height - AROUND) if self.colours else 1
-        is_beside = width >= figures.FACTS + GAP + board_width(size) and height >= board_height(size) + AROUND
+        size, width, height = self.rules.size, event.size.width - 2, event.size.height - 6
+        cell = largest_cell(size, width - FACTS - GAP, height - AROUND) if self.colours else 1
+        is_beside = width >= FACTS + GAP + board_width(size) and height >= board_height(size) + AROUND
         is_below = not is_beside and width >= board_width(size) and height >= board_height(size) + AROUND + BELOW
         board = self.query_one("#board")
         self.query_one("#overview").set_class(is_beside, "beside")
@@ -225,18 +219,17 @@ class EventApp(ArenaApp):
 
     def _board(self, width: int, height: int) -> Sequence[RenderableType]:
         """What it is, the position, both players, and what its marks mean."""
-        rules, seat = self.state.event.terms.rules, self.state.watched
-        cell = max(1, largest_cell(rules.size, width, height - AROUND)) if self.colours else 1
+        seat, cell = self.state.watched, max(1, largest_cell(self.rules.size, width, height - AROUND))
         if seat is None:
-            return ["", *draw_game(rules, (), None, cell, self.colours)]
-        board = draw_game(rules, seat.game.moves, seat.game.ownership, cell, self.colours)
+            return ["", *draw_game(self.rules, (), None, cell, self.colours)]
+        board = draw_game(self.rules, seat.game.moves, seat.game.ownership, cell, self.colours)
         marks = [] if seat.game.ownership is None else [legend(self.colours)]
         return [figures.caption(self.state, seat), *board, figures.players(self.state, seat), *marks]
 
     def _grid(self, width: int, height: int) -> tuple[list[Seat], int, int, int, int]:
         """The boards of the wall, how many stand in a row, the lines of a point, and the columns and lines of a place.
         As few are left out as can be, and those that are shown are as large as can be."""
-        size, seats = self.state.event.terms.rules.size, self.state.seats[:WALL]
+        size, seats = self.rules.size, self.state.seats[:WALL]
         for cell in range(LARGEST if self.colours else 1, 0, -1):
             columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 2
             across, down = max(1, (width + 2) // columns), max(1, (height + 1) // lines)
@@ -246,34 +239,30 @@ class EventApp(ArenaApp):
 
     def _wall(self, width: int, height: int) -> Sequence[RenderableType]:
         """As many of the games as there is room for, each below its number and move."""
-        rules = self.state.event.terms.rules
         seats, across, cell, columns, _ = self._grid(width, height)
+        drawn = [
+            Group(
+                style.line(figures.seat_words(seat)), *draw_game(self.rules, seat.game.moves, None, cell, self.colours)
+            )
+            for seat in seats
+        ]
         wall = Table.grid(padding=(0, 0, 1, 0))
+        for _ in range(across):
+            wall.add_column(width=columns)
         for at in range(0, len(seats), across):
-            row = seats[at : at + across]
-            boards = [draw_game(rules, seat.game.moves, None, cell, self.colours) for seat in row]
-            names = [style.line(figures.seat_words(seat)) for seat in row]
-            wall.add_row(*(Group(name, *board) for name, board in zip(names, boards, strict=True)))
-        for column in wall.columns:
-            column.width = columns
+            wall.add_row(*drawn[at : at + across])
         return [wall] if seats else [Text("No game is under way.", "dim")]
 
     def on_click(self, event: Click) -> None:
-        """A click on one of many boards shows it alone."""
-        pane = self.query_one("#wall")
-        if self.query_one(ContentSwitcher).current == "wall" and pane.region.contains(event.screen_x, event.screen_y):
-            seats, across, _, columns, lines = self._grid(*pane.size)
-            column, row = (event.screen_x - pane.region.x) // columns, (event.screen_y - pane.region.y) // lines
+        """A click on one of many boards shows it alone, one on a single board the next."""
+        if event.widget is not None and event.widget.id == "board":
+            self.action_watch(1)
+        if event.widget is not None and event.widget.id == "wall":
+            seats, across, _, columns, lines = self._grid(*event.widget.size)
+            column, row = event.x // columns, event.y // lines
             if column < across and row * across + column < len(seats):
                 self.state.watched_at = row * across + column
                 self.action_view("overview")
-
-    def on_mouse_scroll_down(self, event: MouseScrollDown | MouseScrollUp) -> None:
-        """The wheel over the board goes to another one."""
-        if self.query_one("#board").region.contains(event.screen_x, event.screen_y):
-            self.action_watch(1 if isinstance(event, MouseScrollDown) else -1)
-
-    on_mouse_scroll_up = on_mouse_scroll_down
 
 
 @lru_cache(maxsize=64)

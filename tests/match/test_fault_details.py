@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 from commandline import arena, refused
-from played import console_of, entry, match_of, output_of, record_of
+from played import console_of, match_of, output_of, record_of
 
 from arena import StoreError
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
-from arena.players.player import Player
 from arena.report.game import show_details
 from arena.results.store import Event, Store
 
@@ -37,14 +36,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.mark.parametrize(("width", "encoding"), [(40, "ascii"), (200, "utf-8")])
 def test_the_details_tell_who_why_where_and_how_to_see_it_again(width: int, encoding: str) -> None:
-    record, player = crash(), entry("sl")
-    players = {player.identity: Player("sl", "policy", settings={"temperature": 0.5}, net="4b86c7a8ff")}
+    record = crash()
     console = console_of(width, 24, terminal=False, encoding=encoding)
-    show_details(record, players, console)
+    show_details(record, console)
     shown = output_of(console)
-    assert f"sl forfeited game {record.id} at move {len(record.moves) + 1}: crash" in shown
-    assert REASON in shown
-    assert "temperature=0.5" in shown and "net 4b86c7a8" in shown
+    assert f"White won by forfeit ({REASON})" in shown and f"move {len(record.moves)} of" in shown
     assert "RuntimeError: no idea\n" in shown and "\x07" not in shown
     assert write_sgf(record) in shown
 
@@ -65,7 +61,7 @@ def test_dossiers_on_the_command_line(store: Store, tmp_path: Path) -> None:
     assert "no such games" in arena("games", "--ending", "forfeit", "--player", "nobody", folder=tmp_path).stdout
     for given in (("show", "2"), ("show", "2", "--details")):
         shown = arena(*given, folder=tmp_path)
-        assert "sl forfeited" in shown.stdout
-    assert "forfeited" not in arena("show", "2", "--move", "1", folder=tmp_path).stdout
-    assert "ended without a fault" in arena("show", "1", "--details", folder=tmp_path).stdout
+        assert "by forfeit (sl: RuntimeError" in shown.stdout
+    assert "Traceback" not in arena("show", "2", "--move", "1", folder=tmp_path).stdout
+    assert "won by 2.5 points" in arena("show", "1", "--details", folder=tmp_path).stdout
     refused(arena("show", "99", "--details", folder=tmp_path), "no game '99'", "arena games")

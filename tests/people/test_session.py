@@ -22,7 +22,7 @@ from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
 from arena.people.counting import count
-from arena.people.saved_game import EVENT, Help, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
+from arena.people.saved_game import EVENT, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
 from arena.people.session import GameSession, Opponent, Refused
 from arena.players.player import Player
 
@@ -113,14 +113,6 @@ def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
             now.stones[0, 0] = 1
 
 
-def test_a_preview_shows_what_would_be_captured() -> None:
-    with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n.....")) as session:
-        assert session.preview(0).captured == (1,) and "is taken" in session.preview(1).refusal
-        assert session.snapshot().turns == ()
-        now = play(session, "A5")
-        assert now.turns[0].captured == (1,) and now.prisoners == (0, 1)
-
-
 def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
     bot = Deliberate("C3")
     with sat(kifu_of(), bot) as session:
@@ -132,9 +124,7 @@ def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
         now = session.snapshot()
         assert now.outcome == Outcome(WHITE, Ending.RESIGN) and now.thinking is None
         bot.let.set()
-        with pytest.raises(Refused, match=r"The game is over\."):
-            session.play(1)
-        for late in (session.resign, session.undo, session.hint, session.score):
+        for late in (session.pass_turn, session.resign, session.undo, session.hint, session.score):
             with pytest.raises(Refused, match=r"The game is over\."):
                 late()
     assert played(session.snapshot()) == "A5" and bot.is_closed and session.has_ended
@@ -207,24 +197,21 @@ def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
 
 def test_undo_gives_back_no_seconds_and_begins_no_new_period_of_byo_yomi() -> None:
     clock = Clock()
-    with sat(kifu_of(time=Limits(main=60)), Scripted("B3"), now=clock) as session:
-        play(session, "C3")
-        clock.now += 50
-        session.undo()
-        assert session.snapshot().clocks[0] == TimeLeft(10, 0)
-        clock.now += 3
-        assert play(session, "C3").clocks[0] == TimeLeft(7, 0)
-        assert session.record().black_seconds == 53
-        clock.now += 8
-        with pytest.raises(Refused, match="The game is over"):
+    for time, spent, left, after in (
+        (Limits(main=60), 50, TimeLeft(10, 0), TimeLeft(7, 0)),
+        (Limits(main=10, byoyomi=30, stones=2), 35, TimeLeft(5, 2), TimeLeft(2, 1)),
+    ):
+        with sat(kifu_of(time=time), Scripted("B3"), now=clock) as session:
+            play(session, "C3")
+            clock.now += spent
             session.undo()
-    with sat(kifu_of(time=Limits(main=10, byoyomi=30, stones=2)), Scripted("B3"), now=clock) as session:
-        play(session, "C3")
-        clock.now += 35
-        session.undo()
-        assert session.snapshot().clocks[0] == TimeLeft(5, 2)
-        clock.now += 2
-        assert play(session, "C3").clocks[0] == TimeLeft(3, 1)
+            assert session.snapshot().clocks[0] == left
+            clock.now += 3
+            assert play(session, "C3").clocks[0] == after
+            assert session.record().black_seconds == spent + 3
+            clock.now += 60
+            with pytest.raises(Refused, match="The game is over"):
+                session.undo()
 
 
 def test_the_clock_of_a_bot_runs_on_while_undo_takes_its_turn_back_and_its_end_loses() -> None:
@@ -295,9 +282,9 @@ def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_
     with sat(kifu_of(), Scripted("B3"), adviser=Adviser("oracle", Oracle)) as session:
         session.hint()
         advice = settled(session, lambda now: now.advice is not None).advice
-        assert (advice.analyst, advice.colour, advice.visits) == ("oracle", BLACK, 20)
+        assert (advice.analyst, advice.colour, advice.candidates[0].visits) == ("oracle", BLACK, 20)
         session.hint()
-        assert session.wait(lambda now: now.advice is not None and now.advice.visits == 30, PATIENCE)
+        assert session.wait(lambda now: now.advice is not None and now.advice.candidates[0].visits == 30, PATIENCE)
         now = play(session, "A1")
         assert (now.advice, now.advising, now.unrated) == (None, False, "hint")
     with sat(kifu_of(), adviser=Adviser("oracle", lambda: Oracle(fault=ValueError("no net")))) as session:
@@ -326,24 +313,9 @@ FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
 """White's stone at B5 is dead: by area Black owns 28 points, White 21."""
 
 
-def test_dead_stones_that_a_person_changes_leave_the_game_unrated() -> None:
-    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as session:
-        play(session, "pass")
-        session.toggle(0 * 7 + 4)
-        assert len(session.snapshot().dead) == 19
-        session.toggle(0 * 7 + 4)
-        assert session.snapshot().dead == (15,) and Help.DEAD not in session.snapshot().helps
-        session.toggle(15)
-        with pytest.raises(Refused, match="No stone lies there"):
-            session.toggle(14)
-        session.accept()
-        now = session.snapshot()
-        assert now.outcome == Outcome.scored(25 - 22 - 7.0) and now.helps == (Help.DEAD,)
-
-
 @pytest.mark.parametrize("name", ["chinese", "japanese", "cgos"])
 def test_a_count_comes_to_what_the_game_says(name: str) -> None:
-    for seed in range(20):
+    for seed in range(8):
         dice = random.Random(seed)
         game = Game(Rules.preset(name, 5), black=(6, 18), to_play=WHITE if seed % 2 else None)
         while not game.is_over and len(game.moves) < 60:
@@ -398,16 +370,13 @@ def test_a_game_is_kept_in_a_file_that_other_programs_read_and_one_arena_writes(
         assert other.id == "play/00003"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("(;FF[4]SZ[9];B[aa])", "arena play"),
-        ('(;FF[4]SZ[9]ARENA[{"format":9}];B[aa])', "another version of arena"),
-        ('(;FF[4]SZ[9]ARENA[{"format":3}];B[aa])', "damaged"),
-        ("(;FF[4]SZ[9]ARENA[{];B[aa])", "damaged"),
-        ("", "arena play"),
-    ],
-)
-def test_a_file_that_is_no_game_to_go_on_with_is_refused(text: str, words: str) -> None:
-    with pytest.raises(RecordError, match=words):
-        SavedGame.from_sgf(text)
+def test_a_file_that_is_no_game_to_go_on_with_is_refused() -> None:
+    for text, words in {
+        "(;FF[4]SZ[9];B[aa])": "arena play",
+        '(;FF[4]SZ[9]ARENA[{"format":9}];B[aa])': "another version of arena",
+        '(;FF[4]SZ[9]ARENA[{"format":3}];B[aa])': "damaged",
+        "(;FF[4]SZ[9]ARENA[{];B[aa])": "damaged",
+        "": "arena play",
+    }.items():
+        with pytest.raises(RecordError, match=words):
+            SavedGame.from_sgf(text)

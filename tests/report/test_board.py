@@ -51,7 +51,7 @@ def test_the_cursor_stands_in_square_brackets_and_the_last_move_in_round_ones():
 def test_a_ghost_dead_stones_and_letters_read_without_colours():
     assert rows(cursor=at("D2")[0], ghost=BLACK)[3] == " · · ·[•]· "
     assert rows(cursor=at("E1")[0], ghost=WHITE)[4] == " · · · ·[○]"
-    assert rows(taken=frozenset(at("B5", "C5")))[0] == " · • ◦ · · "
+    assert rows(dead=frozenset(at("B5", "C5")))[0] == " · • ◦ · · "
     assert rows(letters={at("D4")[0]: "A", at("A3")[0]: "B"})[1:3] == [" ● ● ○ A · ", " B ·(○)· · "]
 
 

@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -82,16 +80,16 @@ def running_league(clock: Clock, *names: str) -> EventState:
 # --- What is known, and the lines for any width ---
 
 
-def shown(state: EventState, width: int = 80, height: int = 40) -> list[str]:
+def shown(state: EventState, width: int = 80) -> str:
     """The head and the figures, none of them wider than ``width``."""
-    return lines_of(Group(*figures.head(state), *figures.figures(state)), width, height)
+    return words_of(lines_of(Group(*figures.head(state), *figures.figures(state)), width, 200))
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("names", [("alphago", "sl"), ("checkpoint:runs/long-name,temperature=0.25", "碁" * 30)])
 def test_the_figures_of_a_match_fit_any_width(width: int, names: tuple[str, str]) -> None:
     state = running(match_of(*names), Clock())
-    words = words_of(shown(state, width))
+    words = shown(state, width)
     assert state.standings.comparison is not None
     elo = f"Elo {state.standings.comparison.elo} (95 %)"
     for fact in ("42 of 100", "0:30", "Score +39 =1 -2", elo, "0.2 games/s", "By colour as Black +19 =1 -1 (92.9"):
@@ -100,38 +98,41 @@ def test_the_figures_of_a_match_fit_any_width(width: int, names: tuple[str, str]
         assert fact in words or names[0] != "alphago"
 
 
-def test_games_that_repeat_or_can_not_be_stored_raise_a_warning() -> None:
-    match = match_of(games=8, openings=1)
-    state = EventState(match, Clock())
-    state.add(Update(tuple(record_of(match, n, "sl", seed=0 if n == 4 else n) for n in range(6)), workers=1))
-    assert "games that differ: alphago against sl: 5 of 6." in words_of(shown(state))
-    state.add(Update(workers=1, waiting=3))
-    assert state.warning == "another program has locked the results; 3 finished games not stored yet"
-    state.add(Update(workers=1))
-    assert state.warning == ""
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("names", ["abcd", ("碁" * 30, "b", *(f"checkpoint:runs/long-name-{n}" for n in range(7)))])
+def test_standings_rank_the_players_with_a_crosstable(width: int, names: Any) -> None:
+    state = running_league(Clock(), *names)
+    assert state.ranking[0] == names[0] or len(names) > 4
+    words = shown(state, width)
+    for part in ("Standings", "Points out of games", "Over all games", "last games"):
+        assert part in words
+    assert re.search(rf"\b{len(names)} ", words) and ("B+F" in words or "W+F" in words)
 
 
-def test_the_nodes_of_a_cluster_are_shown_with_their_pace_the_fastest_first() -> None:
-    clock, match = Clock(), match_of()
+def test_what_should_be_known_is_told_and_nodes_are_named_with_their_pace() -> None:
+    clock, match = Clock(), match_of(games=8, openings=1)
     state = EventState(match, clock)
+    games = tuple(record_of(match, n, "sl", seed=0 if n == 4 else n) for n in range(6))
     state.add(Update(snapshots=(snapshot_of(match, 0, "E5"),), workers=6, nodes={"a": 0.0}))
     clock.now += 10
-    state.add(Update(records_of(match, range(5)), workers=6, nodes={"a": 0.5, "b": 2.0}, news=("c isn't used: why",)))
-    words = words_of(shown(state))
-    assert "6 workers on 2 nodes: b 2.0 games/s, a 0.5 games/s ! c isn't used: why" in words
+    state.add(Update(games, workers=6, nodes={"a": 0.5, "b": 2.0}, news=("c isn't used: why",)))
+    assert "games that differ: alphago against sl: 5 of 6." in shown(state)
+    assert "6 workers on 2 nodes: b 2.0 games/s, a 0.5 games/s ! c isn't used: why" in shown(state)
+    state.add(Update(workers=1, waiting=3))
+    assert state.warning == "another program has locked the results; 3 finished games not stored yet"
     state.add(Update(workers=6, nodes={}))
-    assert "! no node is left; the games wait for one to join" in words_of(shown(state))
+    assert "! no node is left; the games wait for one to join" in shown(state)
 
 
 def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_in_the_elo_yet() -> None:
     match = replace(match_of(games=20), test=Sprt(0, 35))
     state = EventState(match, Clock())
     state.add(Update(records_of(match, range(2, 5), "alphago"), workers=1))
-    words = words_of(shown(state))
+    words = shown(state)
     assert "3 of 20" in words and "no Elo before the first pair ends" in words
     assert "no pair of games is finished yet" in words
     state.add(Update(records_of(match, range(2), "alphago"), workers=1))
-    words = words_of(shown(state))
+    words = shown(state)
     assert "5 of 20" in words and "from the first 4 in the planned order" in words and "+5 =0 -0 in 5 games" in words
     assert re.search(r"LLR -2\.94 ─+●─+ 2\.94 .*SPRT +undecided .*LLR \+0\.\d\d", words)
 
@@ -171,64 +172,49 @@ def test_a_pause_counts_for_nothing_and_the_time_left_follows_from_the_games_pla
     assert state.seconds_left is None
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("names", ["abcd", ("碁" * 30, "b", *(f"checkpoint:runs/long-name-{n}" for n in range(7)))])
-def test_standings_rank_the_players_with_a_crosstable(width: int, names: Any) -> None:
-    state = running_league(Clock(), *names)
-    assert state.ranking[0] == names[0] or len(names) > 4
-    words = words_of(shown(state, width, 200))
-    for part in ("Standings", "Points out of games", "Over all games", "last games"):
-        assert part in words
-    assert re.search(rf"\b{len(names)} ", words) and ("B+F" in words or "W+F" in words)
-
-
-def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -> None:
-    clock, played = Clock(), ladder_of("a", "b", "c", games=100, precision=30.0)
-    state = EventState(played, clock)
+def test_a_ladder_shows_its_round_and_how_well_neighbours_are_measured() -> None:
+    played = ladder_of("a", "b", "c", games=100, precision=30.0)
+    state = EventState(played, Clock())
     first = pairings_of(played)
     winners = [sorted((pairing.black, pairing.white))[pairing.number == 3] for pairing in first]
     records = [record_of(played, pairing, winner) for pairing, winner in zip(first, winners, strict=True)]
     state.add(Update(tuple(records[:4]), snapshots=(snapshot_of(played, first[4], "D4"),), workers=1))
-    assert "round 1" in words_of(shown(state))
+    assert "round 1" in shown(state)
     state.add(Update(tuple(records[4:]), workers=1))
     second = [pairing for pairing in played.pairings(records) if "/0002-" in pairing.id]
     state.add(Update(snapshots=(snapshot_of(played, second[0], "D4"),), workers=1))
     gap = measured_gaps(state.standings.league.ratings)[0]  # type: ignore[union-attr]
-    above, below = (state.standings.players[identity] for identity in gap[:2])
-    assert f"widest interval: {above} – {below} ±{gap[2]:.0f} (to within 30)" in words_of(shown(state))
-    assert state.stage == "round 2"
+    assert f"round 2, neighbours ±{gap[2]:.0f} or better" in shown(state)
+    assert state.gap == (*(state.standings.players[identity] for identity in gap[:2]), gap[2])
 
 
 # --- Without a terminal ---
 
 
+def printed(match: Match, updates: Iterator[Update]) -> tuple[EventState, list[str]]:
+    """What a pipe gets of an event."""
+    console, state = console_of(80, 25, terminal=False), EventState(match)
+    show(state, updates, Control(), console)
+    text = output_of(console)
+    assert not CONTROL.search(text)
+    return state, text.splitlines()
+
+
 def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     match = match_of(games=20)
-    console = console_of(80, 25, terminal=False)
-    state = EventState(match)
-    show(state, whole_match(match), Control(), console)
-    tally, text = state.standings.tally, output_of(console)
-    assert not CONTROL.search(text)
-    lines = text.splitlines()
+    _, lines = printed(match, whole_match(match))
     assert lines[0] == "alphago against sl: 20 games, 9x9, cgos rules, komi 7"
     progress = [line for line in lines if re.match(r"\d+ of 20, ", line)]
     assert [line.split()[0] for line in progress] == [str(n) for n in range(2, 20, 2)]  # every tenth
     assert re.match(r"10 of 20, alphago beat sl 9-1 in 10 games, Elo \+\d+ \(-\d+ to \+\d+\)", progress[4])
-    assert "alphago beat sl 19-1 in 20 games" in lines and tally is not None and tally.games == 20
+    assert "alphago beat sl 19-1 in 20 games" in lines
 
 
 def test_a_pipe_says_how_many_games_count_while_others_wait_and_how_many_were_played_earlier() -> None:
     match = replace(match_of(games=20), test=Sprt(0, 35))
     games = [record_of(match, n, "alphago") for n in (0, 1, 3, 4, 5)]
-    console = console_of(80, 25, terminal=False)
-    updates = [
-        Update((games[0],), resumed=True),
-        *(Update((game,), workers=1) for game in games[1:]),
-        Update(waiting=2),
-    ]
-    state = EventState(match)
-    show(state, (update for update in updates), Control(), console)  # type: ignore[arg-type]
-    lines = output_of(console).splitlines()
+    updates = [Update((games[0],), resumed=True), *(Update((game,), workers=1) for game in games[1:])]
+    state, lines = printed(match, (update for update in (*updates, Update(waiting=2))))
     assert (state.stored, state.standings.games, state.standings.waiting) == (5, 2, 3)
     assert lines[1] == "1 of 20 games were played earlier"
     assert any(line.startswith("4 of 20, alphago beat sl 2-0 in 2 games, Elo") for line in lines)
@@ -237,28 +223,17 @@ def test_a_pipe_says_how_many_games_count_while_others_wait_and_how_many_were_pl
     assert "another program has locked the results; 2 finished games not stored yet" in lines
 
 
-def test_no_full_screen_is_imported_for_a_pipe() -> None:
-    code = (
-        "import sys; from played import *; from arena.cli.events import show; from arena.match.runner import Control; "
-        "from arena.report.log import EventState; match = match_of(games=4); "
-        "show(EventState(match), whole_match(match), Control(), Console()); "
-        "assert 'textual' not in sys.modules"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)
-
-
 # --- The full screen ---
 
 
 def on_screen(
-    state: Any,
+    state: EventState,
     size: tuple[int, int],
     do: Callable[[Hand], Coroutine[Any, Any, None]],
     updates: Iterator[Update] | None = None,
     control: Control | None = None,
 ) -> EventApp:
-    """Use the screen of an event; its updates end with that."""
+    """Use the screen of an event; without updates, these end with that."""
     ends = Event()
 
     def quiet() -> Iterator[Update]:
@@ -275,14 +250,23 @@ def on_screen(
 
 
 @pytest.mark.parametrize(
-    ("size", "kind"), [((40, 20), "match"), ((80, 24), "league"), ((100, 30), "match"), ((160, 50), "league")]
+    ("size", "kind", "last"),
+    [
+        ((40, 20), "match", "n Next"),
+        ((80, 24), "league", "g Games"),
+        ((100, 30), "match", "g Games"),
+        ((160, 50), "league", "g Games"),
+    ],
 )
-def test_all_views_fit_the_screen_and_boards_stand_where_there_is_room(size: tuple[int, int], kind: str) -> None:
+def test_all_views_fit_the_screen_and_boards_stand_where_there_is_room(
+    size: tuple[int, int], kind: str, last: str
+) -> None:
     state = running(match_of(), Clock()) if kind == "match" else running_league(Clock(), "a", "b", "c", "d")
 
     async def look(hand: Hand) -> None:
         lines, text = hand.lines, hand.text
-        assert "0:30" in text and "games/s" in text and "q Finish" in lines[-1]
+        assert "0:30" in text and "games/s" in text
+        assert lines[-1].startswith(" ? Keys") and lines[-1].endswith(last)
         assert ("Score +39 =1 -2" in text) if kind == "match" else re.search(r"\ba .*\+\d+", text)
         assert any("A B C D E F" in " ".join(line.split()) for line in lines) is (size[0] >= 80)
         for key, words in (("w", "move"), ("c", "Elo"), ("s", "Over all games"), ("g", "ended by")):
@@ -298,15 +282,16 @@ def test_all_views_fit_the_screen_and_boards_stand_where_there_is_room(size: tup
     on_screen(state, size, look)
 
 
-def test_keys_choose_the_board_pause_and_finish() -> None:
+def test_keys_and_clicks_choose_the_board_pause_and_finish() -> None:
     match, control, closed = match_of(games=64), Control(), list[str]()
-    ends = Event()
 
     async def choose(hand: Hand) -> None:
         await hand.pilot.pause(0.5)
         for key, board in (("n", 2), ("right", 3), ("p", 2), ("left", 1), ("p", 4)):
             await hand.press(key)
             assert f"({board}/4)" in hand.text
+        await hand.pilot.click("#board", offset=(9, 3))
+        assert "(1/4)" in hand.text
         await hand.press(" ")
         assert control.paused and "PAUSED" in hand.text
         await hand.press(" ")
@@ -321,7 +306,7 @@ def test_keys_choose_the_board_pause_and_finish() -> None:
         await hand.press("q")
         await hand.pilot.pause(0.3)
 
-    app = on_screen(EventState(match), (100, 30), choose, endless(match, ends=ends, closed=closed), control)
+    app = on_screen(EventState(match), (100, 30), choose, endless(match, closed=closed), control)
     assert isinstance(app.ending, KeyboardInterrupt) and closed == ["closed"]
 
 

@@ -1,6 +1,5 @@
 """A finished game: what is said of its positions, the full screen with keys and mouse, what a pipe gets."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +8,12 @@ from commandline import arena, refused
 from played import lines_of, match_of, record_of
 from screens import Hand, use
 
-from arena.go.coords import BLACK, WHITE, move_from_gtp
+from arena.go.coords import BLACK
 from arena.go.game import Ending, Outcome
-from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.go.record import UNKNOWN, MoveStats
 from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf
 from arena.report.chart import WinRateCurve
 from arena.report.game import costs, result_words
-from arena.results.analysis import Evaluation
 from arena.results.store import Event, Store
 from arena.tui.game_app import GameApp
 
@@ -37,25 +35,24 @@ def viewer(at: int = 0, **more: object) -> GameApp:
 # --- What is said about positions ---
 
 
-def said(text: str) -> list[Remark]:
-    """The remarks of a text, without those that say nothing."""
-    return [remark for remark in read_remarks(text, read_sgf(text)) if remark != Remark()]
+def said(text: str) -> list[str]:
+    """The comments of a text beside its moves; no other remarks are there."""
+    remarks = [remark for remark in read_remarks(text, read_sgf(text)) if remark != Remark()]
+    assert all(remark == Remark(comment=remark.comment) for remark in remarks)
+    return [remark.comment for remark in remarks]
 
 
-def test_remarks_are_read_beside_the_moves_that_they_belong_to():
+def test_remarks_are_read_beside_the_moves_that_they_belong_to_and_nonsense_is_left_out():
     remarks = read_remarks(CLUB, RECORD)
     assert [remark.win_rate for remark in remarks] == [None, 0.6, 0.58, 0.2, 0.22, 0.09, None, None, None]
-    assert remarks[0].comment == "A club game." and remarks[1].comment == "In the middle."
+    assert [remark.comment for remark in remarks[:2]] == ["A club game.", "In the middle."]
     assert remarks[3].margin == -7.5
-
-
-def test_remarks_that_are_none_or_make_no_sense_are_left_out():
     record = record_of(match_of(size=5), 3, "sl")  # our own files note things of a game
     assert said(write_sgf(record).replace("GM[1]", "GM[1]C[seed 3]")) == []
     for value in ("SBKV[nonsense]", "SBKV[101]", "V[1e9]", "C[]"):
         assert said(f"(;GM[1]SZ[5];B[cc]{value})") == []
-    text = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"  # passes that ended nothing
-    assert [remark.comment for remark in said(text)] == ["one", "two"]
+    passes = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"  # passes that ended nothing
+    assert said(passes) == ["one", "two"]
 
 
 def test_a_move_costs_the_side_that_made_it_or_what_its_own_player_reports_less_afterwards():
@@ -69,7 +66,7 @@ def test_a_move_costs_the_side_that_made_it_or_what_its_own_player_reports_less_
     assert are_by_players(text) and not are_by_players(write_sgf(game, {0: {"AN": ["mcts"]}}))
 
 
-def test_a_curve_has_a_column_for_every_move_or_means_of_them():
+def test_a_curve_has_columns_for_every_move_or_a_part_of_them():
     lines = lines_of(WinRateCurve([1.0, 0.5, 0.0, None, 1.0], 4, [1]), 26, 9)
     assert lines[0] == "100 %│████            ████" and lines[3] == " 50 %│████▄▄▄▄        ████"
     assert lines[-1] == "          ×           ▲"
@@ -110,18 +107,6 @@ def test_keys_go_through_the_game_and_m_from_mistake_to_mistake() -> None:
     use(app, step, (100, 30))
 
 
-def test_a_click_finds_the_move_at_a_stone() -> None:
-    app = viewer()
-
-    async def click(hand: Hand) -> None:
-        await hand.at_point(move_from_gtp("C4", 5))
-        assert app.number == 3
-        await hand.at_point(move_from_gtp("E1", 5))
-        assert app.number == 3 and "Nobody played E1." in hand.text
-
-    use(app, click)
-
-
 @pytest.mark.parametrize(("size", "colours"), [((20, 6), False), ((40, 20), True), ((80, 24), False)])
 def test_it_fits_every_screen_and_the_board_comes_first(size: tuple[int, int], colours: bool) -> None:
     app = viewer(3)
@@ -137,45 +122,12 @@ def test_it_fits_every_screen_and_the_board_comes_first(size: tuple[int, int], c
     use(app, look, size)
 
 
-def test_a_review_fills_in_as_evaluations_come() -> None:
-    best = move_from_gtp("B4", 5)
-
-    def evaluate(record: GameRecord) -> Iterator[Evaluation]:
-        for number in range(len(record.moves)):
-            rate = 0.9 if number < 3 else 0.1
-            yield Evaluation(number, BLACK if number % 2 == 0 else WHITE, rate, best, (best,))
-
-    app = GameApp(RECORD, at=8, evaluate=evaluate, colour=BLACK, colours=False)
-
-    async def look(hand: Hand) -> None:
-        await hand.pilot.pause(0.3)
-        assert "Largest mistakes (m): move 3: ● C4 80%" in hand.text
-        await hand.press("m")
-        assert "Black wins 10%" in hand.text and "Instead: B4" in hand.text
-
-    use(app, look, (100, 30))
-
-
 # --- The command ---
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """With an SGF file, and a stored game."""
+def test_a_pipe_gets_a_diagram_and_the_moves_and_what_cant_be_shown_is_told_in_a_line(tmp_path: Path):
     (tmp_path / "club.sgf").write_text(CLUB)
-    match = match_of("alphago", "sl", size=5)
-    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
-        store.add_event(Event(match.event, "2026-01-01", "{}", "{}"))
-        game = record_of(match, 7, "sl")
-        told = [
-            MoveStats(0.75, 3.5, 1200, 0.25) if number == 5 else UNKNOWN for number in range(1, len(game.moves) + 1)
-        ]
-        store.append([replace(game, facts=tuple(told))])
-    return tmp_path
-
-
-def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
-    done = arena("show", "club.sgf", "--move", "3", folder=folder)
+    done = arena("show", "club.sgf", "--move", "3", folder=tmp_path)
     assert done.returncode == 0 and done.stdout.splitlines() == [
         "● Anna 3k  ○ Bruno",
         "White won by 3.5 points · chinese rules, komi 6.5 · 2026-02-03",
@@ -196,24 +148,27 @@ def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
         "",
         "1 ● C3  2 ○ B3  3 ● C4",
     ]
-    assert "8 ○ pass" in arena("show", "club.sgf", folder=folder).stdout
-
-
-def test_a_stored_game_is_shown_by_its_number(folder: Path):
-    done = arena("show", "1", folder=folder)
-    assert done.returncode == 0 and "● " in done.stdout and "alphago" in done.stdout
-    told = arena("show", "1", "--move", "5", folder=folder).stdout
-    assert "Black wins 75%, Black leads by 3.5" in told and "1200 visits, 0.25 s" in told
-    assert arena("games", "--sgf", "sgf", folder=folder).returncode == 0
-    (path,) = (folder / "sgf").rglob("*.sgf")
-    assert "C[Black wins 75.0%, B+3.5, 1200 visits, 0.25 s]SBKV[75.00]V[3.5]" in path.read_text()
-
-
-def test_what_cant_be_shown_is_told_in_a_line(folder: Path):
     for words, said in (
-        (["12"], "there is no game"),
         (["nowhere.sgf"], "nowhere.sgf"),
         (["."], "folder"),
         (["club.sgf", "--move", "9"], "--move 9: the game has 8 moves"),
     ):
-        refused(arena("show", *words, folder=folder), said)
+        refused(arena("show", *words, folder=tmp_path), said)
+
+
+def test_a_stored_game_is_shown_by_its_number(tmp_path: Path):
+    match = match_of("alphago", "sl", size=5)
+    game = record_of(match, 7, "sl")
+    facts = [UNKNOWN] * len(game.moves)
+    facts[4] = MoveStats(0.75, 3.5, 1200, 0.25)
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
+        store.add_event(Event(match.event, "2026-01-01", "{}", "{}"))
+        store.append([replace(game, facts=tuple(facts))])
+    done = arena("show", "1", folder=tmp_path)
+    assert done.returncode == 0 and "● " in done.stdout and "alphago" in done.stdout
+    told = arena("show", "1", "--move", "5", folder=tmp_path).stdout
+    assert "Black wins 75%, Black leads by 3.5" in told and "1200 visits, 0.25 s" in told
+    assert arena("games", "--sgf", "sgf", folder=tmp_path).returncode == 0
+    (path,) = (tmp_path / "sgf").rglob("*.sgf")
+    assert "C[Black wins 75.0%, B+3.5, 1200 visits, 0.25 s]SBKV[75.00]V[3.5]" in path.read_text()
+    refused(arena("show", "12", folder=tmp_path), "there is no game")

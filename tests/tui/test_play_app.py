@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -32,7 +31,7 @@ class Likes(Scripted):
     """As an analyst it likes D3 and B2."""
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        best, other = (move_from_gtp(point, game.rules.size) for point in ("D3", "B2"))
+        best, other = points("D3", "B2")
         return [Candidate(best, 1200, 0.625, (best, other, best)), Candidate(other, 300, 0.5, (other,))]
 
 
@@ -45,19 +44,17 @@ def sit() -> Iterator[Sit]:
     sessions = []
 
     def begin(
-        moves: str = "", bot: Bot | None = None, rules: str = "chinese", time: str = "", **more: object
+        moves: str = "", bot: Bot | None = None, time: str = "", clock: Clock | None = None, colours: bool = False
     ) -> tuple[PlayApp, GameSession]:
-        played = tuple(move_from_gtp(word, 5) for word in moves.split())
-        record = GameRecord(Rules.preset(rules, 5), played, None, black="ada", white="bob", id="play/1", event="play")
-        record = replace(record, black_player="person", white_player="another")
+        names = {"black": "ada", "white": "bob", "black_player": "person", "white_player": "another"}
+        rules = Rules.preset("chinese", 5)
+        record = GameRecord(rules, points(*moves.split()), None, id="play/1", event="play", **names)
+        people = (BLACK, WHITE) if bot is None else (BLACK,)
+        saved = SavedGame(record, people, Limits.read(time, "time") if time else Limits())
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
-        saved = SavedGame(
-            record, (BLACK, WHITE) if bot is None else (BLACK,), Limits.read(time, "time") if time else Limits()
-        )
-        clock = more.get("clock", Clock())
-        session = GameSession(saved, opponents, Adviser("oracle", Likes), now=clock)  # type: ignore[arg-type]
+        session = GameSession(saved, opponents, Adviser("oracle", Likes), now=clock or Clock())
         sessions.append(session)
-        return PlayApp(session, colours=False, **{"clock": clock, **more}), session  # type: ignore[arg-type]
+        return PlayApp(session, colours=colours), session
 
     yield begin
     for session in sessions:
@@ -73,7 +70,7 @@ async def settled(hand: Hand, session: GameSession) -> None:
     await hand.pilot.pause(0.1)
 
 
-def test_the_arrows_bring_a_cursor_that_shows_the_stone_and_stays_on_the_board(sit: Sit) -> None:
+def test_a_cursor_and_typed_points_are_shown_before_they_are_played(sit: Sit) -> None:
     app, session = sit("C3 B2")
 
     async def play(hand: Hand) -> None:
@@ -81,34 +78,16 @@ def test_the_arrows_bring_a_cursor_that_shows_the_stone_and_stays_on_the_board(s
         assert "2 ·[○]· · ·" in hand.text
         await hand.press("right", "right", "down")
         assert "1 · · ·[•]·" in hand.text and "Enter plays D1" in hand.text
-        await hand.press("enter")
-        assert session.record().moves == points("C3", "B2", "D1")
-        await hand.press("down", "right", "right", "enter")
-        assert session.record().moves[-1:] == points("E1")
-        await hand.press(*["up"] * 6, *["left"] * 6)
-        assert app.cursor == 0
-        await hand.press("escape")
-        assert app.cursor is None
-
-    use(app, play)
-
-
-def test_typed_coordinates_are_shown_before_enter_plays_them_and_pasted_text_is_typed_and_nothing_more(
-    sit: Sit,
-) -> None:
-    app, session = sit()
-
-    async def play(hand: Hand) -> None:
-        await hand.press("d", "2")
-        assert "2 · · ·[•]·" in hand.text
+        await hand.press("enter", *["up"] * 6, *["left"] * 6)
+        assert session.record().moves == points("C3", "B2", "D1") and app.cursor == 0
+        await hand.press("escape", "d", "2")
+        assert app.cursor is None and "2 ·(○)·[•]·" not in hand.text and "[◦]" in hand.text
         await hand.press("backspace", "3", "enter")
         await hand.type_in("B4", "pass")
-        assert session.record().moves == points("D3", "B4", "pass")
-        app.input.post_message(Paste("c3\n"))
+        assert session.record().moves[3:] == points("D3", "B4", "pass")
+        app.input.post_message(Paste("c4\n"))  # which is typed, and nothing more
         await hand.pilot.pause()
-        assert len(session.record().moves) == 3 and app.input.value == "c3"
-        await hand.press("enter")
-        assert session.record().moves[-1:] == points("C3")
+        assert len(session.record().moves) == 6 and app.input.value == "c4"
         app.input.post_message(Paste("(;GM[1]SZ[19]KM[7.5];B[pd];W[dp];B[pp]" * 9))
         await hand.pilot.pause()
         assert len(app.input.value) <= 100
@@ -120,49 +99,38 @@ def test_typed_coordinates_are_shown_before_enter_plays_them_and_pasted_text_is_
 
 @pytest.mark.parametrize(("size", "colours"), [((100, 40), True), ((40, 24), False)])
 def test_a_second_click_on_a_point_plays_there(sit: Sit, size: tuple[int, int], colours: bool) -> None:
-    app, session = sit("C3")
-    app.colours = colours
+    app, session = sit("C3", colours=colours)
 
     async def play(hand: Hand) -> None:
         (move, taken) = points("D4", "C3")
-        await hand.at_point(move)
+        await hand.click_at(taken)
+        await hand.click_at(move)
         assert session.record().moves == points("C3") and "Click D4 again to play." in hand.text
-        await hand.at_point(taken)
-        assert "C3 is taken" in hand.text
-        await hand.at_point(move)
-        await hand.at_point(move)
+        await hand.click_at(move)
         assert session.record().moves == points("C3", "D4")
 
     use(app, play, size)
 
 
-def test_what_a_move_would_take_is_shown_and_a_ko_is_explained(sit: Sit) -> None:
-    app, _ = sit("A2 A1 E5 E4")
+def test_lines_typed_before_the_screen_opened_are_commands_of_their_own(sit: Sit) -> None:
+    app, session = sit()
 
-    async def capture(hand: Hand) -> None:
-        await hand.press("b", "1")
-        assert "B1 takes 1." in hand.text and "1 ◦[•]· · ·" in hand.text
-        await hand.press("enter")
-        assert "captures 1" in hand.text
+    async def play(hand: Hand) -> None:
+        await hand.press("c", "3", "ctrl+j", "d", "4", "ctrl+j", "b", "2")
+        assert session.record().moves == points("C3", "D4") and app.input.value == "b2"
 
-    use(app, capture)
-    app, session = sit("B3 C3 C4 D4 C2 D2 E1 E3 D3")
-
-    async def retake(hand: Hand) -> None:
-        await hand.type_in("c3")
-        assert "C3 retakes the ko at once." in hand.text and len(session.record().moves) == 9
-
-    use(app, retake)
+    use(app, play)
 
 
 def test_what_cant_be_done_is_told_in_a_line(sit: Sit) -> None:
-    app, _ = sit()
+    app, _ = sit("B3 C3 C4 D4 C2 D2 E1 E3 D3")
 
     async def ask(hand: Hand) -> None:
         for typed, said in (
             ("undp", "'undp' is not a point (A1 to E5) or a command; did you mean 'undo'?"),
             ("p", "'p' is not a point (A1 to E5) or a command"),  # of p4, where the board has one
-            ("review", "A review is available when the game is over."),
+            ("rematch", "A rematch is available when the game is over."),
+            ("c3", "C3 retakes the ko at once."),
             ("a=qrn!?", "'a=qrn!?' is not a point"),  # signs inside a line are text, and no help is asked for
         ):
             await hand.type_in(typed)
@@ -175,27 +143,24 @@ def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit) -> None:
     app, session = sit("C3")
 
     async def resign(hand: Hand) -> None:
-        await hand.press("up")
+        await hand.press("q", "enter")
+        assert not app.wants_rematch and session.record().outcome is None
+
+    use(app, resign)
+    assert app._exit
+    app, session = sit("C3")
+
+    async def resign_and_play_again(hand: Hand) -> None:
         await hand.type_in("resign")
         assert "Resign the game? y resigns, anything else plays on." in hand.text
-        await hand.press("enter")
-        await hand.type_in("y")
+        await hand.type_in("", "y")
         assert session.record().outcome is None and len(session.record().moves) == 1
         await hand.type_in("resign", "y")
         assert "Black won by resignation" in hand.text and "Rematch" in hand.lines[-1]
-        await hand.press("r")
-        assert app.wants == "review"
+        await hand.press("n")
+        assert app.wants_rematch
 
-    use(app, resign)
-
-    async def leave(hand: Hand) -> None:
-        await hand.press("q")
-        assert other.is_running
-        await hand.press("enter")
-        assert not other.is_running or other._exit
-
-    other, _ = sit("C3")
-    use(other, leave)
+    use(app, resign_and_play_again)
 
 
 @pytest.mark.parametrize(("typed", "words"), [("hint", "A hint makes"), ("=", "A score makes")])
@@ -211,7 +176,6 @@ def test_help_that_makes_a_game_unrated_is_asked_for_twice(sit: Sit, typed: str,
         await hand.press(*keys, "y", "enter")
         await settled(hand, session)
         assert session.snapshot().unrated == {"=": "score"}.get(typed, typed)
-        assert session.record().moves == points("C3", "B2")
 
     use(app, ask, (100, 24))
 
@@ -229,46 +193,32 @@ def test_the_end_of_a_game_is_told_in_whole_words_and_clocks_run(sit: Sit) -> No
         assert "Black won on time (bob: out of time)" in " ".join(text.split())
 
     use(app, wait, (60, 24))
-    assert [clock_words(left) for left in (TimeLeft(581.0, 0), TimeLeft(9.96, 0), TimeLeft(25.0, 5))] == [
-        "9:41",
-        "10.0",
-        "0:25/5",
-    ]
-
-
-def test_help_lists_the_commands_and_any_of_its_keys_goes_back(sit: Sit) -> None:
-    app, _ = sit()
-
-    async def read(hand: Hand) -> None:
-        await hand.press("?")
-        await hand.pilot.pause(0.2)
-        for words in ("two passes end the game", "take back your last move", "a game unrated"):
-            assert words in hand.text
-        await hand.press("q")
-        await hand.pilot.pause(0.2)
-        assert len(app.screen_stack) == 1 and app.input.value == ""
-
-    use(app, read)
+    times = [TimeLeft(581.0, 0), TimeLeft(9.96, 0), TimeLeft(25.0, 5)]
+    assert [clock_words(left) for left in times] == ["9:41", "10.0", "0:25/5"]
 
 
 def test_the_screen_is_alive_while_the_bot_thinks(sit: Sit) -> None:
-    let, clock = Event(), Clock()
+    let = Event()
 
     class Slow(Scripted):
         def choose(self, game: Game, limits: Limits) -> Decision:
             assert let.wait(PATIENCE)
             return super().choose(game, limits)
 
-    app, session = sit(bot=Slow("B2"), clock=clock)
+    app, session = sit(bot=Slow("B2"))
 
     async def play(hand: Hand) -> None:
         await hand.type_in("c3")
         assert "bob thinks" in hand.text
-        clock.now += 12.1
-        await hand.pilot.pause(0.3)
-        assert "bob thinks, 0:12" in hand.text
         await hand.type_in("d4")
         assert "It is bob's turn." in hand.text
+        await hand.press("escape", "?")
+        await hand.pilot.pause(0.2)
+        for words in ("two passes end the game", "take back your last move", "a game unrated"):
+            assert words in hand.text
+        await hand.press("q")  # any key goes back
+        await hand.pilot.pause(0.2)
+        assert len(app.screen_stack) == 1 and app.input.value == ""
         await hand.press("d", "4")
         let.set()
         await settled(hand, session)
@@ -304,23 +254,23 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit) -> None:
         assert "which stones are dead?" in hand.text and session.snapshot().dead is not None
         assert "d4, done, continue, undo" in hand.text and "Pass" not in hand.text and "Hint" not in hand.text
         before = session.snapshot().dead
-        await hand.at_point(points("A3")[0])
+        await hand.click_at(points("A3")[0])
         await hand.type_in("e3")
         assert session.snapshot().dead != before
         await hand.type_in("done")
-        assert "wins by" in hand.text and "which stones are dead?" not in hand.text
+        assert "won by" in hand.text and "which stones are dead?" not in hand.text
 
     use(app, count)
 
 
 @pytest.mark.parametrize(("size", "colours"), [((20, 6), False), ((40, 20), True), ((160, 50), True)])
 def test_it_fits_every_terminal(sit: Sit, size: tuple[int, int], colours: bool) -> None:
-    app, _ = sit("C3 B2")
-    app.colours = colours
+    app, _ = sit("C3 B2", colours=colours)
 
     async def look(hand: Hand) -> None:
         if size[0] >= 40:
             assert "bob captures 0" in hand.text and "ada" in hand.text and "A B C D E" in hand.text
+            assert hand.lines[-1].startswith(" ? Help") and hand.lines[-1].split()[-1] in ("Hint", "Score", "Pass")
 
     use(app, look, size)
 
@@ -332,8 +282,7 @@ PLAY = ("-c", "from arena.cli import main; main()", "play", "random", "--size", 
 
 def test_a_person_plays_with_keys_and_words_and_a_closed_terminal_loses_nothing(tmp_path: Path) -> None:
     with Terminal(*PLAY, cwd=tmp_path) as terminal:
-        terminal.until("your turn")
-        terminal.press("c3\r")
+        terminal.press("c3\n")  # before the screen opens
         terminal.until("move 2")
         terminal.press("\x1a")
         terminal.until("stopped, sane")
