@@ -31,17 +31,13 @@ def main(words: list[str]) -> int:
         except KeyboardInterrupt:
             print("stopped. Games that were played are kept; run the same command to continue.", file=sys.stderr)
             return 130
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    shown = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=shown)
     parser.add_argument("--share", type=float, default=1.0, help="share of the usual work (default 1)")
     parser.add_argument("part", nargs="*", help=f"what to measure (default: {', '.join(PARTS)})")
     arguments = parser.parse_args(words)
-    for part in arguments.part:
-        if part not in PARTS:
-            parser.error(f"there is no '{part}'; there are {', '.join((*PARTS, *COMMANDS))}")
-    if not 0 < arguments.share <= 1:
-        parser.error(f"--share {arguments.share:g} is out of range; it is over 0 and at most 1")
+    if unknown := set(arguments.part) - PARTS.keys():
+        parser.error(f"there is no '{min(unknown)}'; there are {', '.join((*PARTS, *COMMANDS))}")
     print(machine(), end="\n\n")
     row(("what", "ours", "beside"))
     row(["---"] * 3)

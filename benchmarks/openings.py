@@ -50,10 +50,7 @@ def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int,
             seen |= games.keys()
             failures = 0 if balanced else failures + 1
             if failures == PATIENCE:
-                raise ConfigError(
-                    f"{found} openings of {plies} plies found; of the last {PATIENCE * AT_ONCE} drawn, none was new "
-                    "and balanced. Use more --plies."
-                )
+                raise ConfigError(f"only {found} balanced openings of {plies} moves were found; use more --plies")
             for game, decision in balanced[: count - found]:
                 rate = decision.win_rate
                 last = MoveStats(None if rate is None else 1 - rate, None, decision.visits)  # for whoever made the move
@@ -87,23 +84,13 @@ def _balanced(bot: Bot, games: Sequence[Game], visits: int) -> list[tuple[Game, 
     return found
 
 
-OPTIONS = {
-    "count": (100, "number of openings"),
-    "plies": (6, "moves of an opening"),
-    "visits": (3000, "visits of the search that judges"),
-    "size": (9, "board size"),
-    "seed": (1, "random seed"),
-}
-
-
 def main(words: list[str]) -> int:
     """The command line. Raises UserError."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks openings", description=__doc__)
     parser.add_argument("bot", help="bot whose policy and search are used, such as alphago")
     parser.add_argument("--out", type=Path, required=True, help="file to write, such as book.sgfs: one opening a line")
-    for name, (default, text) in OPTIONS.items():
-        flags = ["-n"] if name == "count" else []
-        parser.add_argument(*flags, f"--{name}", type=int, default=default, help=f"{text} (default {default})")
+    for name, default in {"count": 100, "plies": 6, "visits": 3000, "size": 9, "seed": 1}.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
     given = parser.parse_args(words)
     player, rules = Registry().resolve(given.bot).checked(given.size), Rules.preset("cgos", given.size)
     kind = player.bot_kind

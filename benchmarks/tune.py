@@ -18,11 +18,9 @@ from arena.results.store import Store
 from benchmarks.speed import machine, row
 
 EXPLANATION = """Tune settings of a bot by SPSA (Spall 1998, "Implementation of the simultaneous perturbation algorithm
-for stochastic optimization", section III), the method that fishtest uses.
-
-Each iteration raises or lowers every setting by a random sign, plays games between that bot and its mirror image, and
-moves the settings towards the winner. The result is a proposal: test it with the match that is printed at the end.
-Games are kept in --results, so a run that is interrupted goes on."""
+for stochastic optimization", section III): each iteration moves the settings towards the winner of a match between two
+opposite changes. The result is a proposal: test it with the match that is printed at the end. Games are kept in
+--results, so a run that is interrupted goes on."""
 
 ALPHA, GAMMA = 0.602, 0.101  # how fast steps and perturbations shrink (Spall 1998, III.B)
 STEADY = 0.1  # the share of the iterations by which the first steps are held back: Spall's A
@@ -49,16 +47,11 @@ def spsa(
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks tune", description=EXPLANATION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks tune", description=EXPLANATION)
     parser.add_argument("bot", help="bot as on the command line of arena, such as alphago:visits=100")
     parser.add_argument("setting", nargs="+", help="settings with their ranges, such as c_puct=0.2:1.2")
-    parser.add_argument("--iterations", type=int, default=40, help="iterations (default 40)")
-    parser.add_argument("--games", type=int, default=20, help="games of an iteration (default 20)")
-    parser.add_argument("--size", type=int, default=9, help="size of the board (default 9)")
-    parser.add_argument("--workers", type=int, default=1, help="games at once (default 1)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of signs and openings (default 1)")
+    for name, default in {"iterations": 40, "games": 20, "size": 9, "workers": 1, "seed": 1}.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
     parser.add_argument("--results", type=Path, default=Path("results/tune"), help="folder of the games")
     options = parser.parse_args(words)
     registry, rules = registry_of(None, options.results), Rules.preset(size=options.size)

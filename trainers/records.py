@@ -541,25 +541,6 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
     return (Dataset.open(folder) if folder.exists() else build(paths, folder, filter, SplitRule())).games
 
 
-def summary(games: Games) -> dict[str, str]:
-    """What some games have, by the titles of rows."""
-    results = np.bincount(games.winners, minlength=4)
-    counts = {
-        "games": len(games),
-        "positions": len(games.moves),
-        "Black won": results[BLACK_WON],
-        "White won": results[WHITE_WON],
-        "draws": results[DRAWN],
-        "unknown": results[UNKNOWN],
-        "with ownership": games.scored.sum(),
-        "moves, median": int(np.median(games.lengths)) if len(games) else 0,
-        "moves, most": games.lengths.max(initial=0),
-    }
-    years = zip(*np.unique(games.dates // 10000, return_counts=True), strict=True)
-    counts |= {str(year) if year else "no date": number for year, number in years}
-    return {title: f"{number:,}" for title, number in counts.items()}
-
-
 def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
     Games from which the net that it begins with has learned, by the rules that are ``inherited``, are held out of

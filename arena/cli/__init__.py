@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -18,10 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 from arena import UserError, __version__
 from arena.cli import bots, match, nets, play, results, train
 
-LONGEST = 1000
-"""Characters of a line that says what is wrong; of a longer one the middle is left out."""
-
-
 # --- The commands ---
 
 
@@ -32,12 +27,23 @@ class Command(TyperCommand):
         return with_plain_names(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 class Group(TyperGroup):
+    """Commands under the headings of their panels."""
+
     def get_params(self, ctx: Any) -> list[Any]:
         return with_plain_names(super().get_params(ctx))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            panels.setdefault(panel, []).append((name, command.get_short_help_str(limit=64)))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
 
 METAVARS = {"int": "NUMBER", "float": "NUMBER", "Path": "FILE", "bool": ""}
@@ -56,8 +62,9 @@ def with_plain_names(parameters: list[Any]) -> list[Any]:
 
 
 def manual(docstring: str | None) -> str:
-    """A docstring as help: lines of a paragraph are joined, indented lines stay as they are."""
-    return re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(docstring or ""))
+    """A docstring as help, in which paragraphs with indented lines stay as they are."""
+    paragraphs = inspect.cleandoc(docstring or "").split("\n\n")
+    return "\n\n".join(f"\b\n{lines}" if "\n  " in lines else lines for lines in paragraphs)
 
 
 ABOUT = """Play Go bots against each other and measure which one is stronger.
@@ -82,19 +89,18 @@ CONTEXTS: dict[str, dict[str, Any]] = {
 }
 
 app = typer.Typer(
-    name="arena",
     cls=Group,
     help=manual(ABOUT),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for panel, commands in PANELS.items():
     for command in commands:
         name, about = command.__name__.rstrip("_"), manual(command.__doc__)
         app.command(name, cls=Command, help=about, rich_help_panel=panel, context_settings=CONTEXTS.get(name))(command)
-datasets = typer.Typer(cls=Group, no_args_is_help=True, help=manual(DATA))
+datasets = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=manual(DATA))
 datasets.command("build", cls=Command, help=manual(nets.build.__doc__))(nets.build)
 app.add_typer(datasets, name="data", rich_help_panel="Nets")
 
@@ -132,14 +138,12 @@ def main() -> None:
         if len(came) == 1:  # what is ending already isn't disturbed: a lost terminal is often reported twice
             raise Terminated
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heard = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
+    both = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in both if signal.getsignal(number) is not signal.SIG_IGN}
     try:
-        for number in heard:
-            signal.signal(number, end)
         _run()
     finally:
-        for number, handler in heard.items():
+        for number, handler in before.items():
             signal.signal(number, handler)
         if came:
             raise SystemExit(128 + came[0])
@@ -186,10 +190,8 @@ def _with_help(words: str) -> str:
     command: Any = typer.main.get_command(app)
     path = ["arena"]
     for word in sys.argv[1:]:
-        if word not in getattr(command, "commands", {}):
-            break
-        command = command.commands[word]
-        path.append(word)
+        command = getattr(command, "commands", {}).get(word)
+        path += [word] * (command is not None)
     return f"{words}; see '{' '.join(path)} --help'"
 
 
@@ -218,8 +220,8 @@ def abandon_output() -> None:
 
 
 def one_line(text: str) -> str:
-    """A text from anywhere as one line that is fit for a terminal and not endless."""
+    """A text from anywhere as one line that is fit for a terminal and of at most about 1,000 characters."""
     from arena.report.style import HARMLESS
 
     line = " ".join(text.split()).translate(HARMLESS)
-    return line if len(line) <= LONGEST else f"{line[: LONGEST * 3 // 4]} ... {line[-LONGEST // 4 :]}"
+    return line if len(line) <= 1000 else f"{line[:750]} ... {line[-250:]}"

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from arena.results.store import Pool
 
 
-SCREENS = ("match", "tournament", "gate", "play", "show")
-"""The commands that have a full screen."""
+SCREENS = ("match", "tournament", "gate", "play", "show")  # the commands that have a full screen
 
 
 def bots(
@@ -69,8 +68,7 @@ def check(
 ) -> None:
     """Play a short game of each bot against itself, and print what was seen.
 
-    A bot starts in a process of its own and plays 12 moves, as in an event: its kind, net or engine, seconds per move,
-    what it reports, and its faults. The exit code is 1 if a bot fails.
+    A bot starts in a process of its own and plays 12 moves, as in an event. The exit code is 1 if a bot fails.
 
     Examples:
       arena check sl
@@ -84,13 +82,7 @@ def check(
 
     registry, console, rules = registry_of(config, results), Console(), read_rules(terms)
     players = [registry.resolve(name) for name in bots]
-    for player in players:
-        if player.is_person:
-            raise UserError(f"{player.name}: a person can't be checked; name a bot")
-    verdicts = []
-    for player in players:
-        verdicts.append(show_check(player.name, probe(player, rules), console))
-        console.print()
+    verdicts = [show_check(player.name, probe(player, rules), console) for player in players]
     if Verdict.FAILED in verdicts:
         raise typer.Exit(1)
 
@@ -109,7 +101,7 @@ def gtp(
 
     Examples:
       arena gtp alphago:visits=400
-      gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -size 9 -komi 7 -games 10 -auto -sgffile games
+      gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -size 9 -komi 7
     """
     from random import SystemRandom
 
@@ -119,9 +111,8 @@ def gtp(
     rules, entry = read_rules(terms), registry_of(config, results).resolve(bot)
     entry.checked(rules.size)
     with _on_pipes(entry) as (player, lines, output):
-        kind, check = entry.bot_kind, entry.checked
-        seed = SystemRandom().getrandbits(31) if seed is None else seed
-        about = (f"arena {entry.name}", seed, check, entry.limits, kind.analyses, "policy" in kind.heads)
+        kind, seed = entry.bot_kind, SystemRandom().getrandbits(31) if seed is None else seed
+        about = (f"arena {entry.name}", seed, entry.checked, entry.limits, kind.analyses, "policy" in kind.heads)
         serve(Server(player, rules, *about, agreed_dead), lines, output)
 
 
@@ -132,7 +123,7 @@ def analysis(bot: Bot, results: Results = RESULTS, config: ConfigFile = None) ->
 
     Examples:
       arena analysis alphago:visits=400
-      echo '{"id":"1","moves":[],"rules":"cgos","boardXSize":9,"boardYSize":9}' | arena analysis sl
+      arena analysis "gtp:command=katago gtp" < queries.jsonl
     """
     from arena.gtp.analysis_engine import AnalysisEngine, run
     from arena.results.analysis import patient
@@ -192,9 +183,7 @@ def serve(
 def doctor(results: Results = RESULTS, config: ConfigFile = None) -> None:
     """Check the installation and suggest fixes.
 
-    Versions, processor, compiled kernels, the nets that ship, GPU, stored results, arena.toml, and engines on the PATH
-    that could be bots. Nothing that arena.toml names is started; arena check does that. The exit code is 1 when
-    something failed.
+    Nothing that arena.toml names is started; arena check does that. The exit code is 1 if something failed.
 
     Example:
       arena doctor

@@ -7,13 +7,13 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arena import ConfigError, plural
-from arena.cli.options import read_rules, size_doubts
+from arena import ConfigError, StoreError, plural
+from arena.cli.options import read_rules, registry_of, size_doubts
 from arena.cli.play import play_people
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
@@ -31,19 +31,10 @@ if TYPE_CHECKING:
     from arena.report.style import Console
     from arena.results.store import Store
 
-PLIES = 4
-"""Moves of an opening that is drawn, by default."""
-
 FINISHING = "Finishing the games under way for at most {seconds:g} s, then stopping. Again (q, Ctrl-C) stops now."
 
 
 # --- From options ---
-
-
-def say_preparing() -> None:
-    """Have a terminal show something before what takes seconds is imported."""
-    if sys.stdout.isatty():
-        print("Preparing the games ...", flush=True)
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Player:
@@ -60,13 +51,13 @@ def read_limits(given: TermsTable) -> Limits:
 
 
 def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
-    """The terms of an event; what was read of a book that is named is said. Unless openings are asked for, they are
-    those that ship, then drawn ones. Raises UserError."""
+    """The terms of an event. Unless openings are asked for, they are those that ship, then drawn ones. Raises
+    UserError."""
     from arena.contract.adjudication import Adjudication
     from arena.match.openings import read_book, shipped_book
     from arena.match.schedule import Terms
 
-    rules, seed, plies = read_rules(given), first_given(given.seed, 1), first_given(given.plies, PLIES)
+    rules, seed, plies = read_rules(given), first_given(given.seed, 1), first_given(given.plies, 4)
     is_usual = given.book is None and given.plies is None
     book: tuple[Opening, ...] = shipped_book(rules, seed) if is_usual else ()
     if given.book is not None:
@@ -75,8 +66,7 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
         found = read_book(given.book, rules, given.plies, seed)
         book = found.openings
         say(f"{given.book}: {found}.")
-    adjudication = Adjudication.read(given.adjudicate or "")
-    return Terms(rules, first_given(given.openings, 0), plies, seed, adjudication, book, is_usual)
+    return Terms(rules, given.openings or 0, plies, seed, Adjudication.read(given.adjudicate or ""), book, is_usual)
 
 
 # --- Before it is played ---
@@ -126,9 +116,9 @@ def require_same_terms(store: Store, event: Tournament | Ladder) -> None:
         return
     (kind,) = {"tournament", "ladder"} & event.settings.keys()
     if kind not in stored:
-        other = "ladder" if "ladder" in stored else "tournament" if "tournament" in stored else "match"
-        how = "" if other == "match" else f" (to resume it: --style {other.replace('tournament', 'round-robin')})"
-        raise ConfigError(f"'{event.name}' is a stored {other}{how}; take another name for the {kind}")
+        other = "ladder" if "ladder" in stored else "round-robin" if "tournament" in stored else ""
+        how = f"ladder or tournament (to resume it: --style {other})" if other else "match"
+        raise ConfigError(f"'{event.name}' is a stored {how}; take another name for the {kind}")
     old, new = _flat(stored), _flat(json.loads(json.dumps(event.settings)))
     if changed := [f"{key} {old.get(key)}, not {new.get(key)}" for key in new | old if old.get(key) != new.get(key)]:
         raise ConfigError(f"{kind} '{event.name}' is stored with {'; '.join(changed)}; take another name")
@@ -136,9 +126,9 @@ def require_same_terms(store: Store, event: Tournament | Ladder) -> None:
 
 def _flat(settings: dict[str, Any]) -> dict[str, str]:
     """Settings as they are typed: the rule set's name is ``rules``."""
-    flat = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    flat = dict(settings)
     for group in ("rules", "adjudication"):
-        flat |= {"rules" if key == "name" else key: value for key, value in settings.get(group, {}).items()}
+        flat |= {"rules" if key == "name" else key: value for key, value in flat.pop(group, {}).items()}
     return {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in flat.items()}
 
 
@@ -150,11 +140,25 @@ class EventSetup:
     """Where events are played, stored and shown. ``workers`` is 0 for one per core; ``crew`` is set by ``opened``."""
 
     console: Console
+    registry: Registry
     results: Path
     workers: int
-    cluster: str | None = None
+    cluster: str | None
     as_json: bool = False
     crew: int | AnyCrew = 0
+
+    @classmethod
+    def of(
+        cls, results: Path, config: Path | None, workers: int, cluster: str | None, as_json: bool = False
+    ) -> EventSetup:
+        """By a command's options. A terminal shows something before what takes seconds is imported."""
+        if sys.stdout.isatty() and not as_json:
+            print("Preparing the games ...", flush=True)
+        from arena.report.style import Console
+
+        registry = registry_of(config, results)
+        address = cluster or registry.cluster.address
+        return cls(Console(stderr=as_json), registry, results, workers, address, as_json)
 
     @contextmanager
     def opened(self, event: Event) -> Iterator[Store]:
@@ -170,20 +174,16 @@ class EventSetup:
                 self.crew = stack.enter_context(Cluster(self.cluster, self.workers, event.players, rules, adjudication))
             yield stack.enter_context(Store.of(self.results, write=True, say=self.console.say))
 
-    def begin(self, event: Event, store: Store) -> Any:
-        """Say what is to be known, store who plays what, and play; returns the event's state."""
+    def play(self, event: Event, store: Store) -> EventState:
+        """Say what is to be known, store who plays what, play what is missing, and show it meanwhile; returns the
+        event's state. Whatever ends it, the ratings are written."""
+        from arena.match.runner import Control, play_event
+        from arena.report.log import EventState
+
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
         for line in notes_on(event, store):
             self.console.say(line)
         note_event(store, event)
-        return self.play(event, store)
-
-    def play(self, event: Event, store: Store) -> Any:
-        """Play what is missing of an event and show it meanwhile; returns its state. Whatever ends it, the ratings are
-        written."""
-        from arena.match.runner import Control, play_event
-        from arena.report.log import EventState
-
         control, state = Control(), EventState(event)
         has_people = any(entry.is_person for entry in event.players.values())
         with event_kept(state, store, self.console, self.results):
@@ -295,7 +295,8 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
         console.say(f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest.")
         raise SystemExit(130) from None
     finally:
-        store.check_place()
-        if store.count() != before or (before and not ratings.exists()):
-            write_elo_csv(store, ratings, state.standings)
+        with suppress(StoreError) if isinstance(sys.exception(), StoreError) else nullcontext():  # the first one counts
+            store.check_place()
+            if store.count() != before or (before and not ratings.exists()):
+                write_elo_csv(store, ratings, state.standings)
     console.say(f"Games in {store.path}, ratings in {ratings} (arena elo).")

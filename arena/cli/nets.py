@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from arena.players.config import Change
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.tables import Sheet
-    from trainers.records import Dataset
 
 
 @takes(TermsTable, "size", "komi", "rules", "seed", "limits")
@@ -45,8 +44,7 @@ def gate(
     """Promote a checkpoint if a match shows that it is stronger.
 
     A sequential test (5 % errors) against the net of ENTRY in arena.toml, by default the entry named like the trainer,
-    otherwise mcts for a rollout policy and sl for a net. Each opening is played with both colours, none twice. The same
-    command resumes.
+    otherwise mcts for a rollout policy and sl for a net. The same command resumes.
 
     If accepted, the net is copied to results/checkpoints/NAME-HASH, which further training does not change, and ENTRY's
     checkpoint in arena.toml names the copy. In any case the checkpoint's manifest records the result. The exit code is
@@ -57,21 +55,18 @@ def gate(
       arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000
     """
     # The candidate is a copy, which is removed unless it is accepted.
-    events.say_preparing()
+    setup = events.EventSetup.of(results, config, workers, cluster)
     from arena.match.schedule import Gate, Match
     from arena.players.config import require_writable
-    from arena.report.style import Console
     from arena.report.text import gate_lines
     from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, with_checkpoint
     from bots.nets.checkpoint import SHIPPED, add_gate, find, keep
 
-    registry = registry_of(config, results)
-    setup = events.EventSetup(Console(), results, workers, cluster or registry.cluster.address)
-    folder = find(checkpoint.removeprefix("checkpoint:"), results)
+    registry, folder = setup.registry, find(checkpoint.removeprefix("checkpoint:"), results)
     name = against or entry_for(registry, folder)
     if ":" in name or "@" in name:
         raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
-    agreed = events.read_terms(terms, setup.console.say)
+    agreed, limits, test = events.read_terms(terms, setup.console.say), events.read_limits(terms), sequential_test(sprt)
     entry = _player_with_net(registry, name).on(agreed.rules.size)
     player = entry if played_as is None else _player_with_net(registry, played_as)
     net = player.identify(folder)
@@ -79,11 +74,9 @@ def gate(
         raise ConfigError(f"{name} already plays {folder.name}: the two nets are identical ({net[:8]})")
     path = config or CONFIG
     require_writable(path)
-    test = sequential_test(sprt)
     present = player if played_as is None else with_checkpoint(player, checkpoint_of(entry))
     for one in (with_checkpoint(player, folder), present):
         one.checked(agreed.rules.size)
-    limits = events.read_limits(terms)
     ships = folder.resolve().parent == SHIPPED.resolve()
     never_changes = ships or folder.resolve().name.endswith(f"-{net[:8]}")
     kept = folder if never_changes else results / "checkpoints" / f"{folder.resolve().name}-{net[:8]}"
@@ -98,8 +91,7 @@ def gate(
         match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
         match = _continued(match, setup)
         with setup.opened(match) as store:
-            view = setup.begin(match, store)
-            evidence, changed = Evidence(match, view.standings), None
+            evidence, changed = Evidence(match, setup.play(match, store).standings), None
             if evidence.ruling is Ruling.ACCEPTED:
                 changed = _promote(entry, candidate, kept, path, registry_of(config, results), results)
         ruling = evidence.ruling
@@ -159,11 +151,10 @@ def _promote(entry: Player, candidate: Player, kept: Path, config: Path, registr
         raise ConfigError(f"{entry.name} was changed in {config} while the gate was played; run the same command again")
     if _identity(candidate, kept) != candidate.net:
         raise CheckpointError(f"{kept} was changed while the gate was played; run the same command again")
-    try:
-        is_found_by_name = find(kept.name, results).resolve() == kept.resolve()
-    except CheckpointError:
-        is_found_by_name = False
-    return set_bot(config, entry.name, "checkpoint", kept.name if is_found_by_name else str(kept.absolute()))
+    name = str(kept.absolute())
+    with suppress(CheckpointError):
+        name = kept.name if find(kept.name, results).resolve() == kept.resolve() else name
+    return set_bot(config, entry.name, "checkpoint", name)
 
 
 def eval_(
@@ -222,18 +213,18 @@ def build(
     dead_stones: Annotated[bool, Option("--dead-stones", help="Mark dead stones.")] = False,
     workers: Workers = 0,
 ) -> None:
-    """Build a dataset from game records: no duplicates (under symmetry), split by game.
+    """Build a dataset from game records, split by game.
 
-    Handicap games are left out. The split depends on each game alone, so it does not change when games are added.
-    People stop before dead stones are captured. With --dead-stones, playouts mark them. If the score then matches the
-    recorded result, the game also provides ownership targets.
+    Handicap games and duplicates (under symmetry) are left out. The split depends on each game alone, so it does not
+    change when games are added. With --dead-stones, playouts mark the dead stones in games of people. If the score then
+    matches the recorded result, the game also provides ownership targets.
 
     Examples:
-      arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01
+      arena data build games/ --out sets/strong --rating 2400 --test 0.05
       arena data build ogs.zip --out sets/people --rank 1d --dead-stones
     """
     from arena.report.style import Console
-    from trainers.records import GameFilter, SplitRule, build, day_of
+    from trainers.records import PARTS, GameFilter, SplitRule, build, day_of
 
     chosen = GameFilter(size, rating, rank, min_moves, dead_stones, players)
     rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
@@ -243,20 +234,9 @@ def build(
             status.update(f"{read:,} games read, {kept:,} kept")
 
         made = build(paths, out, chosen, rule, workers or cores(), show)
-    Console().print(dataset_sheet(made))
-
-
-def dataset_sheet(dataset: Dataset) -> Sheet:
-    """A row for each figure, a column for each part, the rejects below."""
-    from arena.report.tables import Sheet
-    from trainers.records import PARTS, summary
-
-    manifest = dataset.manifest
-    parts = [summary(dataset.part(part)) for part in range(len(PARTS))]
-    known = [title for title in parts[0] if not title.isdecimal() and title != "no date"]
-    years = sorted({title for part in parts for title in part} - set(known))
-    rows = [(title, *(part.get(title, "0") for part in parts)) for title in (*known, *years)]
-    counts = {"games read": manifest.read, **{f"left out: {reason}": n for reason, n in manifest.rejects.items()}}
-    rows += [(name, f"{count:,}", *[""] * (len(PARTS) - 1)) for name, count in counts.items()]
-    title = f"{dataset.folder} ({manifest.size}x{manifest.size})"
-    return Sheet((title, *PARTS), rows, numbers=tuple(range(1, len(PARTS) + 1)), flexible=(0,))
+    print(f"{out}: {made.manifest.read:,} games of {size}x{size} read")
+    for part, title in enumerate(PARTS):
+        games = made.part(part)
+        print(f"  {title}: {len(games):,} games, {len(games.moves):,} positions")
+    for reason, count in made.manifest.rejects.items():
+        print(f"  left out, {reason}: {count:,}")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the bots that they name."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 RESULTS, CONFIG = Path("results"), Path("arena.toml")
 
+MOST_WORKERS = 4096
+"""More are a typing error: a node of a cluster has fewer cores, and a machine fewer processes."""
+
 Results = Annotated[Path, Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
 ConfigFile = Annotated[Path | None, Option("--config", help="File of bots (default: arena.toml, if it exists).")]
 Json = Annotated[bool, Option("--json", help="Print JSON Lines instead (docs/guide.md).")]
-Workers = Annotated[int, Option(help="Worker processes (default 0: one per core).", min=0)]
+Workers = Annotated[int, Option(help="Worker processes (default 0: all cores).", min=0, max=MOST_WORKERS)]
 Cluster = Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")]
 Bot = Annotated[str, Argument(help="NAME, NAME:setting=value,... or checkpoint:NAME.")]
 
@@ -41,9 +44,6 @@ def takes(table: type[Any], *names: str) -> Callable[[Callable[..., None]], Call
     shown.sort(key=lambda item: item in fields(TermsTable))
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True).parameters.values()
-        (replaced,) = (parameter.name for parameter in signature if isinstance(parameter.default, table))
-
         @wraps(command)
         def run(**given: Any) -> None:
             values = [(item, given.pop(item.name, None)) for item in shown]
@@ -51,8 +51,10 @@ def takes(table: type[Any], *names: str) -> Callable[[Callable[..., None]], Call
             command(**{replaced: table(**typed)}, **given)
 
         parameters: list[inspect.Parameter] = []
-        for parameter in signature:
-            options = map(_option, shown) if parameter.name == replaced else [parameter]
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if isinstance(parameter.default, table):
+                replaced = parameter.name
+            options = map(_option, shown) if isinstance(parameter.default, table) else [parameter]
             parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in options]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -63,7 +65,7 @@ def takes(table: type[Any], *names: str) -> Callable[[Callable[..., None]], Call
 
 def _option(item: Field[Any]) -> inspect.Parameter:
     """A setting as an optional parameter, whose text ``_read`` reads."""
-    metavar = "NUMBER" if str(item.type).startswith(("int", "float")) else item.name.upper()
+    metavar = "NUMBER" if str(item.type).startswith(("int", "float")) else "VALUE"
     names = ["-n", "--games"] if item.name == "games" else []
     annotation: Any = Annotated[str | None, Option(*names, metavar=metavar, help=item.metadata["help"])]
     return inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

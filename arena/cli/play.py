@@ -51,9 +51,7 @@ class GameOptions:
     color: str | None = setting(None, "Your colour: black (default) or white.", choices=("black", "white"))
     size: int | None = setting(None, "Board size, 5 to 19 (default 9).", 5, 19)
     komi: float | None = setting(None, "Komi (default 7, over 9x9 7.5, with a handicap 0.5).")
-    rules: str | None = setting(
-        None, "chinese (default), japanese; without dead stones cgos, tromp-taylor.", choices=RULES
-    )
+    rules: str | None = setting(None, "chinese (default), japanese, cgos or tromp-taylor.", choices=RULES)
     handicap: int | None = setting(None, "Black's handicap stones, 2 to 9.", 0, 9)
     time: str | None = setting(None, "Clock: main=600, main=300,byoyomi=30 or byoyomi=60,stones=5.")
 
@@ -83,7 +81,7 @@ def play(
     Examples:
       arena play alphago
       arena play --rank 12k
-      arena play mcts:playouts=200 --size 5 --color white --time main=600,byoyomi=30
+      arena play mcts --size 13 --color white --time main=600,byoyomi=30
       arena play --resume
       arena play random --plain < moves.txt
     """
@@ -98,9 +96,8 @@ def play(
         if bot is not None:
             raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
         bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
-    console = Console()
-    registry = registry_of(config, results)
-    store_finished_games(results, console.say)
+    console, registry = Console(), registry_of(config, results)
+    stored = store_finished_games(results, console.say)
     again, code = True, 0
     while again and not code:
         with ExitStack() as stack:
@@ -115,17 +112,18 @@ def play(
                 console.say(doubt)
             opponents = prepare_bots(bots, saved.rules, console)
             if not resume:
-                file = stack.enter_context(SavedGameFile.create(results, stored_ids(results)))
+                file = stack.enter_context(SavedGameFile.create(results, stored))
                 saved = replace(saved, record=replace(saved.record, id=file.id))
                 file.write(saved)
             session = GameSession(saved, opponents, _adviser(bots, registry, saved.size), file.write)
             try:
                 with session:
-                    again = play_session(session, console, is_plain=plain)
+                    again = play_session(session, console, plain)
             except KeyboardInterrupt:
                 console.print()
                 code = 130
-            _close_game(file, results, console.say)
+            _leave_game(file, console.say)
+        store_finished_games(results, console.say)
         if resume and again:
             console.say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
             break
@@ -145,12 +143,15 @@ def new_game(
     registry: Registry, entry: Player, name: str | None, given: GameOptions
 ) -> tuple[SavedGame, dict[Colour, Player]]:
     """A game before its first move, and the bots in it by colour. Raises UserError."""
+    from arena.contract.bot import Limits
     from arena.go.coords import BLACK, WHITE
     from arena.go.game import Rules, handicap_points
     from arena.people.saved_game import EVENT
 
-    size, stones = first_given(given.size, 9), given.handicap or 0
-    limits, person = _read_clock(given.time), _person(registry, name)
+    size, stones, person = given.size or 9, given.handicap or 0, _person(registry, name)
+    limits = Limits.read(given.time, "--time") if given.time is not None else Limits()
+    if given.time is not None and (limits.time is None or limits.simulations is not None):
+        raise ConfigError(f"--time {given.time} is not a clock; write main=600 (seconds), or main=300,byoyomi=30")
     if entry.is_person:
         opponent = _person(registry, entry.settings.get("name") or GUEST)
         if opponent.name == person.name:
@@ -158,7 +159,7 @@ def new_game(
     else:
         opponent = entry.with_limits(limits).checked(size)
     setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
-    rules = Rules.preset(first_given(given.rules, "chinese"), size, first_given(given.komi, 0.5 if stones else None))
+    rules = Rules.preset(given.rules or "chinese", size, first_given(given.komi, 0.5 if stones else None))
     colour = WHITE if given.color == "white" else BLACK
     seats = {colour: person, colour.opponent: opponent}
     identities = {colour: "" if seat.name == GUEST else seat.identity for colour, seat in seats.items()}
@@ -208,26 +209,13 @@ def _person(registry: Registry, name: str | None) -> Player:
     return replace(human, name=name, settings={**human.settings, "name": name})
 
 
-def _read_clock(text: str | None) -> Limits:
-    """Of ``--time``. Raises ConfigError."""
-    from arena.contract.bot import Limits
-
-    limits = Limits.read(text, "--time") if text is not None else Limits()
-    if text is not None and (limits.time is None or limits.simulations is not None):
-        raise ConfigError(f"--time {text} is not a clock; write main=600 (seconds), or main=300,byoyomi=30")
-    return limits
-
-
-# --- A game that goes on ---
-
-
 def _file_to_resume(results: Path, id: str | None) -> SavedGameFile:
     """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
     from arena.people.saved_game import EVENT, SavedGameFile, is_held, saved_games
 
     if id is None:
-        kept = [(id, saved) for id, saved in saved_games(results) if saved.record.moves and not saved.is_over]
-        id = next((id for id, _ in reversed(kept) if not is_held(results, id)), None)
+        kept = [id for id, saved in saved_games(results) if saved.record.moves and not saved.is_over]
+        id = next((id for id in reversed(kept) if not is_held(results, id)), None)
         if id is None:
             raise UserError(f"there is no unfinished game in {results / EVENT}; start one, as in: arena play alphago")
     return SavedGameFile.open(results, f"{EVENT}/{id:0>5}" if id.isdecimal() else id)
@@ -275,17 +263,13 @@ def prepare_bots(bots: Mapping[Colour, Player], rules: Rules, console: Console) 
     return opponents
 
 
-def play_session(session: GameSession, console: Console, *, is_plain: bool = False) -> bool:
-    """Let people play on the full screen, or as lines where ``is_plain`` and in a pipe. Returns when the game is over,
-    or left, and whether another one is wanted.
-
-    Ctrl-C comes through as KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the session
-    has kept it.
-    """
+def play_session(session: GameSession, console: Console, plain: bool = False) -> bool:
+    """Let people play on the full screen, or in ``plain`` lines and in a pipe. Returns when the game is over, or left,
+    and whether another one is wanted. Ctrl-C raises KeyboardInterrupt."""
     from arena.report.play import show_plainly
     from arena.report.style import has_screen
 
-    if has_screen(console) and not is_plain:
+    if has_screen(console) and not plain:
         from arena.tui.play_app import show_play
 
         return show_play(session, console)
@@ -330,25 +314,47 @@ def _adviser(bots: Mapping[Colour, Player], registry: Registry, size: int) -> Ad
 # --- Storing ---
 
 
-def _close_game(file: SavedGameFile, results: Path, say: Callable[[str], None]) -> None:
-    """Store a game that is over, and keep the file of one that isn't, unless no person has played."""
+def _leave_game(file: SavedGameFile, say: Callable[[str], None]) -> None:
+    """Keep the file of a game that isn't over, unless no person has played."""
     saved = file.read()
-    record, moves = saved.record, len(saved.record.moves)
-    if saved.is_over:
-        try:
-            store_games([saved], results)
-        except StoreError as error:
-            say(f"{file.id} is saved in {file.path}; the next arena play will store it: {error}.")
-            return
-        counts = "unrated" if record.unrated else "it counts for arena elo"
-        say(f"{file.id} is stored ({counts}); its moves are in {file.path}. To review it: arena analyze {file.id}")
-        if not record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
-            _say_ranks(saved, results, say)
-    elif any(record.mover(number) in saved.people for number in range(1, moves + 1)):
+    moves = len(saved.record.moves)
+    if any(saved.record.mover(number) in saved.people for number in range(1, moves + 1)) and not saved.is_over:
         say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
-    else:
+    elif not saved.is_over:
         file.path.unlink(missing_ok=True)
         say("You played no move, so nothing is saved.")
+
+
+def store_finished_games(results: Path, say: Callable[[str], None]) -> set[str]:
+    """Store the games that are over, also those that an earlier command had no time to store, or couldn't; the ids of
+    all that are stored."""
+    from arena.people.saved_game import EVENT, is_held, saved_games
+    from arena.results.export import write_elo_csv
+    from arena.results.store import Store, database
+
+    stored: set[str] = set()
+    if database(results).exists():
+        with Store.of(results) as store:
+            stored = store.ids(EVENT)
+    over = {id: saved for id, saved in saved_games(results) if saved.is_over and id not in stored}
+    games = {id: saved for id, saved in over.items() if not is_held(results, id)}
+    if not games:
+        return stored
+    try:
+        with Store.of(results, write=True) as store:
+            store.add_players({player.identity: player for saved in games.values() for player in saved.players})
+            store.append([saved.record for saved in games.values()])
+            if any(not saved.record.unrated for saved in games.values()):
+                write_elo_csv(store, results / "elo.csv")
+    except StoreError as error:
+        say(f"{', '.join(games)} is saved, and the next arena play will store it: {error}.")
+        return stored
+    for id, saved in games.items():
+        counts = "unrated" if saved.record.unrated else "it counts for arena elo"
+        say(f"{id} is stored ({counts}). To review it: arena analyze {id}")
+        if not saved.record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
+            _say_ranks(saved, results, say)
+    return stored | games.keys()
 
 
 def _say_ranks(saved: SavedGame, results: Path, say: Callable[[str], None]) -> None:
@@ -364,41 +370,3 @@ def _say_ranks(saved: SavedGame, results: Path, say: Callable[[str], None]) -> N
         if found is not None:
             say(f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.")
             say(f"An even opponent: arena play --rank {rank_name(found.rank)}")
-
-
-def store_games(games: list[SavedGame], results: Path) -> None:
-    """Finished games into the results, and the ratings that follow. Raises StoreError."""
-    from arena.results.export import write_elo_csv
-    from arena.results.store import Store
-
-    with Store.of(results, write=True) as store:
-        store.add_players({player.identity: player for saved in games for player in saved.players})
-        store.append([saved.record for saved in games])
-        if any(not saved.record.unrated for saved in games):
-            write_elo_csv(store, results / "elo.csv")
-
-
-def store_finished_games(results: Path, say: Callable[[str], None]) -> None:
-    """Store what an earlier command finished and had no time to store, or couldn't: as far as that goes now."""
-    from arena.people.saved_game import is_held, saved_games
-
-    stored = stored_ids(results)
-    over = [(id, saved) for id, saved in saved_games(results) if saved.is_over and id not in stored]
-    if left := [saved for id, saved in over if not is_held(results, id)]:
-        try:
-            store_games(left, results)
-        except StoreError as error:
-            say(f"Not stored yet: {plural(len(left), 'finished game')}: {error}.")
-        else:
-            say(f"Stored now: {', '.join(saved.record.id for saved in left)}.")
-
-
-def stored_ids(results: Path) -> set[str]:
-    """The ids of the games of people that are in the results."""
-    from arena.people.saved_game import EVENT
-    from arena.results.store import Store, database
-
-    if not database(results).exists():
-        return set()
-    with Store.of(results) as store:
-        return store.ids(EVENT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import closing
 from os.path import expanduser
@@ -35,8 +34,8 @@ def elo(
 ) -> None:
     """Rate all players from all stored games.
 
-    Ratings are joint Bradley-Terry with 95 % intervals. Each combination of size, rules, komi and handicap has a table
-    of its own, the one with most games first.
+    Ratings are joint Bradley-Terry with 95 % intervals, with a table for each combination of size, rules, komi and
+    handicap.
 
     Examples:
       arena elo --csv ratings.csv
@@ -142,30 +141,28 @@ def games(
     from arena.results.export import game_line, games_frame, write_csv, write_sgf_files
     from arena.results.store import Store
 
-    given = [option for option, value in {"--sgf": sgf, "--csv": csv, "--json": as_json}.items() if value]
-    if len(given) > 1:
-        raise UserError(f"{' and '.join(given)} can't be combined; choose one")
+    if bool(sgf) + bool(csv) + as_json > 1:
+        raise UserError("--sgf, --csv and --json can't be combined; choose one")
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
         wanted: dict[str, Any] = {"event": event, "player": player, "endings": _read_ending(ending)}
         total = store.count(**wanted)
-        if (place := sgf or csv) is None:
-            found = store.numbered_games(**wanted, limit=limit or 20, newest_first=True)
-            if as_json:
-                for number, record in found:
-                    print(game_line(record, number))
-            else:
-                Console().print(games_table(list(found), total))
-            return
+        found = store.numbered_games(**wanted, limit=limit or 20, newest_first=True)
         chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
         written = total if limit is None else min(limit, total)
-        if sgf is not None:
+        if as_json:
+            for number, record in found:
+                print(game_line(record, number))
+        elif sgf is not None:
             is_piped = not sys.stdout.isatty()
             write_sgf_files(track(chosen, "Writing", total=written, transient=True, disable=is_piped), sgf)
+        elif csv is not None:
+            write_csv(games_frame(chosen), csv)
         else:
-            write_csv(games_frame(chosen), place)
-    print(f"{plural(written, 'game')} written to {place}.")
+            Console().print(games_table(list(found), total))
+    if place := sgf or csv:
+        print(f"{plural(written, 'game')} written to {place}.")
 
 
 def _read_ending(text: str | None) -> list[str]:
@@ -182,19 +179,16 @@ def _read_ending(text: str | None) -> list[str]:
 def show(
     game: Annotated[str | None, Argument(help=f"{GAME} (default: the newest).")] = None,
     move: Annotated[int | None, Option("-m", "--move", help="Start after this many moves.", min=0)] = None,
-    fault_details: Annotated[bool, Option("--details", help="Print players, ending and a fault's traceback.")] = False,
     results: Results = RESULTS,
 ) -> None:
     """Step through a stored game or an SGF file.
 
-    Arrows, PgUp, PgDn, Home, End or a click on a stone go to a move; ? lists all keys. In a pipe it prints
-    the position at the end or after --move, and the moves that led there. --details is the default
-    for a game that a fault ended.
+    Arrows, PgUp, PgDn, Home, End or a click on a stone go to a move; ? lists all keys. In a pipe it prints the position
+    at the end or after --move, and the moves that led there; of a stored game that a fault ended, its traceback.
 
     Examples:
       arena show
       arena show game.sgf --move 30
-      arena show 12 --details
     """
     from arena.go.sgf import are_by_players, move_notes, read_remarks, write_sgf
     from arena.report.game import print_game, show_details
@@ -202,14 +196,12 @@ def show(
 
     record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored, plies = not path.is_file(), len(record.moves)
-    if not is_stored and fault_details:
-        raise UserError(f"{path}: --details takes a stored game; give its number, as 'arena games' lists it")
     if move is not None and move > plies:
         raise UserError(f"--move {move}: the game has {plural(plies, 'move')}")
     console = Console()
     at_terminal = has_screen(console)
     is_lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
-    if fault_details or (is_lost and not at_terminal):
+    if is_lost and not at_terminal:
         show_details(record, console)
         return
     text = write_sgf(record, move_notes(record)).encode() if is_stored else path.read_bytes()
@@ -247,7 +239,7 @@ def analyze(
       arena analyze game.sgf
       arena analyze 12 --bot mcts@seconds=2
       arena analyze game.sgf --ranks
-      arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf --csv moves.csv
+      arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf
     """
     from arena import files
     from arena.go.sgf import write_sgf
@@ -264,8 +256,8 @@ def analyze(
             raise ConfigError("--ranks estimates ranks only; leave out --bot, --csv and --sgf")
         _print_ranks(record, registry)
         return
-    for path in filter(None, (csv, sgf)):
-        _require_place(path, game)
+    if sgf is not None and sgf.resolve() == Path(expanduser(game)).resolve():
+        raise UserError(f"{sgf} is the input file, and its comments would be lost; name another file")
     entry = registry.resolve(bot or ("alphago" if record.rules.size <= LARGE else "mcts"))
     able = "; these can: " + ", ".join(one.name for one in registry.entries if one.bot_kind.tells_win_rate)
     if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
@@ -277,12 +269,8 @@ def analyze(
     console.print(game_title(record), style.text(f"Analysed by {entry.name}."), sep="\n")
     for doubt in size_doubts([entry], record.rules.size):
         errors.say(doubt)
-    found = []
-    stopped = False
-    with (
-        closing(patient(entry).build()) as player,
-        show_counting("position", evaluation_count(record), errors) as on_progress,
-    ):
+    found, stopped, positions = [], False, evaluation_count(record)
+    with closing(patient(entry).build()) as player, show_counting("position", positions, errors) as on_progress:
         try:
             for evaluation in analyse(record, player, entry.limits):
                 found.append(evaluation)
@@ -293,14 +281,14 @@ def analyze(
             raise UserError(f"{entry.name}: {error}{able if not found else ''}") from None
     if found:
         console.print(render_analysis(record, found, 3))
-        if csv is not None:
-            write_csv(analysis_frame(record, found), csv)
-        if sgf is not None:
-            files.write(sgf, f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n")
-        for path in filter(None, (csv, sgf)):
-            print(f"Written to {path}.")
+    if found and csv is not None:
+        write_csv(analysis_frame(record, found), csv)
+        print(f"Written to {csv}.")
+    if found and sgf is not None:
+        files.write(sgf, f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n")
+        print(f"Written to {sgf}.")
     if stopped:
-        errors.say(f"Stopped after {len(found)} of {evaluation_count(record)} positions.")
+        errors.say(f"Stopped after {len(found)} of {positions} positions.")
         raise SystemExit(130)
 
 
@@ -314,7 +302,10 @@ def _print_ranks(record: GameRecord, registry: Registry) -> None:
     from bots.nets.checkpoint import Checkpoint, find
     from bots.nets.inference import Evaluator
 
-    player = registry.resolve(HUMAN_LIKE).checked(record.rules.size)
+    if record.rules.size != 9:
+        size = f"{record.rules.size}x{record.rules.size}"
+        raise UserError(f"--ranks estimates ranks from moves on 9x9 only, and this game is on {size}")
+    player = registry.resolve(HUMAN_LIKE).checked(9)
     net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
     rows = []
     for colour, found in ranks_by_moves(record, net).items():
@@ -346,14 +337,3 @@ def read_game(text: str | None, results: Path) -> GameRecord:
         for record in [store.game(text)] if text else store.games(limit=1, newest_first=True):
             return record
     raise UserError(f"no game is stored in {results}; play some with 'arena match'")
-
-
-def _require_place(path: Path, game: str) -> None:
-    """Raise UserError where a file that is to be written can't be, or is the game itself: before the long work."""
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; name a file in it")
-    if path.resolve() == Path(expanduser(game)).resolve():
-        raise UserError(f"{path} is the input file, and its comments would be lost; name another file")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"{folder} can't be written; name a file elsewhere")

@@ -2,59 +2,46 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, cast
+from socket import socketpair
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from arena import ConfigError, UserError
+from arena.cli.nets import gate as gate_command
 from arena.cli.options import RESULTS, Cluster, Results, errors_of_option, registry_of
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
+PLAY = ("rl", "value", "distill", "zero")
+"""Trainers that play games, which a cluster can do."""
 
-PLAY, PLAY_FIRST, WITH_BOTS = ("rl", "value", "distill", "zero"), ("value", "distill"), ("rl", "distill", "zero")
-"""Trainers that play games, which a cluster can do; that play before they learn; that name bots."""
-
-PREDICTED = {"sl": "top-1", "rollout": "top-1", "ownership": "points", "value": "results", "distill": "teacher's move"}
-"""What the share is that the progress of a trainer shows."""
-
-FIGURES = {
-    "top1": ("top-1", ".1%"),
-    "late_top1": ("top-1 from ply 15 on", ".1%"),
-    "policy_loss": ("cross entropy of the policy", ".3f"),
-    "ownership": ("points predicted", ".1%"),
-    "brier": ("Brier score", ".3f"),
-    "value_mse": ("squared error of the result", ".3f"),
-    "value_floor": ("that of the best constant", ".3f"),
-    "win_rate_mse": ("squared error of the teacher's win rate", ".3f"),
-}
-"""What is printed of a new checkpoint: titles and formats by the metrics' names."""
+FIGURES = "top1 late_top1 policy_loss ownership brier value_mse value_floor win_rate_mse".split()
+"""What is printed of a new checkpoint, of the metrics in its manifest."""
 
 
 def train(
     ctx: typer.Context,
     trainer: Annotated[str, Argument(help="One of those above.")],
-    data: Annotated[list[Path] | None, Option(help="SGF files, folders, archives or datasets.")] = None,
-    name: Annotated[str | None, Option(help="Name of the run and of its checkpoint.")] = None,
-    net: Annotated[str | None, Option(help="Net, such as arena-6x64 or alphago-12x192.")] = None,
-    start: Annotated[str | None, Option(help="Checkpoint to start from.")] = None,
-    max_minutes: Annotated[str | None, Option(metavar="NUMBER", help="Minutes of training.")] = None,
     preset: Annotated[str, Option(help="Settings to begin with: tiny, cpu or gpu (default cpu).")] = "cpu",
     settings_file: Annotated[Path | None, Option("--settings", help="TOML file of settings.")] = None,
     list_settings: Annotated[bool, Option("--list-settings", help="Print all settings as TOML.")] = False,
     resume: Annotated[str, Option(metavar="NAME", help="Resume this run with all its settings.")] = "",
-    new: Annotated[bool, Option("--new", help="Start again instead of resuming the run of this name.")] = False,
+    new: Annotated[bool, Option("--new", help="Start again instead of resuming the run.")] = False,
     gate: Annotated[bool, Option("--gate", help="Then run arena gate on the net.")] = False,
     cluster: Cluster = None,
-    players: Annotated[int, Option(help="With --cluster: cores that play (default 0: all).", min=0)] = 0,
+    players: Annotated[int, Option(help="Cores of the cluster that play (default 0: all).")] = 0,
     results: Results = RESULTS,
 ) -> None:
-    """Train a net (pip install 'arena\\[train]').
+    """Train a net (pip install 'arena[train]').
 
     TRAINER says from what it learns; trainers/README.md explains each:
       sl         policy and value from game records (AlphaGo's first stage)
@@ -65,9 +52,10 @@ def train(
       distill    visits, results and win rates of a search
       zero       games of its own search, from random weights (AlphaGo Zero)
 
-    Every setting that --list-settings prints is an option, too, as in --batch-size 256. Values come from the preset,
-    the resumed run, --settings and the options; the last one counts. Ctrl-C saves a playable checkpoint; the same
-    command resumes the run.
+    Every setting that --list-settings prints is an option, too, such as --name,
+    --data, --net, --start, --max-minutes and --batch-size. Values come from the
+    preset, the resumed run, --settings and the options; the last one counts.
+    Ctrl-C saves a playable checkpoint; the same command resumes the run.
 
     Examples:
       arena train sl --data games/ --name mine --max-minutes 90
@@ -81,17 +69,13 @@ def train(
         raise ConfigError(f"there is no trainer '{trainer}'; choose one of {', '.join(TRAINERS)}")
     settings = known.choose_preset(getattr(known, f"{trainer.upper()}_PRESETS"), preset)
     if resume:
-        left = results / "training" / resume / known.SETTINGS_FILE
-        if not left.is_file():
-            raise ConfigError(f"no run '{resume}' to resume: there is no {left}")
-        settings = known.change(settings, known.read_file(left), str(left))
+        found = known.read_file(results / "training" / resume / known.SETTINGS_FILE)
+        if found.keys() != {item.name for item in fields(settings)}:
+            raise ConfigError(f"--resume {resume}: this run is not one of {trainer}; name the trainer that began it")
+        settings = known.change(settings, found, f"--resume {resume}")
     if settings_file is not None:
         settings = known.change(settings, known.read_file(settings_file), str(settings_file))
-    typed: dict[str, Any] = {"name": name, "net": net, "start": start, "max_minutes": max_minutes}
-    typed = {key: value for key, value in typed.items() if value is not None}
-    if data:
-        typed["data"] = list(map(str, data))
-    typed |= read_settings(ctx.args)
+    typed = read_settings(ctx.args)
     for key, value in typed.items():
         with errors_of_option(key) as option:
             known.change(settings, {key: value}, option)
@@ -103,13 +87,14 @@ def train(
         raise ConfigError(f"--cluster {cluster}: {trainer} plays no games; those that do are {', '.join(PLAY)}")
     if players and cluster is None:
         raise ConfigError(f"--players {players} needs --cluster")
-    folder = run_trainer(trainer, settings, results, new, cluster, players)
+    folder, was_stopped = run_trainer(trainer, settings, results, new, cluster, players)
+    size = "" if settings.size == 9 else f" --size {settings.size}"
     if known.is_first():
-        print_result(trainer, settings, folder)
-    if gate:
-        from arena.cli import nets
-
-        nets.gate(checkpoint=str(folder), results=results, size=str(settings.size))
+        print_result(trainer, settings, folder, size)
+    if gate and was_stopped:
+        print(f"The run was stopped, so it isn't gated. To gate the net as it is: arena gate {folder.name}{size}")
+    elif gate:
+        gate_command(checkpoint=str(folder), results=results, size=str(settings.size))
 
 
 def read_settings(words: Sequence[str]) -> dict[str, str]:
@@ -130,8 +115,10 @@ def read_settings(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def run_trainer(trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, players: int) -> Path:
-    """Run a trainer and show its progress; returns the checkpoint's folder."""
+def run_trainer(
+    trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, players: int
+) -> tuple[Path, bool]:
+    """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
     from trainers.settings import is_first
 
     try:
@@ -139,42 +126,50 @@ def run_trainer(trainer: str, settings: Any, results: Path, new: bool, cluster: 
     except ImportError as error:
         raise UserError(f"training needs more packages ({error.name}): pip install 'arena[train]'") from None
     name, training = settings.name, results / "training" / settings.name
+
+    def say(line: object) -> None:
+        print(f"{name}: {line}", file=sys.stderr)
+
+    known = signature(module.train).parameters
     arguments: dict[str, Any] = {}
-    if trainer in WITH_BOTS:
+    if "registry" in known:
         arguments["registry"] = registry_of(None, results)
-    if trainer in PLAY_FIRST:
-        arguments["on_made"] = lambda line: _say(name, line)
+    if "on_made" in known:
+        arguments["on_made"] = say
     if cluster is not None:
         from trainers.cluster import Lent  # which loads the compiler
 
-        arguments["lent"] = Lent(cluster, players, lambda line: _say(name, line))
+        arguments["lent"] = Lent(cluster, players, say)
     with steps.kept_to_one(training, ", or give another --name"), ExitStack() as stack:
         if is_first():
             for stale in training.rglob("*") if new and name else ():
                 if stale.is_file() and stale.name != steps.LOCK:
                     stale.unlink()
-            _say(name, "starting")
+            say("starting")
             arguments["on_progress"] = _show_progress(trainer, name, stack)
-        try:
-            return cast(Path, module.train(settings, results, **arguments))
-        except KeyboardInterrupt:
-            if trainer in PLAY_FIRST:
-                _say(name, "stopped. The same command resumes and keeps the finished games.")
-            raise SystemExit(130) from None
-
-
-def _say(name: str, line: object) -> None:
-    print(f"{name}: {line}", file=sys.stderr)
+        reader, writer = socketpair()
+        with reader, writer:
+            writer.setblocking(False)
+            signal.set_wakeup_fd(writer.fileno())  # Python writes each signal's number there, whoever handles it
+            try:
+                folder = module.train(settings, results, **arguments)
+            except KeyboardInterrupt:
+                if "on_made" in known:
+                    say("stopped. The same command resumes and keeps the finished games.")
+                raise SystemExit(130) from None
+            finally:
+                signal.set_wakeup_fd(-1)
+                writer.close()
+            return folder, not {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}.isdisjoint(reader.recv(100))
 
 
 def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any], None]:
     """What shows the progress of a run, from its first step until ``stack`` is closed."""
     from arena.report import progress
 
+    right = {"ownership": "points", "value": "results", "distill": "teacher's move"}.get(trainer, "top-1")
     own = {"rl": progress.ITERATION, "zero": progress.ROUND}
-    words: Any = (
-        progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(PREDICTED[trainer])
-    )
+    words: Any = progress.self_play_words(own[trainer]) if trainer in own else progress.training_words(right)
     shown: list[Callable[[Any], None]] = []
 
     def on_progress(step: Any) -> None:
@@ -185,37 +180,22 @@ def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any],
     return on_progress
 
 
-def print_result(trainer: str, settings: Any, folder: Path) -> None:
-    """Print what was measured of the new checkpoint, and what to do with it: shares of points against other bots, and
-    figures of test positions, or else of validation positions, those of the net that it started from beside them."""
+def print_result(trainer: str, settings: Any, folder: Path, size: str) -> None:
+    """Print what was measured of the new checkpoint, by the names in its manifest, and what to do with it: shares of
+    points against bots, and figures of test positions, or else of validation positions."""
     from bots.nets.checkpoint import Checkpoint
 
     metrics = Checkpoint.open(folder).manifest.metrics
     part = next((part for part in ("test", "validation") if f"{part}_positions" in metrics), None)
     print(f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions" if part else f"{folder}: trained")
-    for name, value in metrics.items():
-        if name.startswith("share_against_") and not name.endswith(("_low", "_high")):
-            low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
-            interval = "" if low is None or high is None else f" (95 %: {low:.1%} to {high:.1%})"
-            rival = name.removeprefix("share_against_")
-            if rival == "start":
-                rival = f"{Path(settings.start).name} in {metrics['share_games']:,.0f} games"
-            print(f"  scored {value:.1%} against {rival}{interval}")
-    for name, (title, spelled) in FIGURES.items():
-        if f"{part}_{name}" in metrics:
-            before = metrics.get(f"start_{part}_{name}")
-            beside = "" if before is None else f" (before {before:{spelled}})"
-            print(f"  {title} {metrics[f'{part}_{name}']:{spelled}}{beside}")
-    if trainer == "distill":
-        from trainers.distill import Recipe
-
-        games = Recipe.of(settings, registry_of(None, folder.parents[1])).folder(folder.parents[1] / "cache")
-        print(f"Its games stay in {games}; a later round learns from them, too, with --earlier FOLDER.")
+    for key, value in metrics.items():
+        if key.startswith("share_") or key.removeprefix(f"{part}_") in FIGURES:
+            before = metrics.get(f"start_{key}")
+            print(f"  {key} {value:.4g}{'' if before is None else f' (before {before:.4g})'}")
     if trainer == "ownership":
         print(f"Measure it: arena eval {folder.name} --data ...")
     elif trainer == "zero":
         bot = f"alphago:checkpoint={folder.name},search=gumbel,rollout_weight=0"
-        print(f"Play it: arena match {bot} mcts -n 100 --size {settings.size}")
+        print(f"Play it: arena match {bot} mcts -n 100{size}")
     elif trainer != "rollout":
-        size = "" if settings.size == 9 else f" --size {settings.size}"
         print(f"Play it: arena match checkpoint:{folder.name} sl -n 100{size}")

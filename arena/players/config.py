@@ -47,12 +47,12 @@ class TermsTable:
     size: int | None = setting(None, "Board size, 5 to 19 (default 9).", 5, 19)
     komi: float | None = setting(None, "Komi (default 7 on 9x9, 7.5 on larger boards).")
     rules: str | None = setting(None, "cgos, tromp-taylor, chinese or japanese (default cgos).", choices=RULES)
-    openings: int | None = setting(None, "Distinct openings to cycle through (default 0: never repeat one).", 0)
-    plies: int | None = setting(None, "Moves of an opening (default 4; those that ship, all of a book).", 0)
-    book: str | None = setting(None, "Openings from games: an SGF file, a folder or an archive.")
+    openings: int | None = setting(None, "Distinct openings (default 0: never repeat one).", 0)
+    plies: int | None = setting(None, "Moves of an opening (default 4, or all of a book).", 0)
+    book: str | None = setting(None, "Openings from an SGF file, a folder or an archive.")
     seed: int | None = setting(None, "Random seed (default 1).")
-    limits: str | None = setting(None, "For bots that have none: seconds=1, or main=60,byoyomi=5.")
-    adjudicate: str | None = setting(None, "off, or when to end a game early: agree=0.02,turns=3,play-on=0.05.")
+    limits: str | None = setting(None, "For bots without: seconds=1, or main=60,byoyomi=5.")
+    adjudicate: str | None = setting(None, "Early ends: off, or agree=0.02,turns=3,play-on=0.05.")
 
     def over(self, table: Self) -> Self:
         """These terms, with what they lack from ``table``."""
@@ -66,8 +66,8 @@ class TournamentTable(TermsTable):
 
     bots: tuple[str, ...] = setting((), "The bots, as they are typed.")
     style: str | None = setting(None, "round-robin, gauntlet or ladder (default round-robin).", choices=STYLES)
-    games: int | None = setting(None, "Games of each pair (default 20); of a ladder, in all (100 for each bot).")
-    precision: float | None = setting(None, "Ladder: stop when neighbours are known to within this Elo.", 1, 1000)
+    games: int | None = setting(None, "Games of a pair (default 20); of a ladder, in all.")
+    precision: float | None = setting(None, "Ladder: stop when neighbours are this well known.", 1, 1000)
 
 
 class Config(NamedTuple):

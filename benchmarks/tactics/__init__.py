@@ -2,8 +2,8 @@
 
 A file holds one category. Lines that begin with ``#`` are for the reader. A position is a block of lines between blank
 ones: ``field: value`` lines, then the diagram, where ``X`` is Black, ``O`` White, ``*`` a right move and ``!`` a wrong
-one that looks right; ``right`` and ``wrong`` name those that can't be marked, such as a pass. Every other move is wrong
-too: the right ones are all that win.
+one that looks right; ``right`` and ``wrong`` name those that can't be marked, such as a pass. The right moves are all
+that win.
 """
 
 from __future__ import annotations
@@ -29,13 +29,8 @@ from benchmarks.speed import row
 
 FOLDER = Path(__file__).parent
 BOTS = ("mcts:playouts=500", "mcts:playouts=8000", "sl", "alphago:visits=100", "alphago:visits=400")
-EXPLANATION = """Ask bots for the move in positions with known answers, and count the right ones.
-
-The positions are in benchmarks/tactics/*.txt, a category a file, each with a diagram, the right moves, a sentence, and
-who confirmed the answer. A right move wins the game by the rules of CGOS, and every other one loses it.
-
-A bot is named as in a match: mcts:playouts=4000, checkpoint:mine, alphago@seconds=1, gnugo (an engine of arena.toml).
-One that can't play on 13x13 isn't asked there."""
+EXPLANATION = """Ask bots for the move in positions with known answers (benchmarks/tactics/*.txt), and count the right
+ones. A bot is named as in a match; one that can't play on 13x13 isn't asked there."""
 
 
 class PositionError(UserError):
@@ -69,7 +64,6 @@ class Position:
     to_play: Colour
     after: tuple[Move, ...]
     right: frozenset[Move]
-    tempting: frozenset[Move]
     is_easy: bool
 
     def game(self, seed: int = 0) -> Game:
@@ -86,11 +80,7 @@ class Position:
 
 def read_positions(path: Path) -> list[Position]:
     """The positions of one file. Raises PositionError, which names the file, the line and what is wrong there."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PositionError(f"{path}: can't be read ({error})") from error
-    text = re.sub(r"^#.*", "#", text, flags=re.MULTILINE)
+    text = re.sub(r"^#.*", "#", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = []
     for block in re.finditer(r"(?:^[^\n#].*\n?)+", text, re.MULTILINE):
         where = f"{path.name}, line {text[: block.start()].count(chr(10)) + 1}"
@@ -117,10 +107,8 @@ def _position(category: str, lines: Sequence[str]) -> Position:
     if any(len(row) != size or not set(row) <= set(".*!XO") for row in rows):
         raise ValueError("the diagram isn't a square of . * ! X O")
     signs = [sign for row in rows for sign in row]
-    marked = {sign: [move for move, found in enumerate(signs) if found == sign] for sign in "*!XO"}
-    after, right, wrong = (
-        [move_from_gtp(word, size) for word in words.split()] for words in (fields.after, fields.right, fields.wrong)
-    )
+    marked = {sign: [move for move, found in enumerate(signs) if found == sign] for sign in "*XO"}
+    after, right = ([move_from_gtp(word, size) for word in words.split()] for words in (fields.after, fields.right))
     position = Position(
         category=category,
         name=fields.name,
@@ -130,13 +118,12 @@ def _position(category: str, lines: Sequence[str]) -> Position:
         to_play=BLACK if fields.play == "black" else WHITE,
         after=tuple(after),
         right=frozenset({*marked["*"], *right}),
-        tempting=frozenset({*marked["!"], *wrong}),
         is_easy=fields.level == "easy",
     )
     if not position.right:
         raise ValueError("there is no right move; mark it with * or add 'right: pass'")
     legal = position.game().legal_moves()
-    for move in sorted(position.right | position.tempting):
+    for move in sorted(position.right):
         if not legal[move]:
             raise ValueError(f"{gtp_from_move(move, size)} can't be played")
     return position
@@ -147,22 +134,18 @@ def solved(bot: Bot, positions: Iterable[Position], limits: Limits, seed: int = 
     return {position: bot.choose(position.game(seed), limits).move for position in positions}
 
 
-def playable(player: Player, positions: Sequence[Position]) -> list[Position]:
+def playable(player: Player, positions: Iterable[Position]) -> list[Position]:
     """Those on a board of a size that the player can play on."""
-    sizes = set()
-    for size in {position.rules.size for position in positions}:
+    found = []
+    for position in positions:
         with suppress(UserError):
-            player.checked(size)
-            sizes.add(size)
-    return [position for position in positions if position.rules.size in sizes]
+            player.checked(position.rules.size)
+            found.append(position)
+    return found
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks tactics",
-        description=EXPLANATION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks tactics", description=EXPLANATION)
     parser.add_argument("bot", nargs="*", default=BOTS, help=f"bots to test (default: {', '.join(BOTS)})")
     parser.add_argument("--only", metavar="CATEGORY", action="append", help="positions of these categories only")
     parser.add_argument("--missed", action="store_true", help="show each position that a bot gets wrong")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
+from remains import end_of
 
 from arena.go.coords import WHITE, gtp_from_move
 from arena.go.game import Ending, Outcome
@@ -61,7 +62,12 @@ def test_more_games_are_added_and_new_starts_afresh(tmp_path: Path) -> None:
     arena(*match, "-n", "2", folder=tmp_path)
     assert "2 of 4 games were played earlier" in arena(*match, "-n", "4", folder=tmp_path).stdout
     assert "played earlier" not in arena(*match, "-n", "2", "--new", folder=tmp_path).stdout
-    assert "6 games" in arena("games", folder=tmp_path).stdout
+    planned = arena(*match[:-2], "--plan", "40", *ONE, folder=tmp_path).stdout
+    assert "2 of 10 games were played earlier" in planned  # those of the newest match
+    assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ ", planned)
+    again = arena(*match, "--plan", "80", folder=tmp_path, columns=40).stdout
+    assert "10 of 10 games were played earlier" in again and "Estimated from 10 games" in again
+    assert "14 games" in arena("games", folder=tmp_path).stdout
 
 
 @FIRST_MATCH
@@ -80,21 +86,18 @@ def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path)
 
 
 def test_a_net_on_a_larger_board_than_it_learned_from_is_warned_of(tmp_path: Path) -> None:
-    typed = {"folder": tmp_path, "typed": "resign\n"}
     warning = "sl: its net sl-9x9 learned on 9x9 and may be weak on 11x11."
-    assert warning in arena("match", "human", "sl", "-n", "1", "--size", "11", *ONE, **typed).stdout
-    assert "learned on" not in arena("play", "sl", "--size", "7", "--plain", **typed).stdout
+    match = ("match", "human", "sl", "-n", "1", "--size", "11", *ONE)
+    assert warning in arena(*match, folder=tmp_path, typed="resign\n").stdout
     (tmp_path / "game.sgf").write_text("(;SZ[11]KM[7];B[aa])")
     assert warning in arena("analyze", "game.sgf", "--bot", "sl", folder=tmp_path).stderr
 
 
 def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:
-    done = arena("match", "mcts:playouts=50", "random", "--sprt", "0", "200", *SMALL, folder=tmp_path)
-    assert "accepted: mcts:playouts=50 is stronger by 200 Elo rather than 0" in done.stdout
+    done = arena("match", "mcts:playouts=20", "random", "--sprt", "0", "200", *SMALL, folder=tmp_path)
+    assert "accepted: mcts:playouts=20 is stronger by 200 Elo rather than 0" in done.stdout
     games = re.search(r"in (\d+) games", done.stdout)
     assert games is not None and int(games[1]) < 300
-    undecided = arena("match", "random", "fast-random", "--sprt", "0", "5", "-n", "4", *SMALL, folder=tmp_path)
-    assert "undecided between 0 and 5 Elo" in undecided.stdout
 
 
 LEAGUE = """
@@ -147,26 +150,12 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
     (tmp_path / "arena.toml").write_text(CLIMB)
     first = arena("tournament", "climb", *ONE, folder=tmp_path)
     assert "climb: ladder of 2 bots, 8 games at most, 5x5" in first.stdout, first.stderr
-    assert "Neighbours are measured to" in first.stdout or "No two neighbours" in first.stdout
     joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", *ONE, folder=tmp_path)
-    assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr
-    assert "after 14 games" in joined.stdout
-    refused(
-        arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path), "'climb': precision needs --style ladder"
-    )
+    assert "8 of 14 games were played earlier" in joined.stdout and "after 14 games" in joined.stdout, joined.stderr
+    gauntlet = arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path)
+    refused(gauntlet, "'climb': precision needs --style ladder")
     (tmp_path / "arena.toml").unlink()
     refused(arena("tournament", "climb", "random", "mcts", folder=tmp_path), "a stored ladder", "--style ladder")
-
-
-def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
-    match = ("random", "fast-random", *SMALL, "--komi", "0.5")
-    first = arena("match", *match, "--plan", "--precision", "40", folder=tmp_path)
-    assert "A pilot of 10 games, the first ones of this match" in first.stdout, first.stderr
-    assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +(< 1|[\d.]+) (s|min|h)", first.stdout)
-    again = arena("match", *match, "--plan", "--precision", "80", folder=tmp_path, columns=40)
-    assert "pilot" not in again.stdout
-    assert "Estimated from 10 games" in again.stdout
-    assert "10 of 12 games were played earlier" in arena("match", *match, "-n", "12", folder=tmp_path).stdout
 
 
 def test_openings_come_from_a_book(tmp_path: Path) -> None:
@@ -181,39 +170,32 @@ def test_openings_come_from_a_book(tmp_path: Path) -> None:
 
 WRONG = [
     ("tournament x random mcts --style ladder --precision 0", ("--precision", "from 1 to 1000")),
-    ("tournament x random mcts --precision 50", ("precision needs --style ladder",)),
     ("tournament random sl mcts", ("'random' is a bot", "arena tournament league random sl mcts")),
     ("tournament x random", ("at least 2 bots",)),
     ("tournament x mcts uct", ("'mcts' and 'uct' are the same bot",)),
     ("tournament x", ("no tournament 'x'", "arena tournament x A B C")),
     ("tournament a/b random mcts", ("'a/b' is not a name",)),
-    ("tournament x random mcts -n 0", ("0 games", "at least 1")),
     ("tournament x random mcts --size 5 --plies 24", ("openings",)),
-    ("match random mcts --plan --precision nan", ("--precision nan", "expected less than or equal to 1000")),
-    ("match random mcts --precision 30 -n 9", ("leave out --sprt, --games",)),
-    ("match human mcts --plan", ("a person can't play here", "name a bot")),
+    ("match random mcts --plan nan", ("--plan nan", "from 1 to 1000")),
+    ("match random mcts --plan 30 -n 9", ("leave out --sprt, --games",)),
+    ("match human mcts --plan 30", ("a person can't play here", "name a bot")),
+    ("match random mcts --workers 100000", ("--workers 100000", "less than or equal to 4096")),
     ("match random mcts --adjudicate agre=1", ("unknown rule", "agree", "arena match --help")),
     ("match random mcts --book nowhere.sgf", ("nowhere.sgf", "no such file")),
-    ("match random mcts --plies -1", ("--plies -1", "from 0")),
     ("match random mcts --plies 0 --book x.sgf", ("--plies 0 uses nothing of a book",)),
     ("match mtcs random", ("mtcs", "did you mean 'mcts'")),
-    ("match mcts:playouts=0 random", ("playouts", "from 1")),
     ("match random fast-random -n 0", ("0 games", "at least 1")),
-    ("match random fast-random --komi 7.3", ("7.3",)),
     ("match random fast-random --limits visits=3", ("--limits", "visits", "simulations")),
     ("match random fast-random --sprt 0 10 --alpha 1", ("--alpha 1", "between 0 and 0.5")),
     ("match random fast-random --sprt 50 10", ("elo0 = 50", "elo1 = 10")),
     ("match checkpoint:nowhere random", ("nowhere", "sl-9x9")),
-    ("match gtp:command=no-such-engine random -n 2", ("no-such-engine",)),
     ("match random fast-random --config none.toml", ("none.toml",)),
     ("match random fast-random -n 900000", ("450000 different openings, and there are 100000",)),
-    ("match random fast-random -n 1000000000", ("at most 1000000",)),
     ("match red\x1b[31m\x9b2J\u202e random", ("unknown bot 'red?[31m?2J?'",)),
     (f"match checkpoint:{'a' * 5000} random", ("no checkpoint", "aaa ... aaa")),
     ("elo", ("results/arena.db", "arena match")),
-    ("games --sgf x --csv y", ("--sgf and --csv", "choose one")),
+    ("games --sgf x --csv y", ("--csv and", "choose one")),
     ("data build nothing-here --out x", ("nothing-here",)),
-    ("bots alphgo", ("did you mean 'alphago'",)),
     ("show ~nobody-here/game.sgf", ("no file ~nobody-here/game.sgf",)),
     (f"show {'a' * 5000}", ("File name too long",)),
 ]
@@ -222,6 +204,7 @@ WRONG = [
 @pytest.mark.parametrize(("typed", "words"), WRONG, ids=lambda value: str(value)[:60])
 def test_wrong_input_is_refused_in_one_line(typed: str, words: tuple[str, ...], tmp_path: Path) -> None:
     refused(arena(*typed.split(), folder=tmp_path), *words)
+    assert "--workers" not in typed or not list(tmp_path.iterdir())  # an empty event was left behind
 
 
 def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -233,7 +216,8 @@ def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_full_disk_under_the_output_or_the_results_is_one_line(tmp_path: Path) -> None:
     refused(in_shell(f"{shlex.join(ARENA)} bots --help > /dev/full", tmp_path), "No space left")
-    done = in_shell(f"ulimit -f 0; {shlex.join(ARENA)} match random fast-random -n 2", tmp_path)
+    (tmp_path / "results" / "elo.csv").mkdir(parents=True)  # it can't be written, too: it was blamed for everything
+    done = in_shell(f"ulimit -f 200; {shlex.join(ARENA)} match random fast-random -n 3000 --size 5", tmp_path)
     refused(done, "results/arena.db", "check the disk")
 
 
@@ -255,20 +239,20 @@ def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_shown_as_they_
 
 
 def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "arena.toml").write_text("[bots.x\n")
-    refused(arena("bots", folder=tmp_path), "arena.toml", "TOML")
-    (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "uct"\nplayout = 3\n')
-    refused(arena("bots", folder=tmp_path), "arena.toml", "bots.x", "playouts")
-    (tmp_path / "arena.toml").unlink()
-    (tmp_path / "results").mkdir()
+    match, toml = ("match", "random", "fast-random", "-n", "2"), tmp_path / "arena.toml"
+    for text, word in (("[bots.x\n", "TOML"), ('[bots.x]\nkind = "uct"\nplayout = 3\n', "playouts")):
+        toml.write_text(text)
+        refused(arena("bots", folder=tmp_path), "arena.toml", word)
+    toml.unlink()
     database = tmp_path / "results" / "arena.db"
+    database.parent.mkdir()
     database.write_text("not a database, but somebody's notes\n" * 100)
     before = database.read_bytes()
-    refused(arena("elo", folder=tmp_path), "arena.db")
-    refused(arena("match", "random", "fast-random", "-n", "2", folder=tmp_path), "arena.db")
+    for words in (("elo",), match):
+        refused(arena(*words, folder=tmp_path), "arena.db")
     assert database.read_bytes() == before
     (tmp_path / "bad.sgf").write_bytes(b"\x00\xff no game")
-    refused(arena("match", "random", "fast-random", "-n", "2", "--results", "bad.sgf", folder=tmp_path), "bad.sgf")
+    refused(arena(*match, "--results", "bad.sgf", folder=tmp_path), "bad.sgf")
 
 
 SLOW = """
@@ -330,17 +314,6 @@ def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:
     raise AssertionError("no game was stored")
 
 
-def group_ends(leader: int) -> bool:
-    """Whether all processes of a group end in a moment."""
-    end = monotonic() + 10
-    while monotonic() < end:
-        try:
-            os.killpg(leader, 0)
-        except ProcessLookupError:
-            return True
-    return False
-
-
 def test_a_closed_terminal_leaves_nothing_behind_but_what_was_played(tmp_path: Path) -> None:
     process = match_begun(tmp_path, TMPDIR=str(tmp_path))
     os.killpg(process.pid, signal.SIGHUP)
@@ -348,8 +321,7 @@ def test_a_closed_terminal_leaves_nothing_behind_but_what_was_played(tmp_path: P
     rest, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (128 + signal.SIGHUP, "")
     assert re.search(r"Stopped\. \d+ of 3000 games are stored; the same command plays the rest\.\n$", rest)
-    assert [path.name for path in tmp_path.iterdir()] == ["results"]
-    assert group_ends(process.pid)
+    assert [path.name for path in tmp_path.iterdir()] == ["results"] and end_of(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -359,9 +331,7 @@ def test_a_command_under_nohup_goes_on_without_its_terminal_until_it_is_terminat
     assert re.match(r"\d+ of 3000", process.stdout.readline())
     process.terminate()
     rest, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (128 + signal.SIGTERM, "")
-    kept = re.search(r"(\d+) of 3000 games are stored", rest)
-    assert kept is not None and f"{kept[1]} games" in arena("games", "-n", "3000", folder=tmp_path).stdout
+    assert (process.returncode, errors) == (128 + signal.SIGTERM, "") and "of 3000 games are stored" in rest
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the process that starts workers in /proc")
@@ -432,27 +402,18 @@ def test_a_person_in_a_match_with_json_sees_the_board_of_a_new_game_on_stderr(
 ENGINE = f"gtp:command={shlex.join([sys.executable, str(ROOT / 'tests' / 'engines' / 'scripted.py'), 'good'])}"
 
 
-ENGINE_TABLE = """
-[bots.engine]
-kind = "gtp"
-command = '''{command}'''
-log = "{log}"
-env = {{DATA_DIR = "/srv"}}
-"""
-
-
 def test_an_engine_plays_with_its_environment_and_one_that_is_not_there_is_named(tmp_path: Path) -> None:
-    log, config = tmp_path / "log", tmp_path / "arena.toml"
     script = f'echo "data in $DATA_DIR" >&2; exec {ENGINE.removeprefix("gtp:command=")}'
-    config.write_text(ENGINE_TABLE.format(command=shlex.join(["sh", "-c", script]), log=log))
+    table, log, config = "[bots.engine]\nkind = 'gtp'\n", tmp_path / "log", tmp_path / "arena.toml"
+    table += f"log = '{log}'\nenv = {{DATA_DIR = '/srv'}}\ncommand = "
+    config.write_text(f"{table}{json.dumps(shlex.join(['sh', '-c', script]))}\n")
     match = ("match", "engine", "random", "-n", "2", *SMALL)
     done = arena(*match, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert log.read_text().count("data in /srv\n") == 2  # one engine is of the check, one of the match
-    assert "2 of 2 games were played earlier" in arena(*match, folder=tmp_path).stdout
     shown = arena("bots", "engine", folder=tmp_path, columns=200).stdout
     assert "DATA_DIR" in shown and "/srv" not in shown  # a value may be a secret
-    config.write_text(ENGINE_TABLE.format(command="no-such-engine --gtp", log=log))
+    config.write_text(f"{table}'no-such-engine --gtp'\n")
     refused(arena(*match, folder=tmp_path), "arena.toml: [bots.engine]: there is no program 'no-such-engine'")
     done = arena("check", "engine", folder=tmp_path, columns=200)
     assert done.returncode == 1 and "arena.toml: [bots.engine]: there is no program" in done.stdout

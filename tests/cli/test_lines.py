@@ -70,12 +70,10 @@ def test_a_game_is_shown_by_the_number_that_the_list_has_where_events_share_numb
     listed = arena("games", folder=folder).stdout.splitlines()
     numbers = [line.split()[0] for line in listed if line[:4].strip().isdigit()]
     assert numbers == [str(number) for number in range(10, 0, -1)]  # four games of a match, then six of a league
-    for number, game in zip(numbers, objects("games", folder=folder), strict=True):
-        assert game["number"] == int(number)
-        shown = arena("show", number, "--details", folder=folder)
-        assert game["id"] in shown.stdout, shown.stderr
-    newest = arena("show", folder=folder).stdout
-    assert newest == arena("show", "10", folder=folder).stdout != arena("show", "9", folder=folder).stdout
+    shown = [arena("show", number, folder=folder).stdout for number in numbers]
+    for number, game, text in zip(numbers, objects("games", folder=folder), shown, strict=True):
+        assert game["number"] == int(number) and game["black"] in text
+    assert arena("show", folder=folder).stdout == shown[0] and len(set(shown)) == len(shown)
     refused(arena("show", "11", folder=folder), "there is no game '11'")
 
 
@@ -100,5 +98,5 @@ def test_what_scripts_write(folder: Path) -> None:
     arena("report", "league", "--html", "league.html", folder=folder)
     assert (folder / "league.html").exists()
     refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
-    refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "--sgf and --json can't be combined")
+    refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "can't be combined")
     assert not (folder / "sgf").exists()

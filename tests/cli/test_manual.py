@@ -48,8 +48,8 @@ def understand(line: str) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_the_help_of_a_command_fits_a_screen_names_values_by_words_and_has_examples(name: str, tmp_path: Path) -> None:
-    shown = arena(*name.split()[1:], "--help", folder=tmp_path, columns=100).stdout
-    assert len(shown.splitlines()) <= 50
+    shown = arena(*name.split()[1:], "--help", folder=tmp_path, columns=80).stdout
+    assert len(shown.splitlines()) <= 40 and max(map(len, shown.splitlines())) <= 80
     assert not re.search(r"<\w+>|\{\w*\}|\[\[|\[default", shown)
     found = [example for example in examples(NAMED[name]) if example.startswith("arena ")]
     for example in found:

@@ -198,7 +198,7 @@ def test_what_an_earlier_arena_could_not_store_is_stored_now(tmp_path: Path, typ
         assert done.returncode == 0 and "the next arena play will store it" in done.stdout
         assert "another arena" in done.stdout
     done = typed("quit", "human:name=bob", *ADA)
-    assert done.stdout.startswith("Stored now: play/00001.")
+    assert done.stdout.startswith("play/00001 is stored (it counts for arena elo)")
     with Store.open(results / "arena.db") as store:
         assert store.ids("play") == {"play/00001"} and len(store.players()) == 2
 

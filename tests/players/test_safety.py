@@ -41,7 +41,7 @@ def change_plan(folder: Path, factory: str, kind: str, settings: dict[str, str])
         database.executemany("UPDATE players SET player = ? WHERE player ->> 'name' = ?", changed)
 
 
-COMMANDS = [("show", "1", "--details"), ("report",)]
+COMMANDS = [("show", "1"), ("report",)]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_secrets_of_an_engine_are_neither_stored_nor_shown(tmp_path: Path) -> No
     played = arena(*match, folder=tmp_path)
     assert played.returncode == 0, played.stderr
     shown = [played.stdout]
-    for words in (("report", "--html", "page.html"), ("show", "1", "--details"), ("bots",)):
+    for words in (("report", "--html", "page.html"), ("show", "1"), ("bots",)):
         shown.append(arena(*words, folder=tmp_path, columns=400).stdout)
     shown.append((tmp_path / "page.html").read_text())
     assert not re.search(f"{SECRET}|{KEY}", "\n".join(shown))
