@@ -34,6 +34,10 @@ class Script:
     lifeline: str = setting("", "a named pipe that the player's process writes its number to, and holds open")
 
 
+def kind(build: Callable[[Script], Bot], **more: Any) -> BotKind:
+    return BotKind(summary="plays by a script", config=Script, build=build, **more)
+
+
 class Good(RandomBot):
     """Plays like ``random``; the others do so until their script says otherwise."""
 
@@ -56,7 +60,7 @@ def misbehaving(misbehave: Callable[[Script, Game], Any]) -> BotKind:
                 return misbehave(self.config, game)
             return super().choose(game, limits)
 
-    return BotKind(summary="misbehaves", config=Script, build=Bad)
+    return kind(Bad)
 
 
 def raises(error: Exception) -> BotKind:
@@ -70,21 +74,21 @@ def answers(decide: Callable[[Game], Any]) -> BotKind:
     return misbehaving(lambda config, game: decide(game))
 
 
+def passes(**reported: Any) -> BotKind:
+    """A pass with this beside it, which may be wrong."""
+    return answers(lambda game: Decision(pass_move(game.rules.size), **reported))
+
+
 def wait(seconds: float | None) -> None:
     Event().wait(seconds)
 
 
-def dies_once(config: Script, game: Game) -> Decision:
+def dies_once(config: Script, game: Game, late: float = 0.0) -> Decision:
     if not Path(config.marker).exists():
+        wait(late)
         Path(config.marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return RandomBot(NoSettings()).choose(game, Limits())
-
-
-def dies_late(config: Script, game: Game) -> Decision:
-    if not Path(config.marker).exists():
-        wait(0.3)
-    return dies_once(config, game)
 
 
 def hangs(config: Script, game: Game) -> Decision:
@@ -99,7 +103,7 @@ def is_slow(config: Script, game: Game) -> Decision:
     return Decision(None)
 
 
-GOOD = BotKind(summary="plays at random", config=Script, build=Good)
+GOOD = kind(Good)
 CRASH = raises(RuntimeError("no idea\nwhat to play"))
 FAULT = raises(BotFault("the engine has left"))
 LATE = raises(BotTimeout("the engine thinks and thinks"))
@@ -108,21 +112,21 @@ SLOW = misbehaving(is_slow)
 LEAVE = misbehaving(lambda config, game: os._exit(3))
 SEGFAULT = misbehaving(lambda config, game: ctypes.string_at(0))
 DIES_ONCE = misbehaving(dies_once)
-DIES_LATE = misbehaving(dies_late)
+DIES_LATE = misbehaving(lambda config, game: dies_once(config, game, 0.3))
 OCCUPIED = answers(lambda game: Decision(game.moves[-1]))
 OUTSIDE = answers(lambda game: Decision(game.rules.size**2 + 1))
 NEGATIVE = answers(lambda game: Decision(-1))
 WORD = answers(lambda game: "pass")
 NOTHING = answers(lambda game: None)
 HALF = answers(lambda game: Decision(2.5))  # type: ignore[arg-type]
-BOAST = answers(lambda game: Decision(pass_move(game.rules.size), win_rate="high"))  # type: ignore[arg-type]
-PROUD = answers(lambda game: Decision(pass_move(game.rules.size), win_rate=1.5))
-UNDECIDED = answers(lambda game: Decision(pass_move(game.rules.size), win_rate=float("nan")))
+BOAST = passes(win_rate="high")
+PROUD = passes(win_rate=1.5)
+UNDECIDED = passes(win_rate=float("nan"))
 GREEDY = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.full(game.rules.size**2, 2.0)))
 VAGUE = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.full(game.rules.size**2, np.nan)))
-SQUARE = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.zeros((2, 2))))
-LISTED = answers(lambda game: Decision(pass_move(game.rules.size), ownership=[0.0]))  # type: ignore[arg-type]
-PASSES = answers(lambda game: Decision(pass_move(game.rules.size)))
+SQUARE = passes(ownership=np.zeros((2, 2)))
+LISTED = passes(ownership=[0.0])
+PASSES = passes()
 RESIGNS = answers(lambda game: Decision(None))
 CROWD = replace(RESIGNS, boards=1000)
 
@@ -156,6 +160,8 @@ class Picky(Many):
 
 
 class Generous(Many):
+    """Gives a decision too many."""
+
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         decisions = super().choose_all(games, limits)
         return [*decisions, decisions[0]] if any(self.is_time(game) for game in games) else decisions
@@ -232,20 +238,20 @@ class Noisy(Good):
 
 
 class Spy(Good):
-    """Writes down which modules its process has loaded."""
+    """Writes down which modules its process has loaded, or which GPUs it sees."""
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         decision = super().choose(game, limits)
-        Path(self.config.marker).write_text("\n".join(sorted(sys.modules)))
+        Path(self.config.marker).write_text(self.seen())
         return decision
 
+    def seen(self) -> str:
+        return "\n".join(sorted(sys.modules))
 
-class SpyOnCards(Good):
-    """Writes down which GPUs its process sees."""
 
-    def choose(self, game: Game, limits: Limits) -> Decision:
-        Path(self.config.marker).write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
-        return super().choose(game, limits)
+class SpyOnCards(Spy):
+    def seen(self) -> str:
+        return os.environ.get("CUDA_VISIBLE_DEVICES", "all")
 
 
 class Unsure(Good):
@@ -253,6 +259,20 @@ class Unsure(Good):
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return Decision(super().choose(game, limits).move, win_rate=0.0 * game.moves[-1])
+
+
+MANY, PICKY, GENEROUS, DELIBERATE, SLUGGISH = map(kind, (Many, Picky, Generous, Deliberate, Sluggish))
+CENSUS, STUCK = kind(Census, boards=64), kind(Stuck, boards=64)
+PUNDIT, PONDERER, QUITTER, LOOP, NOISY = map(kind, (Pundit, Ponderer, Quitter, Loop, Noisy))
+SPY, SPY_ON_CARDS, UNSURE = map(kind, (Spy, SpyOnCards, Unsure))
+QUITTER_1 = kind(Quitter, boards=1)
+PERSON = kind(Good, interactive=True)
+
+
+# --- Coins ---
+
+SHORT_GAME, LONG_GAME = 30, 70
+"""The moves after which a loser of ``Coin`` resigns on its turn: to the first player, to the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,56 +296,17 @@ class Coin(RandomBot):
         return super().choose(game, limits)
 
 
-SHORT_GAME, LONG_GAME = 30, 70
-"""The moves after which a loser of ``Coin`` resigns on its turn: to the first player, to the second."""
-
-
 def first_wins(seed: int, elo: float) -> bool:
     """Whether the first player, which is so much stronger, wins the ``Coin`` game of this seed."""
     return Random(seed).random() < expected_score(elo)
 
 
-def coin(boards: int) -> BotKind:
-    return BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards)
+COIN_1, COIN_8, COIN_64, COIN_512 = (
+    BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards) for boards in (1, 8, 64, 512)
+)
 
 
-COIN_1, COIN_8, COIN_64, COIN_512 = map(coin, (1, 8, 64, 512))
-MANY = BotKind(summary="one call for all games", config=Script, build=Many)
-CENSUS = BotKind(summary="counts its games", config=Script, build=Census, boards=64)
-PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
-GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
-DELIBERATE = BotKind(summary="takes its time for all games", config=Script, build=Deliberate)
-SLUGGISH = BotKind(summary="thinks for long about one game", config=Script, build=Sluggish)
-STUCK = BotKind(summary="hangs for all games because of one", config=Script, build=Stuck, boards=64)
-PUNDIT = BotKind(summary="is sure of Black", config=Script, build=Pundit)
-PONDERER = BotKind(summary="takes its time for each move", config=Script, build=Ponderer)
-QUITTER = BotKind(summary="kills itself", config=Script, build=Quitter)
-QUITTER_1 = replace(QUITTER, boards=1)
-LOOP = BotKind(summary="hangs in its first decision", config=Script, build=Loop)
-NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)
-SPY = BotKind(summary="tells what is loaded", config=Script, build=Spy)
-SPY_ON_CARDS = BotKind(summary="tells which GPUs it sees", config=Script, build=SpyOnCards)
-UNSURE = BotKind(summary="fails on an empty board", config=Script, build=Unsure)
-
-
-def refuse(config: Script) -> Bot:
-    raise UserError(config.marker)
-
-
-ABSENT = BotKind(summary="can't be built", config=Script, build=refuse)
-
-
-def build_never(config: Script) -> Bot:
-    raise UserError("the engine isn't installed; install it")
-
-
-def build_broken(config: Script) -> Bot:
-    raise ValueError("weights of the wrong shape")
-
-
-def build_killed(config: Script) -> Bot:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return Good(config)
+# --- Players that can't be had ---
 
 
 def starts(config: Script) -> int:
@@ -346,6 +327,19 @@ class Patient(Good):
         return super().choose(game, limits)
 
 
+def build_never(config: Script) -> Bot:
+    raise UserError("the engine isn't installed; install it")
+
+
+def build_broken(config: Script) -> Bot:
+    raise ValueError("weights of the wrong shape")
+
+
+def build_killed(config: Script) -> Bot:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Good(config)
+
+
 def build_four_killed(config: Script) -> Bot:
     return build_killed(config) if 2 <= starts(config) <= 5 else Patient(config)
 
@@ -361,13 +355,10 @@ def build_only_first(config: Script) -> Bot:
     return build_never(config) if starts(config) > 1 else Good(config)
 
 
-NEVER = BotKind(summary="can't be had", config=Script, build=build_never)
-BROKEN = BotKind(summary="fails to start", config=Script, build=build_broken)
-KILLED = BotKind(summary="is killed as it starts", config=Script, build=build_killed)
-FOUR_KILLED = BotKind("the second to fifth are killed as they start", config=Script, build=build_four_killed, boards=1)
-ORPHAN = BotKind(summary="what starts the first one is killed", config=Script, build=build_orphan)
-ONLY_FIRST = BotKind(summary="there is only one", config=Script, build=build_only_first)
-PERSON = BotKind(summary="sits at the terminal", config=Script, build=Good, interactive=True)
+NEVER, BROKEN, KILLED = map(kind, (build_never, build_broken, build_killed))
+FOUR_KILLED = kind(build_four_killed, boards=1)  # the second to fifth are killed as they start
+ORPHAN = kind(build_orphan)  # what starts the first one is killed
+ONLY_FIRST = kind(build_only_first)
 
 
 def scripted(kind: str, name: str = "", **settings: Any) -> Player:

@@ -133,6 +133,14 @@ def test_json_that_cannot_be_read_is_one_line(tmp_path: Path, text: str | None, 
 SCRATCH = "import sys; from arena.files import scratch; print(scratch(), flush=True); sys.stdin.readline()"
 
 
+def scratch_of(place: Path) -> Path:
+    """The folder that a process made for itself, which has ended."""
+    with begun(SCRATCH, TMPDIR=str(place)) as process:
+        made = printed_by(process)
+        process.communicate("")
+    return made
+
+
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder with a path that is short enough for sockets."""
@@ -140,51 +148,31 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next(place: Path) -> None:
-    there = {"TMPDIR": str(place)}
-    with begun(SCRATCH, **there) as killed, begun(SCRATCH, **there) as running:
+def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next_and_nobody_elses(place: Path) -> None:
+    """A user's folder called arena-backup that had a file ``owner`` vanished at the next command."""
+    with begun(SCRATCH, TMPDIR=str(place)) as killed, begun(SCRATCH, TMPDIR=str(place)) as running:
         left, kept = printed_by(killed), printed_by(running)
-        killed.kill()
-        killed.wait()
-        with begun(SCRATCH, **there) as last:
-            own = printed_by(last)
-            assert sorted(left.parent.iterdir()) == sorted([kept, own])
-            last.communicate("")
-        running.communicate("")
-    assert list(place.iterdir()) == [left.parent] and not any(left.parent.iterdir())
-    assert left.parent.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_folder_of_the_users_is_never_removed(place: Path) -> None:
-    """One called arena-backup that had a file ``owner`` vanished at the next command."""
-    there = {"TMPDIR": str(place)}
-    with begun(SCRATCH, **there) as process:
-        own = printed_by(process)
-        private = own.parent
+        private = left.parent
         theirs = [folder / name for folder in (place, private) for name in ("arena-backup", ".arena-backup", "arena-1")]
         for folder in theirs:
-            shutil.copytree(own, folder)
+            shutil.copytree(left, folder)
             (folder / "data").write_text("mine")
-        process.kill()
-    with begun(SCRATCH, **there) as process:
-        printed_by(process)
-        process.communicate("")
+        killed.kill()
+        killed.wait()
+        scratch_of(place)
+        assert not left.exists() and kept.exists()
+        running.communicate("")
+    assert not kept.exists() and private.stat().st_mode & 0o777 == 0o700
     assert all((folder / "data").read_text() == "mine" for folder in theirs)
 
 
 def test_a_private_folder_that_somebody_else_made_is_not_used_nor_a_long_path(place: Path) -> None:
-    with begun(SCRATCH, TMPDIR=str(place)) as process:
-        private = printed_by(process).parent
-        process.communicate("")
+    private = scratch_of(place).parent
     private.chmod(0o777)
-    with begun(SCRATCH, TMPDIR=str(place)) as process:
-        assert printed_by(process).parent not in (private, place)
-        process.communicate("")
+    assert scratch_of(place).parent not in (private, place)
     deep = place / ("x" * 100)  # no socket could be made there
     deep.mkdir()
-    with begun(SCRATCH, TMPDIR=str(deep)) as process:
-        assert printed_by(process).parents[1] == Path("/tmp") and not any(deep.iterdir())
-        process.communicate("")
+    assert scratch_of(deep).parents[1] == Path("/tmp") and not any(deep.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
 from commandline import environment
 from scripted_bots import scripted
 
@@ -66,7 +65,7 @@ HOMES = {
 
 
 class Import(NamedTuple):
-    """One module imported by a file. ``at_once`` tells those that importing the file carries out."""
+    """One module imported by a file, for an ``annotation`` only or when the file is imported (``at_once``)."""
 
     importer: str
     line: int
@@ -82,26 +81,23 @@ MODULES = {
 }
 
 
-def imports(name: str, path: Path) -> Iterator[Import]:
-    def visit(node: ast.AST, annotation: bool, at_once: bool) -> Iterator[Import]:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(name, node.lineno, alias.name, annotation, at_once)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno} has a relative import, which this test doesn't follow"
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                yield Import(name, node.lineno, full if full in MODULES else str(node.module), annotation, at_once)
-        else:
-            annotation = annotation or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-            at_once = at_once and not annotation and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            for child in ast.iter_child_nodes(node):
-                yield from visit(child, annotation, at_once)
-
-    yield from visit(ast.parse(path.read_text("utf-8")), False, True)
+def imports(name: str, node: ast.AST, annotation: bool = False, at_once: bool = True) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        yield from (Import(name, node.lineno, alias.name, annotation, at_once) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"{name}, line {node.lineno} has a relative import, which this test doesn't follow"
+        for alias in node.names:
+            full = f"{node.module}.{alias.name}"
+            yield Import(name, node.lineno, full if full in MODULES else str(node.module), annotation, at_once)
+    else:
+        annotation = annotation or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        at_once = at_once and not annotation and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for child in ast.iter_child_nodes(node):
+            yield from imports(name, child, annotation, at_once)
 
 
-IMPORTS = [found for name, path in MODULES.items() for found in imports(name, path)]
+IMPORTS = [found for name, path in MODULES.items() for found in imports(name, ast.parse(path.read_text("utf-8")))]
+INSIDE = [found for found in IMPORTS if found.module.partition(".")[0] in OURS]
 
 
 def layer(module: str) -> tuple[int, str]:
@@ -117,30 +113,24 @@ def layer(module: str) -> tuple[int, str]:
 
 
 def test_arrows_point_down_only() -> None:
-    wrong = []
-    for found in IMPORTS:
-        if found.module.partition(".")[0] in OURS:
-            mine, theirs = layer(found.importer), layer(found.module)
-            if mine[1] != theirs[1] and theirs[0] >= mine[0]:
-                wrong.append(found)
-    assert wrong == []
+    both = [(found, layer(found.importer), layer(found.module)) for found in INSIDE]
+    assert [found for found, mine, theirs in both if mine[1] != theirs[1] and theirs[0] >= mine[0]] == []
 
 
 def test_no_module_waits_for_itself_to_be_imported() -> None:
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
-    for found in IMPORTS:
-        if found.at_once and found.module in MODULES and found.module != found.importer:
+    for found in INSIDE:
+        if found.at_once and found.module != found.importer:
             graph[found.importer].add(found.module)
     list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the cycle
 
 
 def test_every_third_party_stays_at_home() -> None:
     wrong = []
-    for found in IMPORTS:
+    for found in set(IMPORTS) - set(INSIDE):
         party, path = found.module.partition(".")[0], str(MODULES[found.importer].relative_to(ROOT))
-        if party in OURS or party in sys.stdlib_module_names or found.annotation:
-            continue
-        if not any(path == home or (home[-1] == "/" and path.startswith(home)) for home in HOMES.get(party, ())):
+        homes = HOMES.get(party, ())
+        if not (party in sys.stdlib_module_names or found.annotation or path.startswith(tuple(homes))):
             wrong.append(found)
     assert wrong == []
 
@@ -155,20 +145,14 @@ LINES = (
 BOTS = "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings"
 
 
-@pytest.mark.parametrize(
-    ("code", "heavy"),
-    [
-        pytest.param("import arena.cli", HEAVY | {"numpy", "rich.console"}, id="the list of commands"),
-        pytest.param(BOTS, HEAVY, id="the list of bots"),
-        pytest.param("import arena.results.store, arena.results.export, arena.report.tables", HEAVY, id="results"),
-        pytest.param(LINES, {"textual"}, id="an event in a pipe"),
-    ],
-)
-def test_what_is_asked_for_often_loads_nothing_heavy(code: str, heavy: set[str]) -> None:
-    command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment())
-    assert done.returncode == 0, done.stderr
-    assert set(done.stdout.split()) & heavy == set()
+def test_what_is_asked_for_often_loads_nothing_heavy() -> None:
+    results = "import arena.results.store, arena.results.export, arena.report.tables"
+    commands = ("import arena.cli", HEAVY | {"numpy", "rich.console"})
+    for code, heavy in (commands, (f"{BOTS}\n{results}", HEAVY), (LINES, {"textual"})):
+        command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment())
+        assert done.returncode == 0, done.stderr
+        assert set(done.stdout.split()) & heavy == set()
 
 
 def test_a_worker_never_loads_torch(tmp_path: Path) -> None:
