@@ -73,8 +73,8 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
 
 
 def notes_on(event: Event, store: Store) -> Iterator[str]:
-    """What is to be known before the event: new players, a book that is used up, nets on larger boards than they know.
-    Raises ConfigError where there are fewer openings than the games need; where all games are stored, none is drawn."""
+    """What is to be known before the event: new players, nets on larger boards than they know. Raises ConfigError where
+    there are fewer openings than the games need; where all games are stored, none is drawn."""
     from arena.match.ladder import Ladder
     from arena.match.schedule import Match
 
@@ -86,14 +86,8 @@ def notes_on(event: Event, store: Store) -> Iterator[str]:
             yield f"{entry.name} is a new player: its settings, net, code or limits differ from those in {games}."
     if isinstance(event, Ladder):
         event.pairings()
-    else:
-        each, terms = event.games if isinstance(event, Match) else event.games_each, event.terms
-        if store.count(event=event.event) < event.games:
-            terms.require_openings(each)
-        openings, pairs = len(terms.book), (each + 1) // 2
-        if openings and openings < min(terms.openings or pairs, pairs):
-            later = "the later pairs get random ones" if terms.then_drawn else "they are used in turn"
-            yield f"The book has {plural(openings, 'opening')} for {pairs} pairs of games; {later}."
+    elif store.count(event=event.event) < event.games:
+        event.terms.require_openings(event.games if isinstance(event, Match) else event.games_each)
     yield from size_doubts(players, event.terms.rules.size)
 
 

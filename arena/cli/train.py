@@ -18,7 +18,7 @@ from typer import Argument, Option
 
 from arena import ConfigError, UserError
 from arena.cli.nets import gate as gate_command
-from arena.cli.options import RESULTS, Cluster, Results, errors_of_option, registry_of
+from arena.cli.options import RESULTS, Cluster, Results, Workers, errors_of_option, registry_of
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
 PLAY = ("rl", "value", "distill", "zero")
@@ -38,7 +38,7 @@ def train(
     new: Annotated[bool, Option("--new", help="Start again instead of resuming the run.")] = False,
     gate: Annotated[bool, Option("--gate", help="Then run arena gate on the net.")] = False,
     cluster: Cluster = None,
-    players: Annotated[int, Option(help="Cores of the cluster that play (default 0: all).")] = 0,
+    workers: Workers = 0,
     results: Results = RESULTS,
 ) -> None:
     """Train a net (pip install 'arena[train]').
@@ -85,9 +85,9 @@ def train(
         return
     if cluster is not None and trainer not in PLAY:
         raise ConfigError(f"--cluster {cluster}: {trainer} plays no games; those that do are {', '.join(PLAY)}")
-    if players and cluster is None:
-        raise ConfigError(f"--players {players} needs --cluster")
-    folder, was_stopped = run_trainer(trainer, settings, results, new, cluster, players)
+    if workers and cluster is None:
+        raise ConfigError(f"--workers {workers} needs --cluster; on this machine it is --num-workers")
+    folder, was_stopped = run_trainer(trainer, settings, results, new, cluster, workers)
     size = "" if settings.size == 9 else f" --size {settings.size}"
     if known.is_first():
         print_result(trainer, settings, folder, size)
@@ -116,7 +116,7 @@ def read_settings(words: Sequence[str]) -> dict[str, str]:
 
 
 def run_trainer(
-    trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, players: int
+    trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, workers: int
 ) -> tuple[Path, bool]:
     """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
     from trainers.settings import is_first
@@ -139,7 +139,7 @@ def run_trainer(
     if cluster is not None:
         from trainers.cluster import Lent  # which loads the compiler
 
-        arguments["lent"] = Lent(cluster, players, say)
+        arguments["lent"] = Lent(cluster, workers, say)
     with steps.kept_to_one(training, ", or give another --name"), ExitStack() as stack:
         if is_first():
             for stale in training.rglob("*") if new and name else ():
