@@ -1,7 +1,6 @@
 """The AlphaGo hybrid: PUCT with a policy net, leaves judged by net, rollouts or both (Silver et al. 2016).
 
-The nets learned from games scored by area, and their win rates are for area in a game scored by territory, too. There
-rollouts and lines that end the game follow the game's rules.
+The nets' win rates are for area scoring in every game; rollouts and lines that end the game follow the game's rules.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
 
 STEP = 4096  # visits between two looks at the clock, at most
 FOREVER = 1 << 40  # more visits than a tree can hold
-
-BATCH = 8
-"""Positions that make a batch worth while: one of them costs less than a tenth more than in a batch of 32. A search of
-one board gets 1.5 times as many visits from as much time with 8 leaves a batch as with one (int8, AVX2)."""
+BATCH = 8  # positions that make a batch worth while: one board gets 1.5 times as many visits as with one (int8, AVX2)
+NODE_BYTES = 24
+FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits on 9x9
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +76,6 @@ class Config:
         return replace(self, rollout_weight=(0.0 if size <= 9 else 0.5) if weight is None else weight)
 
 
-NODE_BYTES = 24
-
-FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits on 9x9
-
-
 class AlphaGo(Bot):
     def __init__(self, config: Config):
         from bots.nets.inference import Evaluator  # these are heavy: imported when a player is built
@@ -114,8 +107,8 @@ class AlphaGo(Bot):
         return decisions
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """What a net may learn from a search: the visits of each move, or the improved policy (games, size² + 1), and
-        the win rates (games,) of the sides to move, the means over all visits; float64."""
+        """Targets for a net: the visits of each move, or the improved policy (games, size² + 1), and the win rates
+        (games,) of the sides to move, the means over all visits; float64."""
         size, trees = games[0].rules.size, self._trees
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
@@ -151,8 +144,8 @@ class AlphaGo(Bot):
 
     def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
         """The slots of the games, their trees searched; with ``keep`` also a Gumbel search continues its tree."""
-        config, trees, size = self._config, self._trees, games[0].rules.size
-        net, seconds = self._net(size), limits.seconds
+        config, trees, size, seconds = self._config, self._trees, games[0].rules.size, limits.seconds
+        net = self._net(size)
         slots = trees.slots_of(list(games), keep=keep or not config.gumbel)  # halving begins at 0 visits
         if config.gumbel:
             for slot in slots:
@@ -184,13 +177,12 @@ class AlphaGo(Bot):
                 return slots.tolist()
 
     def _decide(self, slot: int, size: int) -> Decision:
-        trees = self._trees
-        child = -1
+        trees, child = self._trees, None
         if self._config.gumbel:
             child = self._gumbel.best_move(trees.nodes, trees.roots, slot, self._params(size))
-        move, win_rate, visits = trees.best(slot, size, child if child >= 0 else None)
-        ownership = trees.ownership(slot, size)
-        return Decision(None if win_rate < self._config.resign else move, win_rate, visits, ownership)
+        move, win_rate, visits = trees.best(slot, size, child)
+        resigns = win_rate < self._config.resign
+        return Decision(None if resigns else move, win_rate, visits, trees.ownership(slot, size))
 
 
 BOT = BotKind(

@@ -19,6 +19,20 @@ if TYPE_CHECKING:
     from arena.go.game import Game
 
 
+# Policy temperature by rank, so that each rank beats the next weaker one about as people do. The net's policy is that
+# of many people and less consistent than each of them, so strong ranks have low ones. Below ``WEAKEST_SEEN`` they stand
+# for what the net hasn't seen.
+TEMPERATURES = {-29: 2.2, -24: 1.75, -19: 1.4, -14: 1.05, -9: 1.05, -4: 0.8, 1: 0.42, 3: 0.1, 6: 0.1}
+
+# The first moves of a game, and the lowest temperature there: strong ranks would always open alike.
+OPENING, OPENING_TEMPERATURE = 6, 0.7
+
+# The chance that a person resigns instead of a move, as a logistic function: constant, and weights of the logit of the
+# win rate by the net, of the rank, and of the moves played a point of the board (docs/measurements.md).
+RESIGNING = (-6.411, -0.576, 0.041, 2.968)
+RESIGNABLE = 0.15  # the win rate over which nobody resigns; people did whom the net misjudged, or who had to leave
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     rank: str = setting("10k", "rank to play at, 30k to 6d: that of OGS, 2005 to 2020")
@@ -86,24 +100,6 @@ def _next_to_dead(game: Game) -> np.ndarray:
     return np.append(beside[1:-1, 1:-1].reshape(-1), False)
 
 
-TEMPERATURES = {-29: 2.2, -24: 1.75, -19: 1.4, -14: 1.05, -9: 1.05, -4: 0.8, 1: 0.42, 3: 0.1, 6: 0.1}
-"""Policy temperature by rank, chosen so that each rank beats the next weaker one about as people do. The net's policy
-is that of many people and less consistent than each of them, so strong ranks have low ones. Below ``WEAKEST_SEEN`` they
-stand for what the net hasn't seen."""
-
-OPENING, OPENING_TEMPERATURE = 6, 0.7
-"""The first moves of a game, and the lowest temperature there: strong ranks would always open alike."""
-
-RESIGNING = (-6.411, -0.576, 0.041, 2.968)
-"""The chance that a person resigns instead of a move, as a logistic function: constant, and weights of the logit of the
-win rate by the net, of the rank, and of the moves played a point of the board. Fitted to people's games
-(docs/measurements.md)."""
-
-
-RESIGNABLE = 0.15
-"""The win rate over which nobody resigns. People did, of whom the net thought wrong, or who had to leave."""
-
-
 def resign_chance(win_rate: float, rank: int, fullness: float) -> float:
     if win_rate > RESIGNABLE:
         return 0.0
@@ -114,8 +110,7 @@ def resign_chance(win_rate: float, rank: int, fullness: float) -> float:
 
 
 def check(config: Config, size: int) -> None:
-    """Raise ConfigError for a rank that is none and a size that the net didn't see people play, CheckpointError for a
-    net that can't be used."""
+    """Raise ConfigError for a rank that is none and a size that the net didn't learn, CheckpointError for its net."""
     read_rank(config.rank, "rank =")
     check_net(config, size)
     if size != (learned := Checkpoint.open(find(config.checkpoint)).manifest.size):

@@ -1,6 +1,4 @@
-"""UCT with RAVE, priors and playouts that answer, in as many simulations or seconds a move as it is given. No net but a
-small linear policy. The tree is in ``search``.
-"""
+"""UCT with RAVE, priors and playouts that answer; no net but a small linear policy. The tree is in ``search``."""
 
 from __future__ import annotations
 
@@ -10,6 +8,8 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from bots.nets.checkpoint import find
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bots.search.rollouts import Weights
 
 CHUNK = 256  # simulations between two looks at the clock
+NODE_BYTES = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,6 @@ class Config:
     max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192)
 
 
-NODE_BYTES = 36
-
-
 class Uct(Bot):
     def __init__(self, config: Config):
         from bots.nets.rollout import RolloutPolicy
@@ -48,7 +46,8 @@ class Uct(Bot):
         self._params = tree.params_of(config, uct.UctParams)
         self._trees = tree.TreePool(config.max_tree_mb * 2**20 // NODE_BYTES, rave=True)
         policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy else None
-        self._weights = cache(policy.weights if policy else rollouts.uniform_weights)
+        learned = policy.learned if policy else np.zeros(int(rollouts.tie().max()) + 1)  # all moves as likely
+        self._weights = cache(lambda size: rollouts.expand_weights(learned, size))
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         slot, size = int(self._trees.slots_of([game])[0]), game.rules.size

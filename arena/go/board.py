@@ -22,20 +22,17 @@ def move_from_point(point: int, size: int) -> Move:
 
 
 class Board:
-    """A mutable position, cheap to copy.
-
-    ``array`` is the compiled record, an array of one ``kernels.BOARD``, for code that calls kernels itself.
-    """
+    """A mutable position, cheap to copy; ``array`` is an array of one ``kernels.BOARD``."""
 
     __slots__ = ("array", "size")
 
     def __init__(self, size: int):
-        """An empty board. Raises ValueError for a size that the record can't hold."""
+        """An empty board. Raises ValueError for a size that the record can't have."""
         if not 1 <= size <= MAX_SIZE:
             raise ValueError(f"a board of size {size} can't be held; sizes go up to {MAX_SIZE}")
         self.size = size
         self.array = np.zeros(1, kernels.BOARD)
-        kernels.new_board(self.array, size)
+        kernels.clear(self.array[0], size)
 
     def copy(self) -> Board:
         twin = Board.__new__(Board)
@@ -47,7 +44,8 @@ class Board:
         """Place a setup stone. Raises ValueError when the point is taken or not on the board."""
         if self.stone(move):
             raise ValueError(f"two stones on one point of the setup: {move}")
-        kernels.put_stone(self.array, move, int(colour))
+        kernels.play(self.array[0], point_from_move(move, self.size), int(colour))
+        self.array["ko"] = 0
 
     def without(self, moves: Collection[Move]) -> Board:
         """A copy with the stones at these points taken off; ko and prisoners are forgotten."""

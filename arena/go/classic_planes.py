@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from arena.go import kernels
 from arena.go.jit import kernel
-from arena.go.kernels import (
-    BOARD,
-    CELLS,
-    WIDTH,
-    U,
-    count_liberties,
-    first_liberties,
-    group_liberties,
-    is_eye,
-    is_legal,
-    move_of,
-    point_of,
-)
+from arena.go.kernels import U
 from arena.go.ladders import DEPTH, captures_in_ladder, escapes_a_ladder, try_move
 
 
@@ -27,27 +16,27 @@ def stones_1(positions, count, tables, planes):
     for i in range(count):
         board, colour, table = positions.boards[i], positions.colours[i], tables[positions.symmetries[i]]
         for move in range(planes.shape[2]):
-            there = np.int64(board.colour[U(point_of(board, move))])
+            there = np.int64(board.colour[U(kernels.point_of(board, move))])
             planes[i, 0, table[move]] = 0 if there == 0 else 1 if there == colour else -1
 
 
 @kernel
 def gocnn_8(positions, count, tables, planes):
     """gocnn-8 (Gilmer's GoCNN): 0-2 own stones of groups with 1, 2 and more liberties, 3-5 theirs, 6 ko, 7 ones."""
-    liberties = np.empty(CELLS, np.int32)
+    liberties = np.empty(kernels.CELLS, np.int32)
     for i in range(count):
         board, colour, table = positions.boards[i], positions.colours[i], tables[positions.symmetries[i]]
         out = planes[i]
         out[:] = 0
         out[7] = np.float32(1)
-        group_liberties(board, liberties)
+        kernels.group_liberties(board, liberties)
         for move in range(planes.shape[2]):
-            p = point_of(board, move)
+            p = kernels.point_of(board, move)
             there = np.int64(board.colour[U(p)])
             if there:
                 out[3 * int(there != colour) + min(liberties[U(board.head[U(p)])], 3) - 1, table[move]] = 1
         if board.ko:
-            out[6, table[move_of(board, board.ko)]] = 1
+            out[6, table[kernels.move_of(board, board.ko)]] = 1
 
 
 @kernel
@@ -58,9 +47,9 @@ def _alphago(boards, colour, recent, table, liberties, out):
     other = 3 - colour
     out[:] = 0
     out[3] = np.float32(1)
-    group_liberties(board, liberties)
+    kernels.group_liberties(board, liberties)
     for move in range(points):
-        p = point_of(board, move)
+        p = kernels.point_of(board, move)
         at = table[move]
         there = np.int64(board.colour[U(p)])
         if there:
@@ -73,25 +62,25 @@ def _alphago(boards, colour, recent, table, liberties, out):
             out[12 + min(liberties[U(board.head[U(p)])], 8) - 1, at] = 1
             continue
         out[2, at] = 1
-        if not is_legal(board, p, colour):
+        if not kernels.is_legal(board, p, colour):
             continue
         after = boards[1]
         try_move(boards, 0, 1, p, colour)
         captured = np.int64(board.stones[U(other)]) - np.int64(after.stones[U(other)])
         out[20 + min(captured, 7), at] = 1
-        left = count_liberties(after, p, 8)
+        left = kernels.count_liberties(after, p, 8)
         if left == 1:
-            _, _, _, stones = first_liberties(after, p, 2)
+            _, _, _, stones = kernels.first_liberties(after, p, 2)
             out[28 + min(stones, 8) - 1, at] = 1
         out[36 + left - 1, at] = 1
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        for step in kernels.NEIGHBOURS:
             if liberties[U(board.head[U(p + step)])] <= 2 and board.colour[U(p + step)] != 0:
                 if captures_in_ladder(boards, p, colour):
                     out[44, at] = 1
                 if escapes_a_ladder(boards, p, colour):
                     out[45, at] = 1
                 break
-        if not is_eye(board, p, colour):
+        if not kernels.is_eye(board, p, colour):
             out[46, at] = 1
 
 
@@ -101,8 +90,8 @@ def alphago_48(positions, count, tables, planes):
     was played, 1 to 8 or more; 12-19 liberties of its group, 1 to 8 or more; of legal moves 20-27 how many stones they
     capture, 0 to 7 or more, 28-35 the stones they put into atari themselves, 1 to 8 or more, 36-43 the liberties of
     the group they make, 1 to 8 or more, 44 captures in a ladder, 45 escapes from one, 46 fills no own eye; 47 zeros."""
-    boards = np.empty(DEPTH, BOARD)
-    liberties = np.empty(CELLS, np.int32)
+    boards = np.empty(DEPTH, kernels.BOARD)
+    liberties = np.empty(kernels.CELLS, np.int32)
     for i in range(count):
         boards[0] = positions.boards[i]
         table = tables[positions.symmetries[i]]

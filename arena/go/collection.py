@@ -22,9 +22,7 @@ _TEXTS = (".sgf", ".sgfs", ".sgfs.xz", ".sgfs.gz")
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
 _KINDS = (*_TEXTS, *_TARS, ".zip")
 
-MAX_FILE = 256 << 20
-"""The longest file of many games in brackets that is read; one with a game a line may have any length."""
-
+MAX_FILE = 256 << 20  # the longest file of many games in brackets that is read
 _DAMAGED = (lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile, OSError, EOFError, RuntimeError)
 _GARBAGE = (ValueError, TypeError)  # which tarfile and zipfile raise on what they didn't think of
 
@@ -56,9 +54,8 @@ def read_texts(path: str | Path) -> Iterator[Text]:
     """Every game of a file or, in order of their names, of the files in a folder and its folders.
 
     Files are ``.sgf`` (any number of games), ``.sgfs`` (a game a line; also ``.sgfs.xz`` and ``.sgfs.gz``), and
-    ``.zip`` and ``.tar`` (plain, gz, xz, bz2) with such files inside; others in a folder are passed over. Games stream:
-    memory holds one, or one ``.sgf`` file. Raises RecordError for a path that doesn't exist, is of another kind or
-    holds no games, and for a damaged file.
+    ``.zip`` and ``.tar`` (plain, gz, xz, bz2) with such files inside; others in a folder are passed over. Games stream.
+    Raises RecordError for a path that doesn't exist, is of another kind or has no games, and for a damaged file.
     """
     path = Path(path)
     if not path.exists():
@@ -102,8 +99,7 @@ def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
-    """The game texts of one file, by its name in small letters. A line that is too long comes in parts, which will be
-    refused; so will what follows a game that isn't whole."""
+    """The game texts of one file, by its lower-case name. Of a line that is too long come parts, to be refused."""
     if not name.endswith(".sgf"):
         unpack = lzma.open if name.endswith(".xz") else gzip.open if name.endswith(".gz") else nullcontext
         with unpack(stream) as lines:

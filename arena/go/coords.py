@@ -76,11 +76,8 @@ def moves_by_sgf(size: int) -> dict[bytes, Move]:
 
 @cache
 def symmetry_table(size: int) -> np.ndarray:
-    """``table[s, move]`` is where symmetry ``s`` takes ``move``; (8, size² + 1), read-only. Symmetry 0 is the identity.
-
-    Symmetry ``s`` transposes when bit 2 is set, then mirrors the rows (bit 1) and the columns (bit 0):
-    the same order that ``apply_symmetry`` uses on planes.
-    """
+    """``table[s, move]`` is where symmetry ``s`` takes ``move``; (8, size² + 1), read-only. It transposes when bit 2 is
+    set, then mirrors the rows (bit 1) and the columns (bit 0); 0 is the identity."""
     import numpy as np
 
     points = np.arange(size * size).reshape(size, size)

@@ -31,13 +31,11 @@ class Scoring(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """One set of rules on one size of board; the same object serves data, training and play.
+    """One set of rules on one size of board. All stones count as alive unless ``Game.margin`` is told which are dead.
 
-    Every preset scores the board as it stands: all stones count as alive unless ``Game.margin`` is told which are dead.
     ``cgos`` (Computer Go Server): area, positional superko, no suicide. ``tromp-taylor``: the same with suicide of
     several stones. ``chinese``: area, positional superko, White gets a point for each handicap stone. ``japanese``:
-    territory and prisoners, simple ko only; points in seki count, and a game that goes in circles ends at its move
-    limit.
+    territory and prisoners, points in seki, too; simple ko only, so that a game may go in circles up to its move limit.
     """
 
     name: str = "cgos"
@@ -130,11 +128,8 @@ def handicap_points(size: int, stones: int) -> list[Move]:
 
 
 class Game:
-    """A game in progress: the only judge of superko and of the end.
-
-    ``seed`` is where every random choice of the game starts: ``move_seed`` depends on it and on the moves played only,
-    so the game is the same on any machine and beside any other games.
-    """
+    """A game in progress: the only judge of superko and of the end. ``seed`` is where every random choice of the game
+    starts: ``move_seed`` depends on it and on the moves played only."""
 
     __slots__ = ("rules", "seed", "board", "to_play", "moves", "outcome", "setup", "_hashes", "__weakref__")
 
@@ -260,17 +255,13 @@ class Game:
 
     def _explain(self, move: Move, reason: int, earlier: int) -> str:
         point = gtp_from_move(move, self.rules.size)
-        match reason:
-            case kernels.OCCUPIED:
-                return f"{point} is taken"
-            case kernels.SUICIDE:
-                return f"{point} is suicide"
-            case kernels.KO:
-                return f"{point} retakes the ko at once"
-            case kernels.NO_ROOM:
-                return f"the game is at its limit of {self.rules.move_limit} moves"
-            case _:
-                return f"{point} repeats the position after move {earlier} (superko)"
+        return {
+            kernels.OCCUPIED: f"{point} is taken",
+            kernels.SUICIDE: f"{point} is suicide",
+            kernels.KO: f"{point} retakes the ko at once",
+            kernels.SUPERKO: f"{point} repeats the position after move {earlier} (superko)",
+            kernels.NO_ROOM: f"the game is at its limit of {self.rules.move_limit} moves",
+        }[reason]
 
     @property
     def is_passed_out(self) -> bool:
@@ -307,10 +298,8 @@ class Game:
         return points - self.compensation
 
     def expected_margin(self, ownership: np.ndarray) -> float:
-        """Black's margin, komi counted, where each point will be Black's by ``ownership`` (size²,) in [-1, 1].
-
-        By territory rules that is the area less the stones that were played, exact but for who plays last.
-        """
+        """Black's margin, komi counted, where each point will be Black's by ``ownership`` (size²,) in [-1, 1]. By
+        territory rules that is the area less the stones that were played, exact but for who plays last."""
         points = float(ownership.sum()) - self.compensation
         if self.rules.scoring is Scoring.TERRITORY:
             points -= self.placed_stones(BLACK) - self.placed_stones(WHITE)

@@ -26,12 +26,8 @@ from arena import files
 
 
 def _sources_digest() -> str:
-    """A digest of every source that holds kernels, and of how they are compiled.
-
-    Numba looks for changes in a kernel's own file only, so a kernel that calls one of another file would go stale
-    when that file is edited, and it takes kernels that don't check their bounds for ones that do. A cache folder named
-    after all of it can't hold either.
-    """
+    """A digest of every source that has kernels, and of how they are compiled: Numba looks for changes in a kernel's
+    own file only, and takes kernels that don't check their bounds for ones that do."""
     digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())  # type: ignore[attr-defined]
     root = Path(__file__).parents[2]
     for folder in ("arena/go", "bots/search"):
@@ -40,8 +36,8 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+# Where compiled kernels are to be kept: NUMBA_CACHE_DIR, or a folder named for the sources.
 WANTED = Path(config.CACHE_DIR or Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
-"""Where compiled kernels are to be kept: NUMBA_CACHE_DIR, or a folder named for the sources."""
 
 
 def _cache_folder(folder: Path) -> Path:
@@ -73,8 +69,6 @@ def _remove_damaged(folder: Path) -> None:
 
 
 CACHE = _cache_folder(WANTED)
-"""Where compiled kernels are kept from one run to the next."""
-
 config.CACHE_DIR = str(CACHE)  # type: ignore[attr-defined]
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -1,11 +1,10 @@
 """The compiled board: play, legality, eyes and scoring on one record per board.
 
 The techniques (padded board, groups as linked lists with pseudo-liberties, packed neighbour counts, an incremental
-list of empty points) are those of the fast open playout engines, libEGO first among them. ``tests/reference.py`` is
-the slow, obvious twin. Kernels check nothing: ``Board`` and ``Game`` do.
+list of empty points) are those of libEGO. ``tests/reference.py`` is the slow, obvious twin. Kernels check nothing:
+``Board`` and ``Game`` do.
 
-*Points* are indices of the padded board (``(row + 1) * WIDTH + column + 1``); *moves* are ``row * size + column``. Rows
-are as far apart on all sizes, so that the compiler knows where the neighbours are.
+*Points* are indices of the padded board (``(row + 1) * WIDTH + column + 1``); *moves* are ``row * size + column``.
 Indices are cast to unsigned numbers, which spares Numba's handling of negative ones.
 """
 
@@ -15,13 +14,11 @@ import numpy as np
 
 from arena.go.jit import inlined, kernel
 
-WIDTH = 21
-"""The step from one row to the next: 19 points and an edge on both sides."""
-
-CELLS = 448
-"""Cells of a record: 21 x 21 for a padded 19x19 board, rounded up to whole cache lines."""
-
+WIDTH = 21  # the step from one row to the next on all sizes: 19 points and an edge on both sides
+CELLS = 448  # of a record: 21 x 21 for a padded 19x19 board, rounded up to whole cache lines
 EDGE = 3
+NEIGHBOURS = (-WIDTH, -1, 1, WIDTH)  # steps to them
+AROUND = (-WIDTH - 1, -WIDTH, -WIDTH + 1, -1, 1, WIDTH - 1, WIDTH, WIDTH + 1)
 
 BOARD = np.dtype(
     (
@@ -99,6 +96,7 @@ def move_of(board, point):
 
 @inlined
 def clear(board, size):
+    """Make it an empty board."""
     board.hash = np.uint64(0)
     board.side = size
     board.empty_count = 0
@@ -178,8 +176,7 @@ _BLACK_DIES, _WHITE_DIES = np.int64(0b11_01_10_11), np.int64(0b11_10_01_11)
 
 @inlined
 def is_suicide(board, p, colour):
-    """Of a point without empty neighbours: 1 if a stone there neither captures nor joins a group with another liberty,
-    else 0."""
+    """1 if a stone at ``p``, which has no empty neighbours, neither captures nor joins a group with another liberty."""
     n0, n1, n2, n3 = U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH)
     last0, last1, last2, last3 = _last_liberties(board, n0, n1, n2, n3)
     dies = _BLACK_DIES if colour == 1 else _WHITE_DIES
@@ -194,14 +191,9 @@ def is_suicide(board, p, colour):
 @inlined
 def turn_ring(board, p, colour):
     """Put a colour on ``p``, or take it off again, in the rings of the 8 points around."""
-    board.ring[U(p + WIDTH + 1)] ^= colour
-    board.ring[U(p + WIDTH)] ^= colour << 2
-    board.ring[U(p + WIDTH - 1)] ^= colour << 4
-    board.ring[U(p + 1)] ^= colour << 6
-    board.ring[U(p - 1)] ^= colour << 8
-    board.ring[U(p - WIDTH + 1)] ^= colour << 10
-    board.ring[U(p - WIDTH)] ^= colour << 12
-    board.ring[U(p - WIDTH - 1)] ^= colour << 14
+    for step in AROUND:
+        board.ring[U(p - step)] ^= colour
+        colour <<= 2
 
 
 @inlined
@@ -224,15 +216,9 @@ def _remove_group(board, head, hashing):
         board.empties[U(board.empty_count)] = p
         board.empty_count += 1
         count += 1
-        n0, n1, n2, n3 = U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH)
-        board.around[n0] += step
-        board.around[n1] += step
-        board.around[n2] += step
-        board.around[n3] += step
-        board.liberties[U(board.head[n0])] += 1
-        board.liberties[U(board.head[n1])] += 1
-        board.liberties[U(board.head[n2])] += 1
-        board.liberties[U(board.head[n3])] += 1
+        for near in NEIGHBOURS:
+            board.around[U(p + near)] += step
+            board.liberties[U(board.head[U(p + near)])] += 1
         p = following
         if p == start:
             break
@@ -258,13 +244,14 @@ def _join(board, head, old):
 
 @inlined
 def play(board, p, colour):
-    """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point."""
+    """``place`` where the hash counts."""
     place(board, p, colour, True)
 
 
 @inlined
 def place(board, p, colour, hashing):
-    """``play``; without ``hashing`` the hash is left as it is: a playout doesn't use it."""
+    """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point.
+    Without ``hashing`` the hash is left as it is: a playout doesn't use it."""
     board.empty_count -= 1
     last = board.empties[U(board.empty_count)]
     index = board.place[U(p)]
@@ -277,27 +264,20 @@ def place(board, p, colour, hashing):
         board.hash ^= ZOBRIST[U(colour), U(p)]
     board.stones[U(colour)] += 1
     turn_ring(board, p, colour)
-    step = (np.int64(1) << (4 * colour)) - 1
-    board.around[n0] += step
-    board.around[n1] += step
-    board.around[n2] += step
-    board.around[n3] += step
+    change = (np.int64(1) << (4 * colour)) - 1
+    for step in NEIGHBOURS:
+        board.around[U(p + step)] += change
+        board.liberties[U(board.head[U(p + step)])] -= 1
     h0, h1 = np.int64(board.head[n0]), np.int64(board.head[n1])
     h2, h3 = np.int64(board.head[n2]), np.int64(board.head[n3])
-    board.liberties[U(h0)] -= 1
-    board.liberties[U(h1)] -= 1
-    board.liberties[U(h2)] -= 1
-    board.liberties[U(h3)] -= 1
     c0, c1 = np.int64(board.colour[n0]), np.int64(board.colour[n1])
     c2, c3 = np.int64(board.colour[n2]), np.int64(board.colour[n3])
     # One branch that is seldom taken instead of four that can't be foretold.
     other = 3 - colour
-    captures = (
-        ((c0 == other) & (board.liberties[U(h0)] == 0))
-        | ((c1 == other) & (board.liberties[U(h1)] == 0))
-        | ((c2 == other) & (board.liberties[U(h2)] == 0))
-        | ((c3 == other) & (board.liberties[U(h3)] == 0))
-    )
+    captures = False
+    for step in NEIGHBOURS:
+        q = U(p + step)
+        captures |= (board.colour[q] == other) & (board.liberties[U(board.head[q])] == 0)
     # The stone enters the last own group around, or is its own; this needs no branch. Seldom it joins several.
     head = np.int64(p)
     head = h0 if c0 == colour else head
@@ -321,7 +301,7 @@ def place(board, p, colour, hashing):
     if captures:
         captured = np.int64(0)
         taken = np.int64(0)
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        for step in NEIGHBOURS:
             q = U(p + step)
             if board.colour[q] == other and board.liberties[U(board.head[q])] == 0:
                 captured += _remove_group(board, np.int64(board.head[q]), hashing)
@@ -341,7 +321,7 @@ def region_owner(board, start, seen, region):
     while looked_at < points:
         p = np.int64(region[looked_at])
         looked_at += 1
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        for step in NEIGHBOURS:
             q = p + step
             colour = np.int64(board.colour[U(q)])
             if colour == 0:
@@ -362,10 +342,9 @@ def area_score(board):
 
 @inlined
 def placed_score(board):
-    """How many more stones Black has placed than White, those counted that were taken off. So much less than by area
-    is Black's margin by territory and prisoners."""
-    black = np.int64(board.stones[1] + board.prisoners[1])
-    return black - np.int64(board.stones[2] + board.prisoners[2])
+    """How many more stones Black has placed than White, captured ones counted: what Black's margin by territory and
+    prisoners is less than by area."""
+    return np.int64(board.stones[1] + board.prisoners[1]) - np.int64(board.stones[2] + board.prisoners[2])
 
 
 @inlined
@@ -386,9 +365,13 @@ def territory_score(board):
 
 
 @inlined
-def longest_playout(board):
-    """Moves after which a playout ends at the latest: no superko is looked for, so it might go in circles."""
-    return 3 * np.int64(board.side) * np.int64(board.side)
+def put_aside(board, i, left):
+    """Exchange the empty points of the indices ``i`` and ``left``."""
+    p, last = board.empties[U(i)], board.empties[U(left)]
+    board.empties[U(i)] = last
+    board.place[U(last)] = i
+    board.empties[U(left)] = p
+    board.place[U(p)] = left
 
 
 @inlined
@@ -400,7 +383,7 @@ def first_liberties(board, stone, enough):
     while True:
         stones += 1
         if board.around[U(p)] & 15:
-            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+            for step in NEIGHBOURS:
                 q = p + step
                 if board.colour[U(q)] == 0 and q != first and q != second:
                     count += 1
@@ -448,18 +431,6 @@ def group_liberties(board, counts):
 
 
 @kernel
-def new_board(boards, size):
-    clear(boards[0], size)
-
-
-@kernel
-def put_stone(boards, move, colour):
-    """Place a stone outside a turn (setup, handicap); the point must be empty and the move legal."""
-    play(boards[0], point_of(boards[0], move), colour)
-    boards[0].ko = 0
-
-
-@kernel
 def area_of(boards):
     return area_score(boards[0])
 
@@ -479,7 +450,7 @@ def illegal_reason(board, p, colour, suicide):
     if board.around[U(p)] & 15 or is_suicide(board, p, colour) == 0:
         return LEGAL
     if suicide:
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        for step in NEIGHBOURS:
             if board.colour[U(p + step)] == colour:
                 return LEGAL
     return SUICIDE
@@ -509,16 +480,15 @@ def _removed_hash(board, head, colour):
 @inlined
 def hash_after(board, p, colour):
     """The positional hash after ``colour`` plays the legal point ``p`` (suicide counted); the board is unchanged."""
-    steps = (-WIDTH, np.int64(-1), np.int64(1), WIDTH)
     lasts = _last_liberties(board, U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH))
     dies = board.around[U(p)] & 15 == 0 and is_suicide(board, p, colour) != 0
     going = colour if dies else 3 - colour
     value = board.hash if dies else board.hash ^ ZOBRIST[U(colour), U(p)]
     for i in range(4):
-        head = np.int64(board.head[U(p + steps[i])])
+        head = np.int64(board.head[U(p + NEIGHBOURS[i])])
         stays = lasts[i] == 0 or np.int64(board.colour[U(head)]) != going
         for j in range(i):  # a group that touches the point twice goes once
-            stays = stays or np.int64(board.head[U(p + steps[j])]) == head
+            stays = stays or np.int64(board.head[U(p + NEIGHBOURS[j])]) == head
         if not stays:
             value ^= _removed_hash(board, head, going)
     return value
@@ -538,8 +508,7 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
     """Judge a move, and play it when it is legal.
 
     ``hashes[:count]`` are the hashes of all positions so far, this one last; a legal move's is written to
-    ``hashes[count]``, and where that isn't there the answer is NO_ROOM. Returns (LEGAL or why not, the index of the
-    position that superko would repeat).
+    ``hashes[count]``. Returns (LEGAL or why not, the index of the position that superko would repeat).
     """
     if not 0 < count < hashes.shape[0]:
         return NO_ROOM, -1
@@ -571,8 +540,7 @@ def is_allowed(board, p, colour, hashes, count, superko, suicide):
 
 @kernel
 def legal_mask(boards, index, colour, hashes, count, superko, suicide, eyes, mask):
-    """Write to ``mask`` (size² + 1, bool) which moves are legal, those that fill an own eye only with ``eyes``; a pass
-    always is."""
+    """Write to ``mask`` (size² + 1, bool) which moves are legal, those that fill an own eye only with ``eyes``."""
     board = boards[index]
     mask[:] = False
     mask[board.side * board.side] = True
@@ -596,11 +564,7 @@ def random_move(boards, index, colour, hashes, count, superko, seed):
         if not is_eye(board, p, colour) and is_allowed(board, p, colour, hashes, count, superko, False):
             return move_of(board, p)
         left -= 1
-        last = board.empties[U(left)]
-        board.empties[U(i)] = last
-        board.place[U(last)] = i
-        board.empties[U(left)] = p
-        board.place[U(p)] = left
+        put_aside(board, i, left)
     return np.int64(board.side * board.side)
 
 
@@ -623,12 +587,11 @@ def owner_map(boards, index, owners):
 @inlined
 def count_liberties(board, p, enough):
     """The liberties of the group at ``p``, counted up to ``enough``."""
-    head = np.int64(board.head[U(p)])
     seen = np.zeros(CELLS, np.uint8)
     count = 0
-    stone = head
+    stone = np.int64(p)
     while True:
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        for step in NEIGHBOURS:
             q = stone + step
             if board.colour[U(q)] == 0 and not seen[q]:
                 seen[q] = 1
@@ -636,5 +599,5 @@ def count_liberties(board, p, enough):
                 if count >= enough:
                     return count
         stone = np.int64(board.next[U(stone)])
-        if stone == head:
+        if stone == p:
             return count

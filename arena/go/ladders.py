@@ -1,21 +1,15 @@
-"""Compiled ladder reading: whether a chase with a single liberty at each turn ends in a capture.
-
-As in ``kernels``, *points* are indices of the padded board, and nothing is checked.
-"""
+"""Compiled ladder reading: whether a chase with a single liberty at each turn ends in a capture."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from arena.go.jit import kernel
-from arena.go.kernels import WIDTH, U, first_liberties, is_legal, last_liberty, play
+from arena.go.kernels import NEIGHBOURS, U, first_liberties, is_legal, last_liberty, play
 
+# A chase that is longer, in moves, or needs more ataris to be looked at counts as an escape.
 DEPTH = 160
-"""The longest chase that is read, in moves; a longer one counts as an escape."""
-
 EFFORT = 400
-"""How many ataris are looked at for one answer; where they don't suffice, the chase counts as an escape."""
-
 _REPLIES = 24
 
 
@@ -35,7 +29,7 @@ def _replies(boards, index, stone, replies):
     count = 1
     p = np.int64(stone)
     while True:
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        for step in NEIGHBOURS:
             q = p + step
             if board.colour[U(q)] == other:
                 capture = last_liberty(board, np.int64(board.head[U(q)]))
@@ -52,11 +46,8 @@ def _replies(boards, index, stone, replies):
 
 @kernel
 def is_caught(boards, first, stone):
-    """Whether the group of ``stone``, which is in atari on ``boards[first]`` and whose side is to move, is lost.
-
-    The boards behind are room for the positions of the chase: a reply, an atari, a reply, and so on. It's a search in
-    depth, every reply and both ataris tried.
-    """
+    """Whether the group of ``stone``, which is in atari on ``boards[first]`` and whose side is to move, is lost: a
+    search in depth, every reply and both ataris tried. The boards behind are room for its positions, in turn."""
     levels = (boards.shape[0] - first) // 2
     replies = np.empty((levels, _REPLIES), np.int64)
     count = np.zeros(levels, np.int64)
@@ -108,7 +99,7 @@ def is_caught(boards, first, stone):
 @kernel
 def captures_in_ladder(boards, p, colour):
     """Whether ``colour`` playing the legal point ``p`` of ``boards[0]`` takes a group from two liberties to none."""
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    for step in NEIGHBOURS:
         q = p + step
         if boards[0].colour[U(q)] == 3 - colour and first_liberties(boards[0], q, 3)[0] == 2:
             try_move(boards, 0, 1, p, colour)
@@ -135,11 +126,9 @@ def _is_saved(boards, p, stone, colour):
 
 @kernel
 def escapes_a_ladder(boards, p, colour):
-    """Whether ``colour`` playing the legal point ``p`` of ``boards[0]`` saves a group in atari from being chased down.
-
-    It does by extending at ``p`` or by capturing there.
-    """
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    """Whether ``colour`` playing the legal point ``p`` of ``boards[0]``, by extending or capturing there, saves a group
+    in atari from being chased down."""
+    for step in NEIGHBOURS:
         q = p + step
         there = np.int64(boards[0].colour[U(q)])
         if there == colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
@@ -148,7 +137,7 @@ def escapes_a_ladder(boards, p, colour):
         elif there == 3 - colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
             stone = q  # capturing this group saves those of ours in atari that it touches
             while True:
-                for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                for other in NEIGHBOURS:
                     r = stone + other
                     if boards[0].colour[U(r)] == colour and last_liberty(boards[0], np.int64(boards[0].head[U(r)])):
                         if _is_saved(boards, p, r, colour):

@@ -1,7 +1,7 @@
 """Encoders: positions as feature planes for a net, each under a frozen name.
 
 An encoder's name is written into every checkpoint, so what it computes never changes: a better one gets a new name.
-Adding one is a kernel like ``arena_17`` and an entry in ``ENCODERS``. A kernel is compiled when it is first asked.
+Adding one is a kernel like ``arena_17`` and an entry in ``ENCODERS``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, U, clear, group_liberties, move_of, owner_map, play_any, point_of
 from arena.go.ranks import PLAYER_PLANES, UNRANKED, player_planes
 
-HISTORY = 8
-"""How many of the last moves an encoder may see."""
-
+HISTORY = 8  # how many of the last moves an encoder may see
 NO_MOVE = -1
+ROOM = 64  # positions that are replayed before they are encoded: as many as stay in the cache
 
 
 class Positions(NamedTuple):
@@ -119,8 +118,8 @@ def encode_games(
     encoder: Encoder, games: Sequence[Game], symmetry: int = 0, ranks: tuple[int, int] = (UNRANKED, UNRANKED)
 ) -> np.ndarray:
     """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. ``ranks`` are
-    those of the side to move and of its opponent, for an encoder that tells who plays. Raises ValueError for games on
-    boards of several sizes."""
+    those of the side to move and of its opponent, for an encoder that tells who plays. Raises ValueError for several
+    sizes."""
     size = games[0].rules.size
     if any(game.rules.size != size for game in games):
         raise ValueError("games on boards of several sizes can't be encoded together")
@@ -168,10 +167,6 @@ def _replay_rows(size, moves, starts, komis, games, plies, positions):
         positions.komis[row] = komis[games[row]]
 
 
-ROOM = 64
-"""Positions that are replayed before they are encoded: as many as stay in the cache."""
-
-
 def encode_rows(
     encoder: Encoder,
     size: int,
@@ -184,11 +179,8 @@ def encode_rows(
     threads: int = 1,
 ) -> np.ndarray:
     """Planes (rows, planes, size²) float32 straight from move lists: the position before ply ``plies[i]`` of game
-    ``games[i]``, under symmetry ``symmetries[i]``.
-
-    Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no setup stones; ``komis`` is (games,). ``threads``
-    share the work and hold no lock of Python.
-    """
+    ``games[i]``, under symmetry ``symmetries[i]``. Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no
+    setup stones; ``komis`` is (games,). ``threads`` share the work and hold no lock of Python."""
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
 
     def fill(begin: int, end: int) -> None:
@@ -200,11 +192,8 @@ def encode_rows(
             encoder.encode(positions, part.stop - first, planes[part])
 
     bounds = [len(games) * part // threads for part in range(threads + 1)]
-    if threads == 1:
-        fill(*bounds)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(fill, bounds, bounds[1:]))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(fill, bounds, bounds[1:]))
     return planes
 
 

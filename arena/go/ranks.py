@@ -10,32 +10,20 @@ from arena import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
-HUMAN_LIKE = "human-like"
-"""The kind of bot that plays like people of a rank."""
+HUMAN_LIKE = "human-like"  # the kind of bot that plays like people of a rank
 
-UNRANKED = -128
-"""The rank of a player who has none."""
-
-WEAKEST, STRONGEST = -29, 6
-"""The ranks that nets tell apart, 30k to 6d; what lies beyond counts as these."""
-
-WEAKEST_SEEN = -17
-"""The weakest rank of which the net that ships has seen many games, 18k."""
-
-KNOTS = (-29, -24, -19, -14, -9, -4, 1, 6)
-"""Ranks with a plane of their own: 30k, 25k, 20k, 15k, 10k, 5k, 1d, 6d."""
-
-PLAYER_PLANES = 2 * len(KNOTS) + 1
-"""Planes that tell who plays, and by which scoring."""
+UNRANKED = -128  # the rank of a player who has none
+WEAKEST, STRONGEST = -29, 6  # that nets tell apart, 30k to 6d; what lies beyond counts as these
+WEAKEST_SEEN = -17  # of which the net that ships has seen many games, 18k
+KNOTS = (-29, -24, -19, -14, -9, -4, 1, 6)  # ranks with a plane of their own: 30k, 25k, 20k, 15k, 10k, 5k, 1d, 6d
+PLAYER_PLANES = 2 * len(KNOTS) + 1  # that tell who plays, and by which scoring
 
 
 def rank_of(text: str) -> int | None:
     """A rank on a scale where 1k is 0, 1d is 1 and 1p is 10, or None."""
-    found = re.fullmatch(r"\s*([1-9]\d?)\s*([kdp])(?:[a-z]*)\s*[?*]?\s*", text.lower())
-    if not found:
-        return None
-    number = int(found[1])
-    return {"k": 1 - number, "d": number, "p": 9 + number}[found[2]]
+    found = re.fullmatch(r"\s*([1-9]\d?)\s*([kdp])[a-z]*\s*[?*]?\s*", text.lower())
+    number = int(found[1]) if found else 0
+    return {"k": 1 - number, "d": number, "p": 9 + number}[found[2]] if found else None
 
 
 def read_rank(text: str, where: str) -> int:
@@ -53,9 +41,8 @@ def rank_name(rank: float) -> str:
 
 
 def player_planes(own: np.ndarray, opponent: np.ndarray, territory: np.ndarray) -> np.ndarray:
-    """What each position's constant planes are, (B, PLAYER_PLANES) float32: for the rank of the side to move, then for
-    its opponent's, a share of each of the two nearest knots, or nothing where it is UNRANKED; then 1 by territory
-    scoring. ``own`` and ``opponent`` are (B,) ranks, ``territory`` (B,) bool."""
+    """Each position's constant planes, (B, PLAYER_PLANES) float32: for the (B,) ranks of the side to move, then of its
+    opponent, a share of each of the two nearest knots, or nothing where it is UNRANKED; then 1 by territory scoring."""
     import numpy as np
 
     planes = np.zeros((len(own), PLAYER_PLANES), np.float32)

@@ -77,8 +77,8 @@ class Outcome:
 
 
 class MoveStats(NamedTuple):
-    """What is known of a move besides the move: what its player reported, and the seconds that it took; None where that
-    isn't known. ``win_rate`` is in [0, 1] and ``score`` in points, both of the side that made the move."""
+    """What the player of a move reported, and the seconds that it took; None where that isn't known. ``win_rate`` is in
+    [0, 1] and ``score`` in points, both of the side that made the move."""
 
     win_rate: float | None = None
     score: float | None = None
@@ -111,10 +111,10 @@ class GameRecord:
 
     ``black`` and ``white`` are names; ``black_player`` and ``white_player`` identify exactly what played (kind,
     settings and net), where that is known. ``outcome`` is None when the source doesn't say. ``opening`` counts the
-    moves that were given, not chosen. ``reason`` tells in a line why a game was forfeited or adjudicated. ``adjudged``
-    is whom an adjudication gave the game to: with another ending than that, it was played on to see whether that holds.
+    moves that were given. ``reason`` tells in a line why a game was forfeited or adjudicated. ``adjudged`` is whom an
+    adjudication gave the game to: with another ending than that, it was played on to see whether that holds.
     ``seconds`` are what each side used. ``unrated`` tells in a few words why the game doesn't count for ratings.
-    ``facts`` has one for each move, or none where nothing is known of any.
+    ``facts`` has one for each move, or none.
     """
 
     rules: Rules
@@ -156,10 +156,8 @@ class GameRecord:
         )
 
     def replay(self) -> Game:
-        """The game played again from its setup. Its outcome is the record's, so None where that doesn't know it.
-
-        Raises RecordError, ``illegal setup: ...`` or ``illegal move: ...`` with the number of the move and the reason.
-        """
+        """The game played again from its setup, with the record's outcome. Raises RecordError, ``illegal setup: ...``
+        or ``illegal move: ...`` with the number of the move and the reason."""
         from arena.go.game import Game
 
         try:

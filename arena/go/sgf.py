@@ -14,11 +14,8 @@ from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, move
 from arena.go.game import Rules
 from arena.go.record import Ending, GameRecord, Outcome, Stones, usual_first
 
-MAX_BYTES = 16 << 20
-"""The longest SGF text of one game that is read."""
-
-MAX_MOVES = 3000
-"""The most moves of one game that are read."""
+MAX_BYTES = 16 << 20  # the longest SGF text of one game that is read
+MAX_MOVES = 3000  # the most moves of one game that are read
 
 Notes = Mapping[int, Mapping[str, Sequence[str]]]
 """Additional SGF properties by node number and name, with unescaped values; the root is node 0."""
@@ -64,18 +61,13 @@ def write_sgf(
     record: GameRecord, notes: Notes | None = None, variations: Mapping[int, Sequence[Move]] | None = None
 ) -> str:
     """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes, and ``variations``,
-    moves in place of the move of this number and those after it, stand beside them.
-
-    Not kept are the exact players, the details of a fault, the seconds used, and a move limit that didn't end the game.
-    Of rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
-    """
+    moves in place of the move of this number and those after it, stand beside them. Not kept are the exact players, the
+    details of a fault, the seconds used, a move limit that didn't end the game, and rules that no preset has."""
     size = record.rules.size
 
     def nodes_of(moves: Sequence[Move], first: int) -> list[dict[str, list[bytes]]]:
-        return [
-            {record.mover(number).letter: [sgf_from_move(move, size).encode()]}
-            for number, move in enumerate(moves, first)
-        ]
+        values = [[sgf_from_move(move, size).encode()] for move in moves]
+        return [{record.mover(number).letter: value} for number, value in enumerate(values, first)]
 
     root = {name: [_escaped(" ".join(text.split()))] for name, text in _root_properties(record).items() if text}
     for name, stones in zip(("AB", "AW"), record.setup, strict=True):
@@ -135,14 +127,12 @@ def utf8(text: str | bytes) -> bytes:
     """SGF's structure is ASCII, which some of Asia's charsets reuse inside letters: so recode before parsing."""
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
-    try:
+    charset = _CHARSET.search(text)
+    with suppress(UnicodeDecodeError):
         text.decode("utf-8")
         return text
-    except UnicodeDecodeError:
-        charset = _CHARSET.search(text)
-    if charset is not None:
-        with suppress(LookupError, ValueError):
-            return text.decode(charset[1].decode(), "replace").encode("utf-8", "replace")
+    with suppress(LookupError, ValueError):
+        return text.decode(charset[1].decode() if charset else "latin-1", "replace").encode("utf-8", "replace")
     return text.decode("latin-1").encode()
 
 
@@ -223,17 +213,13 @@ _LOSSES = {"r": Ending.RESIGN, "t": Ending.TIME, "f": Ending.ILLEGAL, "i": Endin
 
 
 def read_sgf(text: str | bytes) -> GameRecord:
-    """The first game of an SGF text, its main line.
-
-    Read are the setup before the first move, players, ranks, date, event, game name (as ``id``), komi, rules and
-    result; from our own files also what their root comment says. Bytes are UTF-8, else what CA says, else Latin-1.
+    """The first game of an SGF text, its main line. Bytes are UTF-8, else what CA says, else Latin-1.
 
     The record always replays. Its rules are the preset that RU names: New Zealand and Ing rules count as
     ``tromp-taylor``, those of the AGA and its European kin as ``chinese``, all others and none as ``japanese``. When a
-    move breaks them, superko is dropped, then suicide allowed, then both; immediate retaking of a ko stays forbidden.
-    The move limit is raised to fit. A missing komi is the preset's, or 0 with handicap stones. After two passes play
-    may have gone on: those two are left out, and passes beyond two at the end too. A forfeit without a known cause is
-    taken as one for an illegal move. A missing size means 19x19, but is refused when no stone lies beyond 13x13.
+    move breaks them, superko is dropped, then suicide allowed, then both. The move limit is raised to fit. A missing
+    komi is the preset's, or 0 with handicap stones. Two passes after which play went on are left out. A forfeit without
+    a known cause is taken as one for an illegal move. A missing size means 19x19, where a stone lies beyond 13x13.
 
     Raises RecordError, ``reason: detail`` or just a reason; the part before the first colon is short and fit to count.
     """
@@ -286,14 +272,14 @@ def _is_ours(root: Properties) -> bool:
 
 def _size(root: Properties) -> int:
     text = _text(root, "SZ") or str(MAX_SIZE)
-    columns, _, rows = text.partition(":")
-    if rows and columns.strip() != rows.strip():
-        raise RecordError(f"rectangular board: {text[:20]!r}")
-    if not re.fullmatch(r"\s*[0-9]{1,5}\s*", columns):
+    found = re.fullmatch(r"([0-9]{1,5})\s*(?::\s*([0-9]{1,5}))?", text)
+    if not found:
         raise RecordError(f"no size: SZ is {text[:20]!r}")
-    if not MIN_SIZE <= int(columns) <= MAX_SIZE:
-        raise RecordError(f"size {int(columns)}")
-    return int(columns)
+    if found[2] not in (None, found[1]):
+        raise RecordError(f"rectangular board: {text[:20]!r}")
+    if not MIN_SIZE <= int(found[1]) <= MAX_SIZE:
+        raise RecordError(f"size {int(found[1])}")
+    return int(found[1])
 
 
 def _without_resumed_passes(moves: list[Move], passing: Move) -> list[Move]:
@@ -358,8 +344,8 @@ def _legal(record: GameRecord) -> GameRecord:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What is said about a position. ``win_rate`` is Black's, in [0, 1], and ``margin`` too is Black's, in points, komi
-    counted. ``letters`` are of one sign each."""
+    """What is said about a position. ``win_rate``, in [0, 1], and ``margin``, in points, komi counted, are Black's.
+    ``letters`` are of one sign each."""
 
     comment: str = ""
     win_rate: float | None = None
@@ -368,11 +354,8 @@ class Remark:
 
 
 def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
-    """One for each position of the record that was read from this text: before the first move, after it, and so on.
-
-    Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it) and V. Values that make no sense are left out.
-    What our own files note at the root is not a comment. Raises RecordError for text that is not SGF.
-    """
+    """One for each position of the record that was read from this text: before the first move, after it, and so on; by
+    C, SBKV (Black's win rate in per cent, as Sabaki writes it) and V. Raises RecordError for text that is not SGF."""
     names, number = moves_by_sgf(record.rules.size), 0
     remarks = [Remark()] * (len(record.moves) + 1)
     for place, node in enumerate(_main_line(text)):

@@ -1,5 +1,4 @@
-"""Nets in torch, by name as trainers are told them and as manifests describe them: ours, and those of others that they
-are compared with, built as these were described.
+"""Nets in torch, by name and as manifests describe them: ours, and those of others, built as they were described.
 
 - trencseni-cnn (Trencseni 2019, "Playing Go with supervised learning in Pytorch"): three convolutions of 32 channels,
   9x9, 7x7 and 5x5, then two dense layers with dropout;
@@ -9,7 +8,7 @@ are compared with, built as these were described.
   point will be the side to move's; any number of layers and channels too.
 
 The first two didn't know the pass; here it is one more move of the dense layer, and a logit of pooled features. Dense
-layers are written as convolutions as wide as the board, for the reason given in ``network.py``.
+layers are convolutions as wide as the board, for the reason given in ``network.py``.
 """
 
 from __future__ import annotations
@@ -30,6 +29,9 @@ from arena.files import reason
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.network import Network, NetworkConfig, Outputs, pass_layer
 
+ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8"}  # by family
+LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
+
 
 @dataclass(frozen=True, slots=True)
 class ClassicConfig:
@@ -48,18 +50,16 @@ class Classic(nn.Module):
     def __init__(self, config: ClassicConfig, layers: Iterable[tuple[int, int]]):
         """``layers`` are the channels and the width of each convolution."""
         super().__init__()
-        self.config = config
+        self.config, self.outputs = config, config.planes
         self.stack = nn.ModuleList()
-        self.outputs = config.planes
         for outputs, width in layers:
             self.stack.append(nn.Conv2d(self.outputs, outputs, width, padding=width // 2))
             self.outputs = outputs
 
     def features(self, planes: Tensor) -> Tensor:
-        x = planes
         for layer in self.stack:
-            x = layer(x).relu()
-        return x  # (B, C, n, n)
+            planes = layer(planes).relu()
+        return planes  # (B, C, n, n)
 
 
 class Trencseni(Classic):
@@ -107,23 +107,13 @@ class GoCNN(Classic):
 
 
 FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {"trencseni": Trencseni, "alphago": AlphaGo, "gocnn": GoCNN}
-
-
 Net = Network | Classic
 """Planes (B, P, n, n) -> ``Outputs``; its ``config`` is what ``network_from`` builds it from again."""
 
-ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8"}
-"""What each family of nets is fed with unless a trainer is told otherwise."""
-
-LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
-
 
 def named_network(name: str, planes: int, size: int) -> Net:
-    """An untrained net: arena-BLOCKSxCHANNELS, trencseni-cnn, or alphago- or gocnn-LAYERSxCHANNELS.
-
-    ``planes`` are those of its encoder; ``size`` is that of the boards, for families that play one size only. Raises
-    ConfigError for any other name.
-    """
+    """An untrained net: arena-BLOCKSxCHANNELS, trencseni-cnn, alphago-LAYERSxCHANNELS or gocnn-LAYERSxCHANNELS. The
+    ``size`` is for families that play one size only. Raises ConfigError for any other name."""
     family, depth, channels = _parse(name)
     if family == "arena":
         return Network(NetworkConfig(planes, depth, channels, pooling_blocks=min(2, depth), area=1))

@@ -21,18 +21,22 @@ from arena.files import write as replace_file
 FORMAT = 1  # the version of the manifest; a reader refuses any other
 
 MANIFEST = "manifest.json"
-WEIGHTS = "weights.safetensors"
-MODEL = "model.onnx"
-MODEL_INT8 = "model-int8.onnx"
-FILES = (WEIGHTS, MODEL, MODEL_INT8)
-"""The files of a checkpoint. Only its weights must be there: torch plays a net that has no ONNX."""
+WEIGHTS, MODEL, MODEL_INT8 = "weights.safetensors", "model.onnx", "model-int8.onnx"
+FILES = (WEIGHTS, MODEL, MODEL_INT8)  # only the weights must be there: torch plays a net that has no ONNX
 
 ROLLOUT = "rollout"  # the family of rollout policies
-
+# What players can use of a checkpoint, by its family; the arena's own nets have none.
 HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": (), ROLLOUT: ("rollout",)}
-"""What players can use of a checkpoint, by its family; the arena's own nets have none."""
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"  # where the nets lie that come with the package
+AUTO = "auto"  # stands for the net that ships for a size of board
+LARGE = 16  # the smallest board on which the net of 19x19 plays better than that of 9x9
+
+COPY = "copy the whole checkpoint folder again"  # what to do about a damaged checkpoint
+
+# Processor flags of the instructions that make int8 pay: VNNI or, as these nets have 7-bit weights, AVX2 on x86 (1.35
+# times as fast as fp32 alone, 1.65 times in batches of 32, for 6 blocks of 56 channels); dot products on Arm.
+INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
 
 
 class Precision(StrEnum):
@@ -46,11 +50,11 @@ class Precision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint is; plain data, stored as JSON beside the files it describes.
+    """What a checkpoint is, stored as JSON beside the files it describes.
 
     ``network`` has the fields of ``NetworkConfig``; or a ``family`` and the fields of ``ClassicConfig``, or the name of
-    a rollout policy's ``features``. ``splits`` are by what the games were split that it, and those it was trained on
-    from, learned from: the fields of ``trainers.records.SplitRule``.
+    a rollout policy's ``features``. ``splits`` (the fields of ``trainers.records.SplitRule``) tell how the games were
+    split that it, and those it was trained on from, learned from.
     """
 
     name: str
@@ -79,9 +83,6 @@ class Manifest:
     def family(self) -> str:
         """Empty for the arena's own nets."""
         return str(self.network.get("family", ""))
-
-
-COPY = "copy the whole checkpoint folder again"  # what to do about a damaged checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +129,7 @@ class Checkpoint:
             )
 
     def require(self, *heads: str) -> None:
-        """Raise CheckpointError when the checkpoint lacks what a player uses: policy, value or rollout; without heads,
-        when it is a rollout policy."""
+        """Raise CheckpointError when this lacks what a player uses: policy, value, rollout; without heads, any net."""
         family = self.manifest.family
         if family == ROLLOUT and ROLLOUT not in heads:
             raise CheckpointError(f"{self.folder}: is a rollout policy, not a net; it can't play by itself")
@@ -161,15 +161,11 @@ class Checkpoint:
 
 
 def check_net(config: Any, size: int) -> None:
-    """The check of bots whose config has a ``checkpoint`` and a ``precision``: raise CheckpointError when the net is
-    missing, damaged or can't play so on boards of this size."""
+    """Raise CheckpointError when the net of a config with a ``checkpoint`` and a ``precision`` is missing, damaged or
+    can't play so on boards of this size."""
     checkpoint = Checkpoint.open(find(config.checkpoint, size=size))
     checkpoint.require_size(size)
     checkpoint.require_precision(config.precision)
-
-
-AUTO = "auto"  # stands for the net that ships for a size of board
-LARGE = 16  # the smallest board on which the net of 19x19 plays better than that of 9x9
 
 
 def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Path:
@@ -194,12 +190,6 @@ def known(results: str | Path = "results") -> list[str]:
     return sorted({path.parent.name for folder in folders for path in folder.glob(f"[!.]*/{MANIFEST}")})
 
 
-INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
-"""Processor flags of the instructions that make int8 pay: VNNI or, as these nets have 7-bit weights, AVX2 on x86; dot
-products on Arm. On AVX2 without VNNI, 6 blocks of 56 channels were 1.35 times as fast as in fp32 alone and 1.65 times
-as fast in batches of 32."""
-
-
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     """The words of the processor's own description, its flags among them; none where there is no such file."""
     return frozenset(cpuinfo.read_text(errors="replace").split()) if cpuinfo.is_file() else frozenset()
@@ -216,8 +206,8 @@ def precision_here(folder: Path) -> str:
 
 
 def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping[str, float]]) -> Checkpoint:
-    """Make a checkpoint at ``folder``, in place of one that may be there: stopped at any moment, this leaves the old
-    one or the new one. ``write`` puts the files into the folder that it is given and returns what it measured."""
+    """Make a checkpoint at ``folder``, in place of one that may be there: stopped at any moment, this leaves the old or
+    the new one. ``write`` puts the files into the folder that it is given and returns what it measured."""
     folder = Path(folder)
     with replacing(folder, error=CheckpointError) as new:
         new.mkdir()
@@ -233,8 +223,8 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
 
 
 def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
-    """Add what a match showed of a checkpoint to its manifest, in place of an earlier result of that event. The weights
-    and their hashes stay. Raises CheckpointError when it can't be written."""
+    """Add what a match showed of a checkpoint to its manifest, in place of an earlier result of that event. Raises
+    CheckpointError when it can't be written."""
     path = folder / MANIFEST
     content = read_object(path, error=CheckpointError, hint=COPY)
     content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
@@ -242,8 +232,7 @@ def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
 
 
 def keep(folder: Path, kept: Path) -> None:
-    """Copy a checkpoint to ``kept``, which is there whole or not at all; one that is there gives way. Raises
-    CheckpointError when it can't be written."""
+    """Copy a checkpoint to ``kept``, in place of one that may be there. Raises CheckpointError when it can't."""
     with replacing(kept, error=CheckpointError) as new:
         shutil.copytree(folder, new)
 

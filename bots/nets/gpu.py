@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,9 +13,8 @@ from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.network import Network, folded
 
+# Positions in a captured batch; batches are filled up to the next power of 2, and larger ones are parted.
 SMALLEST, LARGEST = 8, 4096
-"""Positions in a captured batch; between them are the powers of 2. Batches are filled up to the next, and larger ones
-are parted."""
 
 
 class _Captured(NamedTuple):
@@ -54,7 +52,7 @@ class TorchModel:
 
     def refresh(self) -> None:
         """Take over the weights that the network has now, in place: nothing is captured anew. Graphs replay on a stream
-        of their own: the copies wait for those under way, and later ones wait for the copies."""
+        of their own, so the copies wait for it, and it for them."""
         if self.stream is not None:
             torch.cuda.current_stream(self._device).wait_stream(self.stream)
         for mine, theirs in zip(self._net.state_dict().values(), self._folded().state_dict().values(), strict=True):
@@ -90,8 +88,7 @@ class TorchModel:
 
     def _run_captured(self, heads: tuple[str, ...], planes: Tensor) -> list[np.ndarray]:
         count = len(planes)
-        batch = max(SMALLEST, 1 << (count - 1).bit_length())
-        shape = torch.Size((batch, *planes.shape[1:]))
+        shape = torch.Size((max(SMALLEST, 1 << (count - 1).bit_length()), *planes.shape[1:]))
         if (heads, shape) not in self._graphs:
             self._graphs[heads, shape] = self._capture(heads, shape)
         captured = self._graphs[heads, shape]
@@ -104,7 +101,6 @@ class TorchModel:
     def _capture(self, heads: tuple[str, ...], shape: torch.Size) -> _Captured:
         """After three runs, in which cuDNN chooses its algorithms (https://docs.pytorch.org/docs/stable/notes/cuda.html,
         "CUDA Graphs"). Other threads may go on using the device."""
-        logging.getLogger(__name__).debug("capturing %s for %s", ", ".join(heads), tuple(shape))
         pinned, given = torch.zeros(shape).pin_memory(), torch.zeros(shape, device=self._device)
         with torch.cuda.stream(self.stream):
             for _ in range(3):

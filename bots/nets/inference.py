@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import onnxruntime
@@ -24,13 +24,16 @@ from arena.go.ranks import UNRANKED
 from bots.nets import int8
 from bots.nets.checkpoint import MODEL_INT8, Checkpoint, Precision, has_fast_int8
 
+if TYPE_CHECKING:
+    from bots.nets.gpu import TorchModel
+
 POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"  # the heads that are evaluated; a net may have others
 SAMPLES = 8  # positions on which int8 is compared with fp32 when a net is loaded
 RANGES = "ranges"  # the metadata of a model in int8 that has the largest inputs of its convolutions, for ``int8.pack``
 
+# How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of the
+# logits. Of sl-9x9 they are 0.004 and 0.001.
 INT8_TOLERANCE = 0.05
-"""How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of
-the logits. Of sl-9x9 they are 0.004 and 0.001."""
 
 
 def errors_of_int8(exact: tuple[np.ndarray, np.ndarray], rough: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
@@ -48,16 +51,6 @@ def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
             game.play(game.random_move())
         planes.append(encode_game(encoder, game))
     return np.stack(planes)
-
-
-class Model(Protocol):
-    """What computes a net's outputs."""
-
-    outputs: set[str]  # the heads that it has: "policy", "value", "ownership"
-
-    def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""
-        ...
 
 
 class OnnxModel:
@@ -79,6 +72,7 @@ class OnnxModel:
             self.ranges: list[float] = json.loads(self._session.get_modelmeta().custom_metadata_map.get(RANGES, "[]"))
 
     def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+        """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""
         with self._in_one_line("run"):
             outputs: list[np.ndarray] = self._session.run(list(heads), {"planes": planes})
         return outputs
@@ -93,12 +87,12 @@ class OnnxModel:
             raise CheckpointError(words) from error
 
 
-class Evaluator:
-    """A net ready to play.
+Model: TypeAlias = "OnnxModel | int8.PackedModel | TorchModel"
 
-    The outputs for a position are the same bit for bit whatever else is in the batch, so a game doesn't depend on how
-    many are played beside it; not so in bfloat16. They may differ between processors and between precisions.
-    """
+
+class Evaluator:
+    """A net ready to play. But for bfloat16, the outputs for a position are the same bit for bit whatever else is in
+    the batch, so a game doesn't depend on those beside it. They may differ between processors and precisions."""
 
     def __init__(
         self,
@@ -108,9 +102,9 @@ class Evaluator:
         ranks: tuple[int, int] = (UNRANKED, UNRANKED),
     ):
         """Load the net. ``auto`` takes int8 where the processor's flags say that it pays (not by timing, so that the
-        same machine always plays the same game) and where it computes what fp32 does; else fp32. ``ranks``, of
-        the side to move and of its opponent, are for a net that is told who plays. Raises CheckpointError
-        for a net that can't be loaded so or has no policy, ConfigError for an unknown precision."""
+        same machine always plays the same game) and where it computes what fp32 does; else fp32. ``ranks``, of the side
+        to move and of its opponent, are for a net that is told who plays. Raises CheckpointError for a net that can't
+        be loaded so or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
@@ -139,8 +133,8 @@ class Evaluator:
         return TorchModel.of(self.checkpoint, bf16=precision is Precision.BF16)
 
     def _check_int8(self, planes: np.ndarray, rough: tuple[np.ndarray, np.ndarray], may_change: bool) -> None:
-        """Go back to fp32 where int8 answers something else than ``rough`` for these planes: a processor may saturate
-        where others don't. Raises CheckpointError where it may not."""
+        """Go back to fp32 where int8's outputs for these planes, ``rough``, are others, as where a processor saturates.
+        Raises CheckpointError where it may not."""
         model = self._model
         self.precision, self._model = Precision.FP32, self._load(Precision.FP32)
         noise, apart = errors_of_int8(self.evaluate(planes), rough)
@@ -158,9 +152,9 @@ class Evaluator:
         return encode_games(self.encoder, games, symmetry, self._ranks)
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Policy logits (B, n² + 1) and win rates (B,) in [0, 1], a draw being half a win; both float32, of the side to
-        move. ``planes`` is (B, P, n, n) float32 by the encoder of the checkpoint's manifest. The win rates of a net
-        without a value are NaN. Raises CheckpointError for a size that the net can't play."""
+        """Policy logits (B, n² + 1) and win rates (B,) in [0, 1], a draw being half a win, NaN without a value head;
+        both float32, of the side to move, for ``planes`` (B, P, n, n) float32. Raises CheckpointError for a size that
+        the net can't play."""
         moves = planes.shape[-1] ** 2 + 1
         if not self.has_value:
             (policy,) = self._run(planes, {POLICY: moves})
@@ -190,7 +184,7 @@ class Evaluator:
 
     def _run(self, planes: np.ndarray, columns: Mapping[str, int]) -> list[np.ndarray]:
         """The outputs of some heads, each with so many columns. Raises CheckpointError for planes that the net can't
-        take, and for outputs of another shape or not of finite numbers: a sum tells."""
+        take, and for outputs of another shape or not of finite numbers."""
         manifest, size = self.checkpoint.manifest, planes.shape[-1]
         if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
             fits = f"(B, {manifest.planes}, n, n)"

@@ -2,7 +2,7 @@
 
 Convolutions multiply 8-bit numbers and add up in 32 bits; all else is float32, and so is the residual stream. The
 points of a board lie in a row, with an empty point at the end of each line and an empty line above and below, so that a
-3x3 convolution is nine shifted products. Policy and value only: other heads are those of another model.
+3x3 convolution is nine shifted products.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def is_supported() -> bool:
 
 
 class PackedModel:
-    """A net in int8 for policy and value; other heads are those of ``rest``. What it says of a position is the same bit
-    for bit whatever else is in the batch."""
+    """A net in int8 for policy and value; other heads are those of ``rest``. Its outputs for a position don't depend on
+    what else is in the batch."""
 
     def __init__(self, state: Mapping[str, np.ndarray], ranges: Sequence[float], rest: Model | None = None):
         """``state`` and ``ranges`` are those of ``pack``, the norms not yet folded."""
@@ -81,16 +81,9 @@ class PackedNet(NamedTuple):
     are 0 where a line ends, so that what is empty stays empty."""
 
     size: int
-    channels: int
-    pooled: int
-    head: int
     pools: np.ndarray  # (blocks,) bool: whether a block pools
     weights: np.ndarray  # int8: of all convolutions
     begins: np.ndarray  # (convolutions + 1,) int64: where each one's weights begin
-    near: np.ndarray  # (steps,) int64: offsets of a 3x3 convolution of the planes
-    around: np.ndarray  # (steps,) int64: of one of the tower
-    here: np.ndarray  # (steps,) int64: of a 1x1 convolution of the tower
-    within: np.ndarray  # (steps,) int64: of one of the policy's features
     stem: np.ndarray  # (2, points * channels) float32: scale and shift; so are the next
     norms: np.ndarray  # (blocks + 1, 2, points * channels): before each block and after the last, in 8-bit steps
     inner: np.ndarray  # (blocks, 2, points * channels): after the first convolution, in 8-bit steps
@@ -122,11 +115,9 @@ def _in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) -> PackedNet:
-    """The net with this state, by PyTorch's names and with its norms folded, in 8 bits for boards of ``size``.
-
+    """The net with this state, by PyTorch's names and with its norms folded, in 8 bits for boards of ``size``. The
     ``ranges`` are the largest inputs of its convolutions: the two of each block, the policy's first and last. Raises
-    KeyError for another net, ValueError where that is not their number. Takes milliseconds.
-    """
+    KeyError for another net, ValueError where that is not their number."""
     parts = list[np.ndarray]()
 
     def packed(weights: np.ndarray) -> np.ndarray:
@@ -139,10 +130,8 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
     if len(ranges) != 2 * blocks + 2:
         raise ValueError(f"{len(ranges)} ranges for {blocks} blocks")
     *steps, given, policy_steps = [255 / highest for highest in ranges]
-    channels, planes = state["stem.weight"].shape[:2]
-    pooled, head = len(state["policy.pool.weight"]), len(state["policy.conv.weight"])
-    wide = size + 1
-    valid = np.tile(np.arange(wide) < size, size).astype(np.float32)[:, None]  # (points, 1)
+    channels, pooled, head = (len(state[f"{conv}.weight"]) for conv in ("stem", "policy.pool", "policy.conv"))
+    valid = np.tile(np.arange(size + 1) < size, size).astype(np.float32)[:, None]  # (points, 1)
 
     def by_point(rows: Any) -> np.ndarray:
         """(..., channels) as (..., points * channels) float32."""
@@ -184,16 +173,9 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
     point_scale = packed(state["policy.points.weight"])[0] / policy_steps
     return PackedNet(
         size=size,
-        channels=channels,
-        pooled=pooled,
-        head=head,
         pools=pools,
         weights=np.concatenate(parts),
         begins=np.cumsum([0, *(len(part) for part in parts)]),
-        near=_offsets(3, wide, -(-planes // 4) * 4),
-        around=_offsets(3, wide, channels),
-        here=_offsets(1, wide, channels),
-        within=_offsets(1, wide, head),
         stem=by_point((stem / INPUT, -ZERO * levels.sum((1, 2, 3)) * stem / INPUT)),
         norms=by_point(norms),
         inner=by_point(inner),
@@ -210,22 +192,13 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
     )
 
 
-def _offsets(width: int, wide: int, stride: int) -> np.ndarray:
-    """Where the 4-byte steps of a convolution are from its point, in bytes."""
-    reach = range(-(width // 2), width // 2 + 1)
-    return np.array(
-        [(r * wide + c) * stride + 4 * q for r in reach for c in reach for q in range(stride // 4)], np.int64
-    )
-
-
 # --- Kernels ---
 
 
 def _products(vectors: int, points: int) -> Any:
     """``multiply(acts, apart, offsets, steps, weights, out, stride)``: for each of ``points`` points, ``apart`` bytes
     from each other from ``acts`` on, add up the products of 4 bytes at each of ``steps`` ``offsets`` with the weights
-    of 16 * ``vectors`` outputs; the sums go to ``out``, ``stride`` bytes from each other. All are addresses or
-    numbers."""
+    of 16 * ``vectors`` outputs; the sums go to ``out``, ``stride`` bytes from each other."""
 
     @intrinsic
     def multiply(typing_context, acts, apart, offsets, steps, weights, out, stride):  # type: ignore[no-untyped-def]
@@ -267,6 +240,19 @@ def _products(vectors: int, points: int) -> Any:
 
 
 _two_rows, _one_row = _products(2, 6), _products(1, 12)
+
+
+@inlined
+def _offsets(width, wide, stride):  # type: ignore[no-untyped-def]
+    """Where the 4-byte steps of a convolution are from its point, in bytes."""
+    offsets = np.empty(width * width * (stride // 4), np.int64)
+    count = 0
+    for row in range(-(width // 2), width // 2 + 1):
+        for column in range(-(width // 2), width // 2 + 1):
+            for four in range(stride // 4):
+                offsets[count] = (row * wide + column) * stride + 4 * four
+                count += 1
+    return offsets
 
 
 @inlined
@@ -338,7 +324,7 @@ def _times(given, count, matrix, outputs, bias, out):  # type: ignore[no-untyped
 @kernel
 def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
     """Write logits of the policy (B, n² + 1) and of win, draw and loss (B, 3) of ``planes`` (B, P, n²); float32."""
-    size, channels, pooled, head = net.size, net.channels, net.pooled, net.head
+    size, channels, pooled, head = net.size, net.gpool.shape[2], net.pool.shape[2], net.policy_gpool.shape[1]
     wide = size + 1
     length = size * wide
     base = wide + 1
@@ -355,6 +341,8 @@ def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
     x = np.empty(length * channels, np.float32)
     means = np.empty(2 * max(pooled, head), np.float32)
     biases = np.empty(max(channels, 2 * head), np.float32)
+    near, around = _offsets(3, wide, apart_in), _offsets(3, wide, channels)
+    here, within = _offsets(1, wide, channels), _offsets(1, wide, head)
     blocks = net.pools.shape[0]
     numbers = length * channels
     inner = acts[base * channels : base * channels + numbers]
@@ -367,15 +355,15 @@ def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
                 for column in range(U(size)):
                     value = board[U(row * size) + column] * np.float32(INPUT) + np.float32(ZERO)
                     given[at + column * U(apart_in)] = _step(value)
-        _convolve(given, base, apart_in, length, net.near, net.weights, net.begins[0], channels, sums)
+        _convolve(given, base, apart_in, length, near, net.weights, net.begins[0], channels, sums)
         scale, shift = net.stem[0], net.stem[1]
         for k in range(U(numbers)):
             x[k] = np.float32(sums[k]) * scale[k] + shift[k]
         for b in range(blocks):
             _to_steps(x, net.norms[b], inner)
-            _convolve(acts, base, channels, length, net.around, net.weights, net.begins[3 * b + 1], channels, sums)
+            _convolve(acts, base, channels, length, around, net.weights, net.begins[3 * b + 1], channels, sums)
             if net.pools[b]:
-                _convolve(acts, base, channels, length, net.around, net.weights, net.begins[3 * b + 2], pooled, aside)
+                _convolve(acts, base, channels, length, around, net.weights, net.begins[3 * b + 2], pooled, aside)
                 _pool(aside, pooled, 0, pooled, size, net.pool[b, 0], net.pool[b, 1], means)
                 _times(means, 2 * pooled, net.gpool[b], channels, False, biases)
                 scale, shift = net.inner[b, 0], net.inner[b, 1]
@@ -387,17 +375,14 @@ def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
                             outer[at + o] = _step(value + biases[o])
             else:
                 _to_steps(sums, net.inner[b], outer)
-            _convolve(between, base, channels, length, net.around, net.weights, net.begins[3 * b + 3], channels, sums)
+            _convolve(between, base, channels, length, around, net.weights, net.begins[3 * b + 3], channels, sums)
             scale = net.outer[b]
             for k in range(U(numbers)):
                 x[k] += np.float32(sums[k]) * scale[k]
         _to_steps(x, net.norms[blocks], inner)
-        _convolve(acts, base, channels, length, net.here, net.weights, net.begins[3 * blocks + 1], outputs, sums)
+        _convolve(acts, base, channels, length, here, net.weights, net.begins[3 * blocks + 1], outputs, sums)
         _pool(sums, outputs, head, pooled, size, net.heads[0, head:], net.heads[1, head:], means)
-        passing = net.passing[2 * pooled, 0]
-        for o in range(2 * pooled):
-            passing += means[o] * net.passing[o, 0]
-        logits[i, size * size] = passing
+        _times(means, 2 * pooled, net.passing, 1, True, logits[i, size * size :])
         _times(means, 2 * pooled, net.policy_gpool, head, False, biases)
         for o in range(U(head)):
             biases[o] += net.heads[1, o]
@@ -407,7 +392,7 @@ def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
                 for o in range(U(head)):
                     value = np.float32(sums[at + o]) * net.heads[0, o] + biases[o]
                     features[to + o] = _step(value * net.policy_steps)
-        _convolve(features, 0, head, length, net.within, net.weights, net.begins[3 * blocks + 2], LANES, aside)
+        _convolve(features, 0, head, length, within, net.weights, net.begins[3 * blocks + 2], LANES, aside)
         for row in range(size):
             for column in range(size):
                 sum_here = aside[U((row * wide + column) * LANES)]

@@ -1,4 +1,4 @@
-"""The residual net in torch, for training and export: policy, value, ownership, score. Playing is ``inference.py``.
+"""The residual net in torch, for training and export: policy, value, ownership, score.
 
 A pre-activation residual tower of 3x3 convolutions (He et al. 2016, "Identity mappings in deep residual networks") with
 global pooling in some blocks (Wu 2019, "Accelerating self-play learning in Go", section 4.1). Nothing in it depends on
@@ -20,9 +20,7 @@ from arena import ConfigError
 from bots.nets.norms import fold_norms
 
 SCORE_UNIT = 10.0  # points in a unit of the score head, so that its numbers are about as large as logits
-
-UNTRAINED_PASS = -4.0
-"""The pass logit before training: about one pass in 4,000 moves. A net that passes early ends its games."""
+UNTRAINED_PASS = -4.0  # the pass logit before training, one pass in 4,000 moves: a net that passes early ends its games
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -149,7 +147,7 @@ class PolicyHead(nn.Module):
 
 class PooledHead(nn.Module):
     """A dense layer on pooled features: logits of win, draw and loss (B, 3) for the side to move, or with one output
-    (B,) by how much it will win, komi counted, in units of ``SCORE_UNIT`` points."""
+    (B,) its lead at the end, komi counted, in units of ``SCORE_UNIT`` points."""
 
     ENDS: ClassVar = ("result",)
 
@@ -166,7 +164,7 @@ class PooledHead(nn.Module):
 
 
 class OwnershipHead(nn.Module):
-    """Of each point the logit that it will be the side to move's when the game is scored."""
+    """Logits that each point will be the side to move's when the game is scored."""
 
     ENDS: ClassVar = ("points",)
 
@@ -183,17 +181,14 @@ class OwnershipHead(nn.Module):
 class Network(nn.Module):
     """Planes (B, P, n, n) -> ``Outputs``."""
 
-    ENDS: ClassVar = ("stem",)
-    """Layers that read the planes or write an answer; each part of a net names its own."""
+    ENDS: ClassVar = ("stem",)  # layers that read the planes or write an answer; each part of a net names its own
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
         self.config = config
         self.stem = convolution(config.planes, config.channels)
-        self.tower = nn.ModuleList(
-            Block(config.channels, config.pooled_channels if config.pools(block) else 0)
-            for block in range(config.blocks)
-        )
+        pooled_channels = [config.pooled_channels * config.pools(block) for block in range(config.blocks)]
+        self.tower = nn.ModuleList(Block(config.channels, pooled) for pooled in pooled_channels)
         self.norm = nn.BatchNorm2d(config.channels)
         self.policy = PolicyHead(config)
         self.value = PooledHead(config.channels, config.head_channels, 3)
@@ -206,6 +201,5 @@ class Network(nn.Module):
         for block in self.tower:
             x = block(x)
         x = self.norm(x).relu()
-
         parts = {name: getattr(self, name) for name in Outputs._fields if name in heads}
         return Outputs(**{name: head(x) for name, head in parts.items() if head is not None})

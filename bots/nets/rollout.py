@@ -1,4 +1,4 @@
-"""A linear rollout policy from its checkpoint, and how it is saved. Trains nothing, plays nothing."""
+"""A linear rollout policy from its checkpoint, and how it is saved."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from bots.nets.checkpoint import ROLLOUT, SHIPPED, WEIGHTS, Checkpoint, Manifest
 if TYPE_CHECKING:
     from bots.search.rollouts import Weights
 
-TENSOR = "learned"
-"""The one tensor in the file of weights: (weights,) float32, in the order of ``bots.search.rollouts.tie``."""
+TENSOR = "learned"  # the one in the file of weights: (weights,) float32, in the order of ``bots.search.rollouts.tie``
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,7 @@ class RolloutPolicy:
 
         checkpoint = Checkpoint.open(folder)
         checkpoint.require(ROLLOUT)
-        features = checkpoint.manifest.network.get("features")
-        if features != rollouts.FEATURES:
+        if (features := checkpoint.manifest.network.get("features")) != rollouts.FEATURES:
             raise CheckpointError(
                 f"{folder}: has the features {features!r} and this version knows {rollouts.FEATURES}; "
                 "train it again: arena train rollout"
@@ -45,9 +43,9 @@ class RolloutPolicy:
         try:
             learned = load_file(checkpoint.weights)[TENSOR]
         except (SafetensorError, KeyError) as error:
-            raise CheckpointError(f"{checkpoint.weights}: holds no weights ({error}); train it again") from error
+            raise CheckpointError(f"{checkpoint.weights}: has no weights ({error}); train it again") from error
         if learned.shape != (int(rollouts.tie().max()) + 1,):
-            raise CheckpointError(f"{checkpoint.weights}: holds {learned.shape} weights; train it again")
+            raise CheckpointError(f"{checkpoint.weights}: has {learned.shape} weights; train it again")
         return cls(checkpoint, learned)
 
     def weights(self, size: int, sharpness: float = 1.0) -> Weights:

@@ -1,4 +1,4 @@
-"""Pass-alive stones and territory, which no play can change (Benson 1976, "Life in the game of Go"). No reading.
+"""Pass-alive stones and territory, which no play can change (Benson 1976, "Life in the game of Go").
 
 A region is what the stones of one colour enclose, empty or taken. Here it is vital to a chain that each of its points
 touches, where Benson asks that of the empty points only: what this finds is alive even where suicide is allowed.
@@ -9,25 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import inlined
-from arena.go.kernels import CELLS, EDGE, WIDTH, U
+from arena.go.kernels import CELLS, EDGE, NEIGHBOURS, WIDTH, U
 
+# Marks: stones that can't be captured and empty points that they own; points that they own but for dead stones there.
 SAFE, TAKEN = 1, 2
-"""Stones that can't be captured and empty points that they own; points that they own but for dead stones among them."""
 
-FEWEST = 6
-"""Stones that it takes to be pass-alive, in a corner."""
-
-REGIONS = 192
-"""More regions than one colour can make of a board."""
+FEWEST = 6  # stones that it takes to be pass-alive, in a corner
+REGIONS = 192  # more than one colour can make of a board
 
 
 @inlined
 def mark_alive(board, colour, marks):
-    """Write SAFE or TAKEN to ``marks`` (CELLS,) uint8, which are 0, where ``colour`` is pass-alive.
-
-    A region belongs to pass-alive chains around it when the other side has no room for two eyes in it: when at most
-    one of its points touches none of them.
-    """
+    """Write SAFE or TAKEN to ``marks`` (CELLS,) uint8, which are 0, where ``colour`` is pass-alive. A region belongs to
+    pass-alive chains around it when the other side has no room for two eyes in it: when at most one of its points
+    touches none of them."""
     if board.stones[colour] < FEWEST:
         return
     region = np.zeros(CELLS, np.uint8)  # of a point: its region, from 1
@@ -39,9 +34,7 @@ def mark_alive(board, colour, marks):
     taken = np.zeros(REGIONS, np.uint8)
     eyes = np.zeros(CELLS, np.int16)  # of a chain's head: the enclosed regions that are vital to it
     around = np.zeros(4, np.int16)
-    regions = 0
-    count = 0
-    most = 0
+    regions = count = most = 0
     for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
         there = np.int64(board.colour[U(p)])
         if there == EDGE or there == colour or region[U(p)]:
@@ -59,7 +52,7 @@ def mark_alive(board, colour, marks):
             touched = 0
             around[:] = 0
             for i in range(4):
-                neighbour = q + (-WIDTH if i == 0 else -1 if i == 1 else 1 if i == 2 else WIDTH)
+                neighbour = q + NEIGHBOURS[i]
                 beside = np.int64(board.colour[U(neighbour)])
                 if beside == colour:
                     touched += 1
@@ -93,7 +86,7 @@ def mark_alive(board, colour, marks):
             if not enclosed[r]:
                 continue
             for k in range(starts[r], starts[r + 1]):
-                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                for step in NEIGHBOURS:
                     q = U(points[k] + step)
                     if board.colour[q] == colour and eyes[U(board.head[q])] < 2:
                         enclosed[r] = 0
@@ -109,3 +102,21 @@ def mark_alive(board, colour, marks):
     for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
         if board.colour[U(p)] == colour and eyes[U(board.head[U(p)])] >= 2:
             marks[U(p)] = SAFE
+
+
+@inlined
+def fills_own(board, root, colour):
+    """Whether all that ``colour`` can do in its pass-alive territory is to fill it: no stone has come to threaten."""
+    for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
+        if root.alive[U((colour - 1) * CELLS + p)] == SAFE and board.colour[U(p)] == 3 - colour:
+            return False
+    return True
+
+
+@inlined
+def is_pointless(board, root, p, colour, own):
+    """Whether a stone at ``p`` can't change what the board is worth, by area and with what is pass-alive at the root:
+    it fills ``own`` territory, or it is lost among the other side's stones. In a ko that may be a threat."""
+    if root.alive[U((colour - 1) * CELLS + p)] == SAFE:
+        return own
+    return root.alive[U((2 - colour) * CELLS + p)] != 0 and board.ko == 0

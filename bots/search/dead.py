@@ -1,8 +1,5 @@
-"""Which stones of a final position are dead, by whom playouts leave their points to. No reading, no rules, no score.
-
-The playouts are those of the trained policy, which kills dead shapes and leaves most of a seki alone. Stones are dead
-when they seldom stay: in a seki both sides' stay too often for that.
-"""
+"""Which stones of a final position are dead: those that seldom stay in playouts of the trained policy, which kills dead
+shapes and leaves most of a seki alone."""
 
 from __future__ import annotations
 
@@ -10,22 +7,17 @@ import numpy as np
 
 from arena.go.board import Board
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, owner_map, point_of, region_owner, seeded
+from arena.go.kernels import BOARD, CELLS, EDGE, NEIGHBOURS, U, owner_map, point_of, region_owner, seeded
 from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.rollouts import Weights, policy_playout
 
 PLAYOUTS = 200
-
-STAYING = 0.35
-"""In which share of the playouts stones must keep their points, or they are dead."""
+STAYING = 0.35  # the share of the playouts in which stones must keep their points, or they are dead
 
 
 def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The dead stones (size²,) bool of a position where both sides have passed, and how much more often each point ends
-    as Black's than as White's (size²,) float32 in [-1, 1]; in half of the playouts either side begins.
-
-    ``weights`` are of the board's size. The same board, weights, playouts and seed give the same fates.
-    """
+    as Black's than as White's (size²,) float32 in [-1, 1]. ``weights`` are of the board's size."""
     boards = np.zeros(2, BOARD)
     boards[0] = board.array[0]
     counts = np.zeros((2, board.size**2), np.int32)
@@ -69,7 +61,7 @@ def join_by_liberties(board, parent):
         if board.colour[U(p)] != 0:
             continue
         near = 0
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        for step in NEIGHBOURS:
             q = p + step
             if board.colour[U(q)] == 0 or board.colour[U(q)] == EDGE:
                 continue
@@ -91,8 +83,7 @@ def join_by_liberties(board, parent):
 
 @kernel
 def mark_kin(boards, move, kin):
-    """Write to ``kin`` (size², bool) the stones whose chains ``join_by_liberties`` joins with that of the stone at
-    ``move``."""
+    """Write to ``kin`` (size², bool) the stones whose chains ``join_by_liberties`` joins with that at ``move``."""
     board = boards[0]
     parent = np.arange(CELLS)
     join_by_liberties(board, parent)
@@ -104,12 +95,10 @@ def mark_kin(boards, move, kin):
 
 @kernel
 def mark_dead(boards, counts, staying, dead):
-    """Write to ``dead`` (size², bool) the stones that keep their points in fewer than ``staying`` playouts.
-
-    ``counts`` are of ``count_owners``. Chains of one colour share a fate, that of their mean stone, when they touch an
+    """Write to ``dead`` (size², bool) the stones that keep their points in fewer than ``staying`` playouts, by the
+    ``counts`` of ``count_owners``. Chains of one colour share a fate, that of their mean stone, when they touch an
     empty region that no other colour touches, or have two liberties in common. What is pass-alive stays, and what is
-    among the other side's pass-alive territory doesn't.
-    """
+    among the other side's pass-alive territory doesn't."""
     board = boards[0]
     points = board.side * board.side
     marks = np.zeros((3, CELLS), np.uint8)
@@ -125,15 +114,13 @@ def mark_dead(boards, counts, staying, dead):
             empty, reach = region_owner(board, p, seen, region)
             first = np.int64(0)
             for i in range(empty if reach == 1 or reach == 2 else 0):
-                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-                    q = np.int64(region[i]) + step
-                    if board.colour[U(q)] == reach:
-                        first = first or np.int64(board.head[U(q)])
-                        parent[root_of(parent, np.int64(board.head[U(q)]))] = root_of(parent, first)
-    stones = np.zeros(CELLS, np.int64)
-    kept = np.zeros(CELLS, np.int64)
-    alive = np.zeros(CELLS, np.bool_)
-    taken = np.zeros(CELLS, np.bool_)
+                for step in NEIGHBOURS:
+                    q = U(region[i] + step)
+                    if board.colour[q] == reach:
+                        first = first or np.int64(board.head[q])
+                        parent[root_of(parent, np.int64(board.head[q]))] = root_of(parent, first)
+    stones, kept = np.zeros((2, CELLS), np.int64)  # by the root
+    alive, taken = np.zeros((2, CELLS), np.bool_)
     for move in range(points):
         p = point_of(board, move)
         colour = np.int64(board.colour[U(p)])

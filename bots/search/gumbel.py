@@ -7,17 +7,13 @@ import numpy as np
 
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import move_of, next_random
-from bots.search.tree import FORBIDDEN
-
-_SHARE = 2.0**-53
-_S11 = np.uint64(11)
+from bots.search.tree import FORBIDDEN, children_of
 
 
 @inlined
 def considered_visits(moves, simulations, done):
-    """How many visits a move must have that simulation ``done``, counted from 0, may go to. Sequential halving spends
-    ``simulations`` on ``moves`` moves in rounds of equal length, each with half as many moves as the one before; once
-    they are spent, it goes on with two moves."""
+    """How many visits a move must have that simulation ``done``, from 0, may go to. Sequential halving spends them on
+    ``moves`` moves in rounds of equal length, each with half as many moves as the one before, and goes on with two."""
     if moves <= 1:
         return done
     rounds = 0
@@ -36,18 +32,14 @@ def considered_visits(moves, simulations, done):
 
 @inlined
 def _completion(nodes, slot, node, params):
-    """(value of moves that weren't visited, factor of results, highest result of a move with a prior), where the value
-    stands for results that aren't there. All for the side to move.
-
-    That value (v_mix, appendix D) is of the net's own, and the mean of the visited ones by their priors, weighed as so
-    many visits. With the factor a result is added to a logit (equation 8).
-    """
-    first = np.int64(nodes.first[slot, node])
+    """(value of moves that weren't visited, factor of results, highest result of a move with a prior), all for the side
+    to move. The value (v_mix, appendix D) is of the net's own and the mean of the visited ones by their priors, weighed
+    as so many visits. With the factor a result is added to a logit (equation 8)."""
     visits = np.int64(0)
     most = np.int32(0)
     results = share = weighed = highest = np.float32(0)
     is_complete = True
-    for child in range(first, first + np.int64(nodes.children[slot, node])):
+    for child in children_of(nodes, slot, node):
         count, prior = nodes.visits[slot, child], nodes.prior[slot, child]
         most = max(most, count)
         if count > 0:
@@ -77,10 +69,8 @@ def _completed(nodes, slot, child, mixed):
 
 @inlined
 def _weight(nodes, slot, child, mixed, scale, highest):
-    """The share of a move in the improved policy (equation 11), up to a factor that all moves have in common.
-
-    ``highest`` is subtracted first: else the best move's exponential, too, would be less than a float32 can hold.
-    """
+    """The share of a move in the improved policy (equation 11), up to a factor that all moves have in common. Without
+    ``highest``, the best move's exponential, too, would be less than a float32 can hold."""
     prior = nodes.prior[slot, child]
     return prior * np.exp(scale * (_completed(nodes, slot, child, mixed) - highest)) if prior > 0 else np.float32(0)
 
@@ -94,23 +84,19 @@ def _score(nodes, root, slot, child, mixed, scale):
 
 @inlined
 def choose_root(nodes, root, slot, params):
-    """The root's child to visit next; -1 when superko forbids them all. Its number of visits is that of sequential
-    halving, and of those it has the highest noise + logit + scaled result. Visits under way count."""
-    first = np.int64(nodes.first[slot, 0])
-    last = first + np.int64(nodes.children[slot, 0])
+    """The root's child to visit next, or -1 when superko forbids them all: of those with the visits of sequential
+    halving, visits under way counted, that with the highest noise + logit + scaled result."""
     moves = 0
     done = np.int64(0)
-    for child in range(first, last):
+    for child in children_of(nodes, slot, 0):
         if nodes.visits[slot, child] != FORBIDDEN:
             moves += nodes.prior[slot, child] > 0
             done += nodes.visits[slot, child] + nodes.pending[slot, child]
     considered = min(np.int64(params.gumbel_sample_size), np.int64(moves))
     wanted = considered_visits(considered, np.int64(root.simulations), done)
     mixed, scale, _ = _completion(nodes, slot, 0, params)
-    best = np.int64(-1)
-    best_score = np.float32(0)
-    fits = False
-    for child in range(first, last):
+    best, best_score, fits = np.int64(-1), np.float32(0), False
+    for child in children_of(nodes, slot, 0):
         if nodes.visits[slot, child] == FORBIDDEN:
             continue
         score = _score(nodes, root, slot, child, mixed, scale)
@@ -122,21 +108,17 @@ def choose_root(nodes, root, slot, params):
 
 @inlined
 def choose_inside(nodes, slot, node, params):
-    """The child by whose visit their shares get closest to the improved policy (equation 14); -1 when superko forbids
-    them all."""
-    first = np.int64(nodes.first[slot, node])
-    last = first + np.int64(nodes.children[slot, node])
+    """The child by whose visit their shares get closest to the improved policy (equation 14), or -1 without any."""
     mixed, scale, highest = _completion(nodes, slot, node, params)
     total = np.float32(0)
     tried = np.int64(1)
-    for child in range(first, last):
+    for child in children_of(nodes, slot, node):
         visits = nodes.visits[slot, child]
         if visits != FORBIDDEN:
             total += _weight(nodes, slot, child, mixed, scale, highest)
             tried += visits + nodes.pending[slot, child]
-    best = np.int64(-1)
-    best_score = np.float32(0)
-    for child in range(first, last):
+    best, best_score = np.int64(-1), np.float32(0)
+    for child in children_of(nodes, slot, node):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
@@ -154,25 +136,21 @@ def draw_gumbel(roots, slot, moves, scale):
     state = root.random
     for i in range(moves):
         state = next_random(state)
-        share = (np.float64(state >> _S11) + 0.5) * _SHARE
+        share = (np.float64(state >> np.uint64(11)) + 0.5) * 2.0**-53
         root.noise[i] = np.float32(-np.log(-np.log(share)) * scale)
     root.random = state
 
 
 @kernel
 def best_move(nodes, roots, slot, params):
-    """The root's child that is played: of the most visited ones that with the highest noise + logit + scaled result; -1
-    without children."""
-    root = roots[slot]
-    first = np.int64(nodes.first[slot, 0])
+    """The child to play, or -1: of the root's most visited ones that with the highest noise + logit + scaled result."""
     mixed, scale, _ = _completion(nodes, slot, 0, params)
-    best = np.int64(-1)
-    best_score = np.float32(0)
-    for child in range(first, first + np.int64(nodes.children[slot, 0])):
+    best, best_score = np.int64(-1), np.float32(0)
+    for child in children_of(nodes, slot, 0):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
-        score = _score(nodes, root, slot, child, mixed, scale)
+        score = _score(nodes, roots[slot], slot, child, mixed, scale)
         if best < 0 or visits > nodes.visits[slot, best] or (visits == nodes.visits[slot, best] and score > best_score):
             best, best_score = child, score
     return best
@@ -180,21 +158,16 @@ def best_move(nodes, roots, slot, params):
 
 @kernel
 def improved_policy(boards, nodes, slot, params, shares):
-    """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11); all
-    of it is the pass where no move with a prior is left."""
+    """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11)."""
     shares[:] = 0
-    first = np.int64(nodes.first[slot, 0])
-    last = first + np.int64(nodes.children[slot, 0])
     mixed, scale, highest = _completion(nodes, slot, 0, params)
-    board = boards[slot]
     total = np.float32(0)
-    for child in range(first, last):
-        if nodes.visits[slot, child] == FORBIDDEN:
-            continue
-        weight = _weight(nodes, slot, child, mixed, scale, highest)
-        p = np.int64(nodes.point[slot, child])
-        shares[move_of(board, p) if p else shares.shape[0] - 1] = weight
-        total += weight
+    for child in children_of(nodes, slot, 0):
+        if nodes.visits[slot, child] != FORBIDDEN:
+            weight = _weight(nodes, slot, child, mixed, scale, highest)
+            p = np.int64(nodes.point[slot, child])
+            shares[move_of(boards[slot], p) if p else shares.shape[0] - 1] = weight
+            total += weight
     if total > 0:
         shares /= total
     else:  # superko forbids all but a pass that loses

@@ -8,42 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    BOARD,
-    CELLS,
-    WIDTH,
-    U,
-    area_score,
-    below,
-    is_eye,
-    is_legal,
-    move_of,
-    next_random,
-    play,
-    repeats,
-)
+from arena.go.kernels import BOARD, CELLS, U, area_score, below, is_eye, is_legal, move_of, next_random
 from arena.go.planes import HISTORY, Positions
-from bots.search.alive import SAFE, mark_alive
+from bots.search import tree
+from bots.search.alive import fills_own, is_pointless, mark_alive
 from bots.search.gumbel import choose_inside, choose_root
 from bots.search.playouts import answering_playout
-from bots.search.tree import (
-    AWAITED,
-    FORBIDDEN,
-    MAX_DEPTH,
-    UNEXPANDED,
-    add_child,
-    add_result,
-    copy_child,
-    count_ownership,
-    is_won,
-    result_of,
-)
 
-ROLLOUTS = 4
-"""Rollouts per leaf: 4 with 63 visits took as long and played as well as 8 with 60."""
-
-RISE = 0.1
-"""Share of the points that are occupied while the weight of rollouts rises from 0 to its full value."""
+ROLLOUTS = 4  # per leaf: 4 with 63 visits took as long and played as well as 8 with 60
+RISE = 0.1  # share of the points that are occupied while the weight of rollouts rises from 0 to its full value
 
 
 class PuctParams(NamedTuple):
@@ -71,7 +44,7 @@ class Leaves(NamedTuple):
 
     @classmethod
     def empty(cls, batch: int) -> Leaves:
-        paths = np.zeros((batch, MAX_DEPTH + 1), np.int32)
+        paths = np.zeros((batch, tree.MAX_DEPTH + 1), np.int32)
         return cls(np.zeros(batch, np.int64), paths, np.zeros(batch, np.int64), Positions.empty(batch))
 
 
@@ -79,13 +52,10 @@ class Leaves(NamedTuple):
 def _select(nodes, root, slot, node, params):
     """The child with the highest Q + U, or that of ``gumbel``; -1 when all are forbidden or no score is a number."""
     if params.gumbel:
-        if node == 0:
-            return choose_root(nodes, root, slot, params)
-        return choose_inside(nodes, slot, node, params)
-    first = np.int64(nodes.first[slot, node])
-    last = first + np.int64(nodes.children[slot, node])
+        return choose_inside(nodes, slot, node, params) if node else choose_root(nodes, root, slot, params)
+    family = tree.children_of(nodes, slot, node)
     explored = np.float32(0)
-    for child in range(first, last):
+    for child in family:
         if nodes.visits[slot, child] > 0:
             explored += nodes.prior[slot, child]
     # The node's own value is seen by who moved to it; its children by the other side.
@@ -93,11 +63,10 @@ def _select(nodes, root, slot, node, params):
     unvisited = parent - np.float32(params.fpu_reduction) * np.sqrt(explored)
     total = np.float32(nodes.visits[slot, node] + nodes.pending[slot, node])
     scale = np.float32(params.c_puct) * np.sqrt(total)
-    best = np.int64(-1)
-    best_score = np.float32(-1e30)
-    for child in range(first, last):
+    best, best_score = np.int64(-1), np.float32(-1e30)
+    for child in family:
         visits = nodes.visits[slot, child]
-        if visits == FORBIDDEN:
+        if visits == tree.FORBIDDEN:
             continue
         score = scale * nodes.prior[slot, child]
         tried = visits + nodes.pending[slot, child]
@@ -107,8 +76,7 @@ def _select(nodes, root, slot, node, params):
             value = nodes.value[slot, child] * np.float32(visits) / np.float32(tried)
             score = value + score / np.float32(1 + tried)
         if score > best_score:
-            best_score = score
-            best = child
+            best, best_score = child, score
     return best
 
 
@@ -116,8 +84,7 @@ def _select(nodes, root, slot, node, params):
 def _is_decided(nodes, slot, budget):
     """Whether no other child can overtake the most visited one within the root's ``budget``."""
     most = second = 0
-    first = np.int64(nodes.first[slot, 0])
-    for child in range(first, first + np.int64(nodes.children[slot, 0])):
+    for child in tree.children_of(nodes, slot, 0):
         visits = nodes.visits[slot, child]
         if visits > most:
             most, second = visits, most
@@ -130,17 +97,15 @@ def _is_decided(nodes, slot, budget):
 def _back_up(nodes, slot, path, depth, mover, result):
     """Add a result for Black in [0, 1] to the nodes of a path; ``mover`` moved to its first node."""
     for i in range(depth):
-        add_result(nodes, slot, path[i], result if mover == 1 else np.float32(1) - result)
+        tree.add_result(nodes, slot, path[i], result if mover == 1 else np.float32(1) - result)
         mover = 3 - mover
 
 
 @kernel
 def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves):
-    """Walk down each slot's tree to ``leaves`` that need the net, at most ``per_game`` a slot.
-
-    Simulations that end in a finished game are backed up at once. No root gets more than ``budget`` visits. Returns the
-    number of leaves; 0 when every slot has its visits. A root's own ``budget`` may be lower.
-    """
+    """Walk down each slot's tree to ``leaves`` that need the net, at most ``per_game`` a slot, and return how many; 0
+    when every slot has its visits: ``budget`` or its root's own, if that is lower. Simulations that end in a finished
+    game are backed up at once."""
     positions = leaves.positions
     count = 0
     for s in range(slots.shape[0]):
@@ -149,61 +114,47 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
         visits = min(budget, np.int64(root.budget))
         if params.stop_early and _is_decided(nodes, slot, visits):
             continue
-        found = 0
-        collisions = 0
+        found = collisions = 0
         while found < per_game and collisions < 4 and nodes.visits[slot, 0] + nodes.pending[slot, 0] < visits:
             positions.boards[count] = boards[slot]
             board = positions.boards[count]
             path = leaves.paths[count]
-            colour = np.int64(root.colour)
-            passes = np.int64(root.passes)
-            node = np.int64(0)
+            colour, passes = np.int64(root.colour), np.int64(root.passes)
+            node = child = np.int64(0)
             path[0] = 0
-            depth = 1
-            child = np.int64(0)
-            forbidden = False
-            while passes < 2 and nodes.first[slot, node] >= 0 and depth <= MAX_DEPTH:
+            depth, is_allowed = 1, True
+            while passes < 2 and nodes.first[slot, node] >= 0 and depth <= tree.MAX_DEPTH:
                 child = _select(nodes, root, slot, node, params)
                 if child < 0:
                     break
-                p = np.int64(nodes.point[slot, child])
-                if p:
-                    play(board, p, colour)
-                    passes = 0
-                    if root.superko and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
-                        if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
-                            nodes.visits[slot, child] = FORBIDDEN
-                            forbidden = True
-                            break
-                else:
-                    board.ko = 0
-                    passes += 1
-                hashes[slot, root.positions + depth - 1] = board.hash
+                p, is_allowed = tree.play_child(board, root, hashes, nodes, slot, child, colour, depth)
+                if not is_allowed:
+                    break
+                passes = 0 if p else passes + 1
                 path[depth] = child
                 depth += 1
                 colour = 3 - colour
                 node = child
-            if forbidden:
+            if not is_allowed:
                 continue
             mover = 3 - np.int64(root.colour)
-            over = passes >= 2 or depth > MAX_DEPTH or child < 0  # without a move, the board counts as it stands
-            if over or (depth > 1 and passes and is_won(board, root, colour)):
-                _back_up(nodes, slot, path, depth, mover, result_of(board, root, area_score(board)))
+            over = passes >= 2 or depth > tree.MAX_DEPTH or child < 0  # without a move, the board counts as it stands
+            if over or (depth > 1 and passes and tree.is_won(board, root, colour)):
+                _back_up(nodes, slot, path, depth, mover, tree.result_of(board, root, area_score(board)))
                 continue
-            if nodes.first[slot, node] == AWAITED:
+            if nodes.first[slot, node] == tree.AWAITED:
                 collisions += 1
                 continue
-            nodes.first[slot, node] = AWAITED
+            nodes.first[slot, node] = tree.AWAITED
             for i in range(depth):
                 nodes.pending[slot, path[i]] += 1
-            symmetry = np.int64(0)
-            if params.symmetries:
-                root.random = next_random(root.random)
-                symmetry = below(root.random, 8)
             leaves.slots[count] = slot
             leaves.depths[count] = depth
             positions.colours[count] = colour
-            positions.symmetries[count] = symmetry
+            positions.symmetries[count] = 0
+            if params.symmetries:
+                root.random = next_random(root.random)
+                positions.symmetries[count] = below(root.random, 8)
             positions.komis[count] = root.komi
             for age in range(HISTORY):  # the last moves: those of the path, then the game's
                 step = depth - 1 - age
@@ -219,11 +170,8 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
 
 @kernel
 def prune_pass_alive(boards, roots, nodes, slots):
-    """Mark what is pass-alive in the positions of these roots, and remove the children that it makes pointless.
-
-    Children that come later in the search are spared by the same marks: what is pass-alive stays so. Only where area
-    counts; else nothing is marked.
-    """
+    """Mark what is pass-alive in the positions of these roots, where area counts, and remove the children that it makes
+    pointless. The search spares later ones by the same marks: what is pass-alive stays so."""
     for s in range(slots.shape[0]):
         slot = slots[s]
         root = roots[slot]
@@ -231,71 +179,48 @@ def prune_pass_alive(boards, roots, nodes, slots):
         root.alive[:] = 0
         for colour in range(1, 3 if root.area else 1):
             mark_alive(board, colour, root.alive[(colour - 1) * CELLS : colour * CELLS])
-        first = np.int64(nodes.first[slot, 0])
-        if first < 0:
+        if nodes.first[slot, 0] < 0:
             continue
         colour = np.int64(root.colour)
-        own = _fills_own(board, root, colour)
-        child = first
-        last = first + np.int64(nodes.children[slot, 0]) - 1
-        while child <= last:
+        own = fills_own(board, root, colour)
+        child = np.int64(nodes.first[slot, 0])
+        while child < nodes.first[slot, 0] + nodes.children[slot, 0]:
             p = np.int64(nodes.point[slot, child])
-            if p and _is_pointless(board, root, p, colour, own):
-                copy_child(nodes, slot, last, child)
-                last -= 1
+            if p and is_pointless(board, root, p, colour, own):
+                nodes.children[slot, 0] -= 1
+                tree.copy_child(nodes, slot, nodes.first[slot, 0] + nodes.children[slot, 0], child)
             else:
                 child += 1
-        nodes.children[slot, 0] = last + 1 - first
-
-
-@inlined
-def _fills_own(board, root, colour):
-    """Whether all that ``colour`` can do in its pass-alive territory is to fill it: no stone has come to threaten."""
-    for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
-        if root.alive[U((colour - 1) * CELLS + p)] == SAFE and board.colour[U(p)] == 3 - colour:
-            return False
-    return True
-
-
-@inlined
-def _is_pointless(board, root, p, colour, own):
-    """Whether a stone at ``p`` can't change what the board is worth, by area and with what is pass-alive at the root:
-    it fills ``own`` territory, or it is lost among the other side's stones. In a ko that may be a threat."""
-    if root.alive[U((colour - 1) * CELLS + p)] == SAFE:
-        return own
-    return root.alive[U((2 - colour) * CELLS + p)] != 0 and board.ko == 0
 
 
 @inlined
 def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
-    """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors.
-
-    A second pass that wins the game is the only child; one that loses it has no prior, where there are other moves.
-    """
-    own = _fills_own(board, root, colour)
+    """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors. A second pass
+    that wins the game is the only child; one that loses it has no prior, where there are other moves."""
+    own = fills_own(board, root, colour)
     first = np.int64(root.used)
     used = first
     points = board.side * board.side
     state = root.random
     top = np.float32(-np.inf)
-    over = passes and is_won(board, root, colour)
+    over = passes and tree.is_won(board, root, colour)
     for i in range(0 if over else board.empty_count):
         p = np.int64(board.empties[U(i)])
-        if is_eye(board, p, colour) or not is_legal(board, p, colour) or _is_pointless(board, root, p, colour, own):
+        if is_eye(board, p, colour) or not is_legal(board, p, colour) or is_pointless(board, root, p, colour, own):
             continue
         logit = np.float32(logits[table[move_of(board, p)]])
         top = max(top, logit)
         state = next_random(state)
         other = first + below(state, used - first + 1)
-        add_child(nodes, slot, used, nodes.point[slot, other], nodes.prior[slot, other])
+        tree.add_child(nodes, slot, used, nodes.point[slot, other], nodes.prior[slot, other])
         nodes.point[slot, other] = p
         nodes.prior[slot, other] = logit
         used += 1
     passing = np.float32(logits[points])
-    if passes and used > first and is_won(board, root, 3 - colour):
+    if passes and used > first and tree.is_won(board, root, 3 - colour):
         passing = np.float32(-np.inf)
     top = max(top, passing)
-    add_child(nodes, slot, used, 0, passing)
+    tree.add_child(nodes, slot, used, 0, passing)
     used += 1
     total = np.float32(0)
     for child in range(first, used):
@@ -313,9 +238,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table):
 @kernel
 def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, win_rates):
     """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
-
-    ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move.
-    """
+    ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move."""
     scratch = np.empty(1, BOARD)
     when = np.zeros(CELLS, np.uint16)
     capacity = nodes.visits.shape[1]
@@ -332,7 +255,7 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
             table = tables[leaves.positions.symmetries[i]]
             _expand(board, root, nodes, slot, node, colour, passes, logits[i], table)
         else:
-            nodes.first[slot, node] = UNEXPANDED
+            nodes.first[slot, node] = tree.UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
         points = np.int64(board.side) * np.int64(board.side)
         occupied = (points - np.int64(board.empty_count)) / points
@@ -345,8 +268,8 @@ def expand_leaves(roots, nodes, owners, params, tables, leaves, count, logits, w
             for _ in range(ROLLOUTS):
                 scratch[0] = board
                 margin, _, state = answering_playout(scratch[0], colour, last, state, when, 1)
-                count_ownership(scratch[0], owners, slot)
-                total += result_of(scratch[0], root, margin)
+                tree.count_ownership(scratch[0], owners, slot)
+                total += tree.result_of(scratch[0], root, margin)
             root.random = state
             result = (np.float32(1) - weight) * result + weight * total / np.float32(ROLLOUTS)
         for j in range(depth):

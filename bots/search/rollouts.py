@@ -2,7 +2,7 @@
 
 The rollout policy of AlphaGo (Silver et al. 2016, Methods and Extended Data Table 4) in small: a linear softmax over
 patterns. A *code* is the index of one feature in a list of all; ``factors`` holds e to the power of what was learned
-for each. Nothing is learned here: ``trainers.rollout`` does, from the same codes.
+for each, by ``trainers.rollout``.
 
 Features of a point, all seen by the side to move, equal under the 8 symmetries:
 
@@ -27,10 +27,9 @@ import numpy as np
 
 from arena.go.coords import symmetry_table
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, first_liberties, longest_playout, next_random, place
+from arena.go.kernels import AROUND, CELLS, EDGE, NEIGHBOURS, WIDTH, U, area_score, first_liberties, next_random, place
 
-FEATURES = "rollout-1"
-"""The name of this set of features; what a code means never changes under it."""
+FEATURES = "rollout-1"  # the name of this set of features; what a code means never changes under it
 
 SIZES = 6  # classes of a number of stones: none, 1, 2, 3, 4 and 5, more
 SAFETY = 5  # room for 3 liberties or a capture, for 2; self-atari of a stone, of 2 and 3, of more
@@ -41,6 +40,7 @@ SPOTS = LINES * LINES
 REACH = 9
 OFFSETS = REACH * REACH
 
+# Where the codes of each feature begin, and how many there are.
 RING = 0
 CROSS = RING + (1 << 16)
 TACTICS = CROSS + (1 << 12)
@@ -52,37 +52,29 @@ ANSWER = RESPONSE + (8 << 16)
 NAKADE = ANSWER + 5 * SIZES
 PASS = NAKADE + 4 * 5
 CODES = PASS + 2 * PHASES
-"""Where the codes of each feature begin, and how many there are. In arrays of moves, point 0 is the pass."""
 
+# Answers: capture what moved last, give it atari, save own stones beside it from atari, capture what puts them there,
+# mind own stones beside it that have two liberties.
 TAKE, CHASE, ESCAPE, COUNTER, EXTEND = range(5)
-"""Answers: capture what moved last, give it atari, save own stones beside it from atari, capture what puts them there,
-mind own stones beside it that have two liberties."""
 
-MOST = 20
-"""Features of one point, at most."""
-
+MOST = 20  # features of one point, at most
 _FULL = np.array([2, 5, 10, 17, 26, 38, 54], np.int64)  # percent of the points that hold stones: where phases end
 
 
-def _is_eye_ring(code: np.ndarray) -> np.ndarray:
-    """Whether a ring is that of an eye of colour 1, as ``is_eye`` has it."""
-    around = [(code >> (2 * i)) & 3 for i in range(8)]
-    surrounded = np.logical_and.reduce([(around[i] == 1) | (around[i] == EDGE) for i in (1, 3, 4, 6)])
-    diagonals = [around[i] for i in (0, 2, 5, 7)]
-    bad = sum((there == 2).astype(np.int64) for there in diagonals)
-    edge = np.logical_or.reduce([there == EDGE for there in diagonals])
-    return surrounded & (bad + edge < 2)
+def _eye_rings() -> np.ndarray:
+    """(65536,) bool: the rings of an eye of colour 1, as ``is_eye`` has it."""
+    around = (np.arange(1 << 16) >> 2 * np.arange(8)[:, None]) & 3  # (8, 65536)
+    beside, diagonals = around[[1, 3, 4, 6]], around[[0, 2, 5, 7]]
+    lost = (diagonals == 2).sum(0) + (diagonals == EDGE).any(0)
+    return ((beside == 1) | (beside == EDGE)).all(0) & (lost < 2)
 
 
-EYES = _is_eye_ring(np.arange(1 << 16))
-"""(65536,) bool: the rings where the side to move would fill its own eye."""
+EYES = _eye_rings()
 
 
 class Weights(NamedTuple):
-    """What a trained policy is for boards of one size: factors of a move's weight, all float32.
-
-    Cells are those of the padded board, ``WIDTH * (size + 2)``.
-    """
+    """A trained policy for boards of one size: factors of a move's weight, all float32, by cells of the padded board,
+    ``WIDTH * (size + 2)``."""
 
     factors: np.ndarray  # (CODES,) of each feature but those below; 0 fills an own eye
     spots: np.ndarray  # (PHASES, cells) of a point by how full the board is
@@ -107,16 +99,11 @@ def offset_of(p, q):
     return min(one, other) * REACH + max(one, other)
 
 
-def _ring_symmetries() -> list[list[int]]:
-    """For each of the 8 symmetries, where each of the 8 points around one goes."""
-    around = [0, 1, 2, 3, 5, 6, 7, 8]
-    return [[around.index(table[place]) for place in around] for table in symmetry_table(3).tolist()]
-
-
 @cache
 def tie() -> np.ndarray:
     """(CODES,) int32: the number of each code's weight; codes that are the same under symmetry share one."""
-    symmetries = _ring_symmetries()
+    around = [0, 1, 2, 3, 5, 6, 7, 8]
+    symmetries = [[around.index(table[place]) for place in around] for table in symmetry_table(3).tolist()]
     crosswise = (1, 3, 4, 6)  # where the neighbours are among the 8 points around
     smallest = np.arange(CODES)
     rings, crosses = np.arange(1 << 16), np.arange(1 << 12)
@@ -134,9 +121,7 @@ def tie() -> np.ndarray:
 
 def expand_weights(learned: np.ndarray, size: int, sharpness: float = 1.0) -> Weights:
     """The factors for boards of ``size`` from the weights that were learned, one for each number in ``tie()``.
-
-    ``sharpness`` is what probabilities are raised to: over 1 makes likely moves likelier.
-    """
+    Probabilities are raised to ``sharpness``."""
     factors = np.exp(sharpness * learned[tie()].astype(np.float64)).astype(np.float32)
     factors[RING : RING + (1 << 16)][EYES] = 0
     cells = WIDTH * (size + 2)
@@ -160,14 +145,7 @@ def _fill_tables(size, weights):
             previous[p, q] = factors[PREVIOUS + offset_of(p, q)]
 
 
-SHARPNESS = 1.5
-"""Playouts raise the policy's probabilities to this power: their results say more than those of plain ones."""
-
-
-@cache
-def uniform_weights(size: int) -> Weights:
-    """The weights of a policy that finds all moves as likely."""
-    return expand_weights(np.zeros(int(tie().max()) + 1), size)
+SHARPNESS = 1.5  # playouts raise the policy's probabilities to this power: their results say more than plain ones
 
 
 @inlined
@@ -186,13 +164,10 @@ def phase_of(board):
     return phase
 
 
-# What is known of a group, in one number: liberties up to 3 | the first << 8 | the second << 20 | stones << 32; of one
-# with 3 liberties or more just the 3.
-
-
 @inlined
 def measure_group(board, head):
-    """What is known of the group that ``head`` names."""
+    """What is known of a group, in one number: liberties | the first << 8 | the second << 20 | stones << 32; of one
+    with 3 liberties or more just 3."""
     if board.liberties[U(head)] > 8:  # one point is at most 4 of them
         return np.int64(3)
     count, first, second, stones = first_liberties(board, head, 3)
@@ -230,17 +205,11 @@ def ring_code(board, p, colour):
 @inlined
 def near_codes(board, groups, p, colour):
     """The codes of cross and tactics of the empty point ``p``, or (-1, -1) where ``colour`` may not play, ko apart."""
-    cross = np.int64(0)
-    shift = np.int64(0)
-    room = np.int64(0)
-    breath = np.int64(0)  # a liberty afterwards, and another
-    other_breath = np.int64(0)
-    captured = np.int64(0)
-    rescued = np.int64(0)
-    given = np.int64(0)
-    joined = np.int64(0)
+    cross = shift = room = np.int64(0)
+    breath = other_breath = np.int64(0)  # a liberty afterwards, and another
+    captured = rescued = given = joined = np.int64(0)  # stones of the largest such group
     legal = False
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    for step in NEIGHBOURS:
         q = p + step
         there = np.int64(board.colour[U(q)])
         liberty = np.int64(0)
@@ -252,27 +221,22 @@ def near_codes(board, groups, p, colour):
             kind = np.int64(1)
         else:
             group = groups[U(board.head[U(q)])]
-            count = group & 7
-            stones = group >> 32
+            count, stones = group & 7, group >> 32
             if there == colour:
                 kind = 1 + count
+                legal = legal or count > 1
+                joined = max(joined, stones)
                 if count == 1:
                     rescued = max(rescued, stones)
-                    joined = max(joined, stones)
                 elif count == 2:
-                    liberty = _first(group)
-                    if liberty == p:
-                        liberty = _second(group)
-                    joined = max(joined, stones)
-                    legal = True
+                    liberty = _first(group) + _second(group) - p
                 else:
                     room = np.int64(3)
-                    legal = True
             else:
                 kind = 4 + count
+                legal = legal or count == 1
                 if count == 1:
                     captured = max(captured, stones)
-                    legal = True
                 elif count == 2:
                     given = max(given, stones)
         if liberty and liberty != breath and liberty != other_breath:
@@ -283,11 +247,8 @@ def near_codes(board, groups, p, colour):
         shift += 3
     if not legal:
         return np.int64(-1), np.int64(-1)
-    if captured or room >= 3:
-        safety = np.int64(0)
-    elif room == 2:
-        safety = np.int64(1)
-    else:
+    safety = np.int64(0) if captured or room >= 3 else np.int64(1)
+    if safety and room < 2:
         safety = np.int64(2) if joined == 0 else np.int64(3) if joined <= 2 else np.int64(4)
     tactics = safety * SIZES + _size_class(captured)
     tactics = (tactics * SIZES + _size_class(rescued)) * GIVEN + min(given, np.int64(3))
@@ -300,8 +261,7 @@ def _add(points, codes, count, p, code):
     for i in range(count):
         if points[i] == p and codes[i] == code:
             return count
-    points[count] = p
-    codes[count] = code
+    points[count], codes[count] = p, code
     return count + 1
 
 
@@ -319,23 +279,20 @@ def _add_liberties(points, codes, count, group, one, two):
 
 @kernel
 def answer_codes(board, groups, last, captured, colour, points, codes):
-    """The features that the last move gives to single points: writes (point, code) pairs, returns how many.
-
-    ``last`` is a point, 0 for a pass; the last move took off ``captured`` stones, which end ``board.empties``.
-    """
+    """The features that the last move gives to single points: writes (point, code) pairs, returns how many. ``last`` is
+    a point, 0 for a pass; the last move took off ``captured`` stones, which end ``board.empties``."""
     count = 0
     if last == 0:
         return count
     place_in_ring = np.int64(7)
-    for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
+    for step in AROUND:
         p = last + step
         if board.colour[U(p)] == 0:
-            points[count] = p
-            codes[count] = RESPONSE + (place_in_ring << 16) + ring_code(board, p, colour)
+            points[count], codes[count] = p, RESPONSE + (place_in_ring << 16) + ring_code(board, p, colour)
             count += 1
         place_in_ring -= 1
     count = _add_liberties(points, codes, count, groups[U(board.head[U(last)])], TAKE, CHASE)
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    for step in NEIGHBOURS:
         q = last + step
         if board.colour[U(q)] != colour:
             continue
@@ -346,7 +303,7 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
             code = ANSWER + COUNTER * SIZES + _size_class(group >> 32)
             stone = head
             while True:
-                for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                for other in NEIGHBOURS:
                     r = stone + other
                     if board.colour[U(r)] == 3 - colour:
                         enemy = groups[U(board.head[U(r)])]
@@ -363,8 +320,7 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
             for j in range(end - captured, end):
                 apart = abs(np.int64(board.empties[U(j)]) - p)
                 beside += apart == 1 or apart == WIDTH
-            points[count] = p
-            codes[count] = NAKADE + (captured - 3) * 5 + beside
+            points[count], codes[count] = p, NAKADE + (captured - 3) * 5 + beside
             count += 1
     return count
 
@@ -379,12 +335,19 @@ def _mark_stale(p, stale, waiting):
             waiting[U(side), 0] += 1
 
 
+@inlined
+def _mark_around_stale(board, p, stale, waiting):
+    for step in AROUND:
+        if board.colour[U(p + step)] == 0:
+            _mark_stale(p + step, stale, waiting)
+
+
 @kernel
 def _mark_liberties_stale(board, head, stale, waiting):
     stone = head
     while True:
         if board.around[U(stone)] & 15:
-            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+            for step in NEIGHBOURS:
                 if board.colour[U(stone + step)] == 0:
                     _mark_stale(stone + step, stale, waiting)
         stone = np.int64(board.next[U(stone)])
@@ -395,8 +358,7 @@ def _mark_liberties_stale(board, head, stale, waiting):
 @kernel
 def _refresh(board, head, groups, was_weak, stale, waiting):
     """Measure a group anew; its liberties are marked where that matters to them."""
-    group = measure_group(board, head)
-    groups[U(head)] = group
+    groups[U(head)] = group = measure_group(board, head)
     if group & 7 < 3:
         _mark_stale(_first(group), stale, waiting)
         if group & 7 == 2:
@@ -407,35 +369,26 @@ def _refresh(board, head, groups, was_weak, stale, waiting):
 
 @inlined
 def place_and_mark(board, p, colour, groups, stale, waiting):
-    """Play ``p`` and keep ``groups`` true; marks every point whose ring, cross or tactics change. Returns how many
-    stones were taken off."""
+    """Play ``p``, update ``groups`` and mark every point whose ring, cross or tactics change; returns the captures."""
     weak = False
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    for step in NEIGHBOURS:
         if board.colour[U(p + step)] == colour:
             weak |= groups[U(board.head[U(p + step)])] & 7 < 3
     before = np.int64(board.empty_count)
     place(board, p, colour, False)
     end = np.int64(board.empty_count)
     captured = end - before + 1
-    for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
-        if board.colour[U(p + step)] == 0:
-            _mark_stale(p + step, stale, waiting)
+    _mark_around_stale(board, p, stale, waiting)
     own = np.int64(board.head[U(p)])
     _refresh(board, own, groups, weak, stale, waiting)
-    previous = np.int64(0)
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    for step in NEIGHBOURS:
         if board.colour[U(p + step)] == 3 - colour:
-            head = np.int64(board.head[U(p + step)])
-            if head != previous:
-                _refresh(board, head, groups, False, stale, waiting)
-            previous = head
+            _refresh(board, np.int64(board.head[U(p + step)]), groups, False, stale, waiting)
     for i in range(end - captured, end):
         q = np.int64(board.empties[U(i)])
         _mark_stale(q, stale, waiting)
-        for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
-            if board.colour[U(q + step)] == 0:
-                _mark_stale(q + step, stale, waiting)
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        _mark_around_stale(board, q, stale, waiting)
+        for step in NEIGHBOURS:
             if board.colour[U(q + step)] == colour:
                 head = np.int64(board.head[U(q + step)])
                 if head != own:
@@ -461,16 +414,10 @@ def local_weight(board, groups, p, colour, factors):
 
 @inlined
 def weigh_moves(board, groups, colour, last, previous, captured, weights, kept, points, codes, out):
-    """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0; 0 where ``colour`` doesn't play.
-
-    ``kept`` (CELLS,) are the ``local_weight`` of all points.
-    """
-    begin, end = WIDTH, WIDTH * (np.int64(board.side) + 1)
+    """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0. ``kept`` has the ``local_weight``s."""
     phase = phase_of(board)
-    spots = weights.spots[U(phase)]
-    lasts = weights.lasts[U(last)]
-    previouses = weights.previous[U(previous)]
-    for i in range(U(begin), U(end)):
+    spots, lasts, previouses = weights.spots[U(phase)], weights.lasts[U(last)], weights.previous[U(previous)]
+    for i in range(U(WIDTH), U(WIDTH * (np.int64(board.side) + 1))):
         out[i] = kept[i] * spots[i] * lasts[i] * previouses[i]
     for i in range(answer_codes(board, groups, last, captured, colour, points, codes)):
         out[U(points[i])] *= weights.factors[U(codes[i])]
@@ -517,10 +464,8 @@ def draw_move(board, weighed, sums, state):
 
 @kernel
 def policy_playout(board, colour, last, previous, weights, state):
-    """Play until both pass; (Black's margin before komi, moves, state).
-
-    ``last`` is the point that was just played, ``previous`` the one before, 0 for a pass.
-    """
+    """Play until both pass; (Black's margin before komi, moves, state). ``last`` is the point that was just played,
+    ``previous`` the one before, 0 for a pass."""
     groups = np.zeros(CELLS, np.int64)
     kept = np.zeros((2, CELLS), np.float32)
     stale = np.zeros((2, CELLS), np.bool_)
@@ -532,10 +477,9 @@ def policy_playout(board, colour, last, previous, weights, state):
     measure_groups(board, groups)
     for i in range(board.empty_count):
         _mark_stale(np.int64(board.empties[U(i)]), stale, waiting)
-    passes = 0
-    moves = 0
+    passes = moves = 0
     captured = np.int64(0)
-    limit = longest_playout(board)
+    limit = 3 * np.int64(board.side) * np.int64(board.side)  # without superko, it might go in circles
     while passes < 2 and moves < limit:
         side = colour - 1
         own = kept[U(side)]
@@ -549,14 +493,12 @@ def policy_playout(board, colour, last, previous, weights, state):
         captured = np.int64(0)
         if chosen:
             captured = place_and_mark(board, chosen, colour, groups, stale, waiting)
-            kept[0, U(chosen)] = 0
-            kept[1, U(chosen)] = 0
+            kept[:, U(chosen)] = 0
             passes = 0
         else:
             board.ko = 0
             passes += 1
-        previous = last
-        last = chosen
+        previous, last = last, chosen
         colour = 3 - colour
         moves += 1
     return area_score(board), moves, state
@@ -564,8 +506,7 @@ def policy_playout(board, colour, last, previous, weights, state):
 
 @inlined
 def policy_priors(board, colour, last, previous, weights, out):
-    """Write to ``out`` (CELLS,) float32 the probability of every move, of the pass at 0; 0 for illegal ones and own
-    eyes. What the last move captured isn't known here."""
+    """Write the probabilities of all moves to ``out`` (CELLS,), of the pass at 0, as if nothing had been captured."""
     groups = np.zeros(CELLS, np.int64)
     kept = np.zeros(CELLS, np.float32)
     points = np.empty(2 * CELLS, np.int64)
@@ -584,12 +525,10 @@ def policy_priors(board, colour, last, previous, weights, out):
 
 @inlined
 def list_features(board, colour, last, previous, captured, candidates, features, counts, scratch):
-    """The codes of every move that the policy considers, the pass last; returns how many moves those are.
-
-    Writes ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MOST), all
-    int64; ``scratch`` is (4, 2 * CELLS) int64.
-    """
-    groups, points, codes, row_of = scratch[0], scratch[1], scratch[2], scratch[3]
+    """The codes of every move that the policy considers, the pass last; returns how many moves those are. Writes
+    ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MOST), all int64;
+    ``scratch`` is (4, 2 * CELLS) int64."""
+    groups, points, codes, row_of = scratch
     measure_groups(board, groups)
     phase = phase_of(board)
     count = 0
@@ -609,12 +548,10 @@ def list_features(board, colour, last, previous, captured, candidates, features,
         features[count, 2] = tactics
         features[count, 3] = SPOT + phase * SPOTS + spot_of(np.int64(board.side), p)
         counts[count] = 4
-        if last:
-            features[count, counts[count]] = LAST + offset_of(p, last)
-            counts[count] += 1
-        if previous:
-            features[count, counts[count]] = PREVIOUS + offset_of(p, previous)
-            counts[count] += 1
+        for begin, earlier in ((LAST, last), (PREVIOUS, previous)):
+            if earlier:
+                features[count, counts[count]] = begin + offset_of(p, earlier)
+                counts[count] += 1
         count += 1
     candidates[count] = 0
     counts[count] = 1

@@ -1,15 +1,14 @@
-"""Compiled knowledge of the next move or two: self-atari, rescues, 3x3 patterns.
-
-As in ``arena.go.kernels``, *points* are indices of the padded board, and nothing is checked.
-"""
+"""Compiled knowledge of the next move or two: self-atari, rescues, 3x3 patterns, answers to the last move."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from arena.go.jit import inlined
-from arena.go.kernels import EDGE, WIDTH, U, last_liberty
+from arena.go.kernels import AROUND, EDGE, NEIGHBOURS, WIDTH, U, below, is_legal, last_liberty, next_random
 
+# The patterns of MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3.2), the point to play in the middle. X and O are
+# either colour and the other, in any of the 8 symmetries; x and o are anything but X and O, ? is anything, # the edge.
 SHAPES = {
     "hane, enclosing": ("XOX", "...", "???"),
     "hane, not cutting": ("XO.", "...", "?.?"),
@@ -25,11 +24,7 @@ SHAPES = {
     "descent": ("?XO", "x.x", "###"),
     "cut at the edge": ("?OX", "X.O", "###"),
 }
-"""The patterns of MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3.2), the point to play in the middle.
-
-X and O are either colour and the other, in any of the 8 symmetries; x and o are anything but X and O, ? is anything,
-# the edge.
-"""
+FAR = 4  # steps from the last move, and whatever is further
 
 _MEANING = {".": (0,), "X": (1,), "O": (2,), "x": (0, 2, 3), "o": (0, 1, 3), "?": (0, 1, 2, 3), "#": (3,)}
 _RING = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2))
@@ -67,7 +62,7 @@ def is_self_atari(board, p, colour):
     if around & 15 >= 2:
         return False
     first = np.int64(0)
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    for step in NEIGHBOURS:
         q = p + step
         there = np.int64(board.colour[U(q)])
         if there == 0:
@@ -81,7 +76,7 @@ def is_self_atari(board, p, colour):
             stone = head
             while True:
                 if board.around[U(stone)] & 15:
-                    for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                    for other in NEIGHBOURS:
                         r = stone + other
                         if board.colour[U(r)] == 0 and r != p and r != first:
                             if first:
@@ -98,10 +93,9 @@ def is_self_atari(board, p, colour):
 
 @inlined
 def rescue(board, p, colour):
-    """0 when a move at the legal point ``p`` neither captures nor takes a group out of atari, 1 when that is a single
-    stone, 2 when it is more."""
+    """1 when a move at the legal point ``p`` captures or takes out of atari a single stone, 2 when more, else 0."""
     most = 0
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+    for step in NEIGHBOURS:
         q = p + step
         there = np.int64(board.colour[U(q)])
         if there == 0 or there == EDGE:
@@ -123,3 +117,98 @@ def is_lonely(board, p):
             if board.colour[U(r * WIDTH + c)] != 0:
                 return False
     return True
+
+
+@inlined
+def _mark_reached(board, p, distance, steps, reached, count):
+    """Note that ``p``, and all stones of its group if it has one, are ``distance`` away; how many points are now."""
+    stone = np.int64(p)
+    while True:
+        steps[stone] = distance
+        reached[count] = stone
+        count += 1
+        stone = np.int64(board.next[U(stone)])  # an empty point is a ring of its own
+        if stone == p:
+            return count
+
+
+@inlined
+def measure_distances(board, last, steps, reached):
+    """Write to ``steps`` (CELLS,) how far each point is from ``last``, a group being crossed in one step: 0 to 3, or
+    FAR for more and where ``last`` is 0. ``reached`` (CELLS,) is scratch."""
+    for p in range(WIDTH * (board.side + 2)):
+        steps[p] = FAR
+    if last == 0:
+        return
+    count = _mark_reached(board, last, 0, steps, reached, 0)
+    done = 0
+    while done < count:
+        p = np.int64(reached[done])
+        done += 1
+        if steps[p] + 1 == FAR:
+            return
+        for step in NEIGHBOURS:
+            q = p + step
+            if steps[q] == FAR and board.colour[U(q)] != EDGE:
+                count = _mark_reached(board, q, steps[p] + 1, steps, reached, count)
+
+
+@inlined
+def answer_atari(board, last, colour, state):
+    """By chance a move that captures the group of the stone ``last`` or saves one beside it; (point or 0, state)."""
+    chosen = np.int64(0)
+    count = 0
+    q = last_liberty(board, np.int64(board.head[U(last)]))
+    if q and q != board.ko:
+        chosen = q
+        count = 1
+    previous = np.int64(0)
+    for step in NEIGHBOURS:
+        neighbour = last + step
+        if board.colour[U(neighbour)] != colour:
+            continue
+        head = np.int64(board.head[U(neighbour)])
+        if head == previous:
+            continue
+        previous = head
+        q = last_liberty(board, head)
+        if q == 0:
+            continue
+        if is_legal(board, q, colour) and not is_self_atari(board, q, colour):
+            count += 1
+            state = next_random(state)
+            if below(state, count) == 0:
+                chosen = q
+        stone = head  # or take what surrounds it
+        while True:
+            for other in NEIGHBOURS:
+                r = stone + other
+                if board.colour[U(r)] == 3 - colour and board.liberties[U(board.head[U(r)])] <= 4:
+                    capture = last_liberty(board, np.int64(board.head[U(r)]))
+                    if capture and capture != q and capture != board.ko:
+                        count += 1
+                        state = next_random(state)
+                        if below(state, count) == 0:
+                            chosen = capture
+            stone = np.int64(board.next[U(stone)])
+            if stone == head:
+                break
+    return chosen, state
+
+
+@inlined
+def answer_pattern(board, last, colour, state):
+    """A point beside ``last`` where one of the patterns fits and that is no self-atari; (point or 0, state)."""
+    chosen = np.int64(0)
+    count = 0
+    for step in AROUND:
+        p = last + step
+        if board.colour[U(p)] == 0 and is_shape(np.int64(board.ring[U(p)])):
+            count += 1
+            if count > 1:
+                state = next_random(state)
+            if count == 1 or below(state, count) == 0:
+                chosen = p
+    if chosen and (not is_legal(board, chosen, colour) or is_self_atari(board, chosen, colour)):
+        chosen = np.int64(0)
+    return chosen, state

@@ -1,7 +1,4 @@
-"""The search trees of many games as flat arrays: nodes, roots, and keeping what is known when a move is played.
-
-No selection rule and no evaluation: ``uct`` and ``puct`` bring those.
-"""
+"""The search trees of many games as flat arrays: nodes, roots, and keeping what is known when a move is played."""
 
 from __future__ import annotations
 
@@ -17,24 +14,14 @@ from arena.go.board import move_from_point, point_from_move
 from arena.go.coords import BLACK, Move
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, seeded
+from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, play, repeats, seeded
 from arena.go.planes import HISTORY, NO_MOVE
 
-MAX_DEPTH = 400
-"""The longest path below a root; a simulation ends there."""
-
-UNEXPANDED, AWAITED = -1, -2
-"""Values of ``Nodes.first``: no children yet; children are on their way from the net."""
-
-UNLIMITED = 2**31 - 1
-"""The value of ``budget`` of a root that has none of its own."""
-
-CHILDREN = 19 * 19 + 1
-"""The most that a node has."""
-
-FORBIDDEN = -1
-"""The value of ``Nodes.visits`` for a move that superko forbids."""
-
+MAX_DEPTH = 400  # the longest path below a root; a simulation ends there
+UNEXPANDED, AWAITED = -1, -2  # values of ``Nodes.first``: no children yet; they are on their way from the net
+FORBIDDEN = -1  # the value of ``Nodes.visits`` for a move that superko forbids
+UNLIMITED = 2**31 - 1  # the value of ``budget`` of a root that has none of its own
+CHILDREN = 19 * 19 + 1  # the most that a node has
 
 Params = TypeVar("Params", bound=NamedTuple)
 
@@ -45,10 +32,8 @@ def params_of(config: object, kind: type[Params]) -> Params:
 
 
 class Nodes(NamedTuple):
-    """The nodes of all trees; every array is (slots, capacity), and node 0 is the root. The last three are UCT's.
-
-    The children of a node are consecutive. ``value`` is the mean result in [0, 1] as seen by whoever moved to the node.
-    """
+    """The nodes of all trees; every array is (slots, capacity), and node 0 is the root. The children of a node are
+    consecutive. ``value`` is the mean result in [0, 1] of whoever moved to the node. The last three are UCT's."""
 
     visits: np.ndarray  # int32: simulations through the node
     pending: np.ndarray  # int32: simulations that wait for an evaluation (virtual losses)
@@ -63,20 +48,14 @@ class Nodes(NamedTuple):
 
     @classmethod
     def empty(cls, slots: int, capacity: int, rave: bool = False) -> Nodes:
-        """Without ``rave`` the last three have no room."""
-        types = (np.int32, np.int32, np.float32, np.float32, np.int32, np.int16, np.int16)
-        more = (np.float32, np.int32, np.float32)
-        return cls(
-            *(_small_pages(slots, capacity, dtype) for dtype in types),
-            *(_small_pages(slots, capacity if rave else 0, dtype) for dtype in more),
-        )
-
-
-def _small_pages(slots: int, capacity: int, dtype: type) -> np.ndarray:
-    """Zeros that take memory by small pages, as they are written. NumPy's own take it by two megabytes, which for each
-    column of each tree is more than a net has time to fill."""
-    size = slots * capacity * np.dtype(dtype).itemsize
-    return np.frombuffer(mmap(-1, size) if size else bytearray(), dtype).reshape(slots, capacity)
+        """Without ``rave`` the last three have no room. Memory is taken by small pages, as they are written; NumPy's
+        own take two megabytes at once, which for each column of each tree is more than a net has time to fill."""
+        columns = []
+        for number, code in enumerate("i4 i4 f4 f4 i4 i2 i2 f4 i4 f4".split()):
+            room = capacity if number < 7 or rave else 0
+            size = slots * room * int(code[1])
+            columns.append(np.frombuffer(mmap(-1, size) if size else bytearray(), code).reshape(slots, room))
+        return cls(*columns)
 
 
 ROOT = np.dtype(
@@ -125,39 +104,56 @@ def add_child(nodes, slot, node, point, prior):
 @inlined
 def copy_child(nodes, slot, source, target):
     """Copy a node, but for UCT's columns."""
+    add_child(nodes, slot, target, nodes.point[slot, source], nodes.prior[slot, source])
     nodes.visits[slot, target] = nodes.visits[slot, source]
     nodes.pending[slot, target] = nodes.pending[slot, source]
     nodes.value[slot, target] = nodes.value[slot, source]
-    nodes.prior[slot, target] = nodes.prior[slot, source]
     nodes.first[slot, target] = nodes.first[slot, source]
     nodes.children[slot, target] = nodes.children[slot, source]
-    nodes.point[slot, target] = nodes.point[slot, source]
+
+
+@inlined
+def children_of(nodes, slot, node):
+    """The range of a node's children; it has been expanded."""
+    first = np.int64(nodes.first[slot, node])
+    return range(first, first + np.int64(nodes.children[slot, node]))
+
+
+@inlined
+def play_child(board, root, hashes, nodes, slot, child, colour, depth):
+    """Play the move of a child at ``depth``; (its point, whether superko allows it, else it is marked FORBIDDEN)."""
+    p = np.int64(nodes.point[slot, child])
+    if p == 0:
+        board.ko = 0
+    else:
+        play(board, p, colour)
+        if root.superko and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
+            if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
+                nodes.visits[slot, child] = FORBIDDEN
+                return p, False
+    hashes[slot, root.positions + depth - 1] = board.hash
+    return p, True
 
 
 @kernel
 def kept_nodes(nodes, slot, point, kept):
     """Which nodes stay when ``point`` is played: ``kept`` gets their old numbers in the order of their new ones, and
     ``first`` and ``children`` are to be moved by them; returns how many, 0 when that child isn't known."""
-    first = np.int64(nodes.first[slot, 0])
-    if first < 0:
-        return 0
-    child = np.int64(-1)
-    for i in range(first, first + nodes.children[slot, 0]):
-        if nodes.point[slot, i] == point:
-            child = i
-    if child < 0 or nodes.visits[slot, child] <= 0:
-        return 0
-    kept[0] = child
-    used = 1
+    used = 0
+    if nodes.first[slot, 0] >= 0:
+        for child in children_of(nodes, slot, 0):
+            if nodes.point[slot, child] == point and nodes.visits[slot, child] > 0:
+                kept[0] = child
+                used = 1
     done = 0
     while done < used:  # breadth first: the children of `done` go behind all that is kept
         node = np.int64(kept[done])
-        first = np.int64(nodes.first[slot, node])
-        if first >= 0:
+        if nodes.first[slot, node] >= 0:
+            family = children_of(nodes, slot, node)
             nodes.first[slot, node] = used
-            for i in range(np.int64(nodes.children[slot, node])):
-                kept[used + i] = first + i
-            used += np.int64(nodes.children[slot, node])
+            for child in family:
+                kept[used] = child
+                used += 1
         done += 1
     return used
 
@@ -179,9 +175,7 @@ def result_of(board, root, area):
 
 @inlined
 def is_won(board, root, colour):
-    """Whether ``colour`` wins on the board as it stands. After a pass of the other side it can end the game so: such a
-    pass has lost. Neither a net, which learned from players who don't pass there, nor playouts, in which dead stones
-    are taken, would tell."""
+    """Whether ``colour`` wins on the board as it stands: it can end the game so after a pass of the other side."""
     return result_of(board, root, area_score(board)) == np.float32(2 - colour)
 
 
@@ -204,12 +198,11 @@ def count_ownership(board, owners, row):
 @kernel
 def best_child(nodes, roots, slot):
     """The root's most visited child, the better value and then chance deciding between equals; -1 without children."""
-    first = np.int64(nodes.first[slot, 0])
     best = np.int64(-1)
     ties = 0
     state = roots[slot].random
-    for i in range(first, first + np.int64(nodes.children[slot, 0])):
-        if nodes.visits[slot, i] < 0:
+    for i in children_of(nodes, slot, 0):
+        if nodes.visits[slot, i] == FORBIDDEN:
             continue
         if best >= 0:
             more = nodes.visits[slot, i] - nodes.visits[slot, best]
@@ -230,26 +223,18 @@ def best_child(nodes, roots, slot):
 @kernel
 def set_root(roots, slot, colour, passes, last, superko, area, positions, komi, seed, recent):
     root = roots[slot]
-    root.colour = colour
-    root.passes = passes
-    root.last = last
-    root.superko = superko
-    root.area = area
+    root.colour, root.passes, root.last = colour, passes, last
+    root.superko, root.area, root.komi = superko, area, komi
     root.positions = positions
-    root.komi = komi
     root.random = seeded(seed)
     root.budget = UNLIMITED
-    for age in range(HISTORY):
-        root.recent[age] = recent[age]
+    root.recent[:] = recent
 
 
 class TreePool:
-    """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone.
-
-    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``make_room``
-    raises it, up to ``most``. ``owners`` (slots, CELLS) int32 are Black's points less White's in the playouts of the
-    last search, by points of the padded board, and in column 0 how many playouts there were.
-    """
+    """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone. A tree
+    may have ``capacity`` nodes, which ``make_room`` raises up to ``most``; a full one is searched on. ``owners``
+    (slots, CELLS) int32 are Black's points less White's in the last search's playouts, whose number is in column 0."""
 
     def __init__(self, capacity: int, rave: bool = False, most: int = 0):
         self.capacity = capacity
@@ -286,11 +271,8 @@ class TreePool:
         self.slots = slots
 
     def slots_of(self, games: list[Game], keep: bool = True) -> np.ndarray:
-        """The slots (int64) of these games, their roots set to the present positions.
-
-        With ``keep`` what earlier searches learnt of the moves since is kept, but not of a search that an exception
-        ended while leaves were waiting for the net.
-        """
+        """The slots (int64) of these games, their roots set to the present positions. With ``keep`` their trees stay as
+        far as they know the moves since, unless an exception ended a search while leaves waited for the net."""
         live = set(self._slots) | set(games)
         if len(live) > self.slots:
             self._grow(max(2 * self.slots, len(live)))
@@ -348,13 +330,11 @@ class TreePool:
     def allow(self, slot: int, size: int, moves: Collection[Move]) -> None:
         """Let the root have no other moves than these; it has been expanded."""
         family = self._family(slot, 0)
-        points = [point_from_move(move, size) for move in moves]
-        others = ~np.isin(self.nodes.point[slot, family], points)
-        self.nodes.visits[slot, family][others] = FORBIDDEN
+        allowed = np.isin(self.nodes.point[slot, family], [point_from_move(move, size) for move in moves])
+        self.nodes.visits[slot, family][~allowed] = FORBIDDEN
 
     def best(self, slot: int, size: int, child: int | None = None) -> tuple[Move, float, int]:
-        """The move of ``child``, or of the root's most visited one, its mean result for the side to move, and the
-        root's visits."""
+        """The move of ``child`` or of the most visited one, its mean result for the side to move, the root's visits."""
         if child is None:
             child = int(best_child(self.nodes, self.roots, slot))
         visits = int(self.nodes.visits[slot, 0])
@@ -363,31 +343,22 @@ class TreePool:
         return move_from_point(int(self.nodes.point[slot, child]), size), float(self.nodes.value[slot, child]), visits
 
     def ownership(self, slot: int, size: int) -> np.ndarray | None:
-        """(size²,) float32 in [-1, 1]: whose each point was in the playouts of the last search, positive for the side
-        to move; None without playouts."""
-        playouts = self.owners[slot, 0]
-        if not playouts:
-            return None
+        """(size²,) float32 in [-1, 1]: each point's owner in the last playouts, positive for the side to move."""
+        playouts = self.owners[slot, 0] * (1 if self.roots[slot]["colour"] == BLACK else -1)
         points = self.owners[slot, : WIDTH * WIDTH].reshape(WIDTH, WIDTH)[1 : size + 1, 1 : size + 1].reshape(-1)
-        sign = 1 if self.roots[slot]["colour"] == BLACK else -1
-        return (points / np.float32(sign * playouts)).astype(np.float32)
+        return (points / np.float32(playouts)).astype(np.float32) if playouts else None
 
     def candidates(self, slot: int, size: int, priors: bool = False) -> list[Candidate]:
         """The root's children that were visited, the best first; with ``priors`` where the search has some."""
-        found = []
+        found, nodes = [], self.nodes
         for child in self._children(slot, 0):
-            line = [child]
-            while len(following := self._children(slot, line[-1])):
-                line.append(following[0])
-            found.append(
-                Candidate(
-                    move=move_from_point(int(self.nodes.point[slot, child]), size),
-                    visits=int(self.nodes.visits[slot, child]),
-                    win_rate=float(self.nodes.value[slot, child]),
-                    line=tuple(move_from_point(int(self.nodes.point[slot, node]), size) for node in line),
-                    prior=float(self.nodes.prior[slot, child]) if priors else None,
-                )
-            )
+            nodes_of_line = [child]
+            while len(following := self._children(slot, nodes_of_line[-1])):
+                nodes_of_line.append(following[0])
+            line = tuple(move_from_point(int(point), size) for point in nodes.point[slot, nodes_of_line])
+            prior = float(nodes.prior[slot, child]) if priors else None
+            visits, win_rate = int(nodes.visits[slot, child]), float(nodes.value[slot, child])
+            found.append(Candidate(line[0], visits, win_rate, line, prior))
         return found
 
     def _children(self, slot: int, node: int) -> list[int]:
@@ -399,5 +370,5 @@ class TreePool:
 
     def _family(self, slot: int, node: int) -> slice:
         """The children of a node."""
-        first = int(self.nodes.first[slot, node])
-        return slice(first, first + int(self.nodes.children[slot, node])) if first >= 0 else slice(0, 0)
+        first = max(0, int(self.nodes.first[slot, node]))
+        return slice(first, first + int(self.nodes.children[slot, node]))

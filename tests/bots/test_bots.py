@@ -103,6 +103,18 @@ def test_bots_without_nets_play_every_size(spec: str, size: int) -> None:
         game.play(int(bot.choose(game, Limits()).move or 0))
 
 
+def test_a_policy_varies_at_a_temperature_and_does_not_pass_as_long_as_the_board_is_lost() -> None:
+    sl, varied = (Registry().resolve(spec).build() for spec in ("sl", "sl:temperature=2"))
+    games = [Game(Rules.preset(), seed=seed) for seed in range(12)]
+    assert len({decision.move for decision in sl.choose_all(games, Limits())}) == 1
+    assert len({decision.move for decision in varied.choose_all(games, Limits())}) > 3
+    game = games[0]
+    while not game.is_over:
+        move, margin = sl.choose(game, Limits()).move, game.margin() if game.to_play is BLACK else -game.margin()
+        assert move != 81 or margin >= 0 or not game.sensible_moves()[:-1].any()
+        game.play(move)
+
+
 def test_random_and_fast_random_choose_each_sensible_move_about_equally_often() -> None:
     game = some_games(5)[3]
     sensible = np.flatnonzero(game.sensible_moves()[:-1]).tolist()
@@ -111,28 +123,6 @@ def test_random_and_fast_random_choose_each_sensible_move_about_equally_often() 
         for game.seed in range(60 * len(sensible)):
             counts[int(bot.choose(game, Limits()).move or 0)] += 1
         assert sorted(counts) == sensible and 20 < min(counts.values()) <= max(counts.values()) < 110
-
-
-def test_a_policy_at_a_temperature_varies_and_a_greedy_one_does_not() -> None:
-    def moves(spec: str) -> set[int | None]:
-        bot = Registry().resolve(spec).build()
-        return {bot.choose(Game(Rules.preset(), seed=seed), Limits()).move for seed in range(12)}
-
-    assert len(moves("sl")) == 1
-    assert len(moves("sl:temperature=2")) > 3
-
-
-def test_a_policy_does_not_pass_as_long_as_the_board_is_lost() -> None:
-    """Nor does it fill its eyes: it passes when there is nothing else to do."""
-    bot = Registry().resolve("sl").build()
-    for seed in range(3):
-        game = Game(Rules.preset("cgos", 9), seed=seed)
-        while not game.is_over:
-            move = bot.choose(game, Limits()).move
-            margin = game.margin() if game.to_play is BLACK else -game.margin()
-            others = game.sensible_moves()[:-1]
-            assert move != 81 or margin >= 0 or not others.any()
-            game.play(move)
 
 
 @pytest.mark.parametrize("spec", ["mcts", "alphago:stop_early=false"])

@@ -45,6 +45,11 @@ def visits_in_turn(moves: int, simulations: int) -> list[int]:
     return found[:simulations]
 
 
+def softmax(logits: np.ndarray) -> np.ndarray:
+    raised = np.exp(logits - logits.max())
+    return raised / raised.sum()
+
+
 @dataclass
 class Slow:
     """A node of the slow tree, by the paper's names, all for the side to move there."""
@@ -58,8 +63,7 @@ class Slow:
 
     def evaluate(self) -> float:
         """Ask the net, and know the moves."""
-        planes = encode_game(ENCODER, self.game)[None]
-        logits, rates = odd_net(planes)
+        logits, rates = odd_net(encode_game(ENCODER, self.game)[None])
         self.moves = [*np.flatnonzero(self.game.sensible_moves()[:-1]).tolist(), MOVES - 1]
         self.logits = logits[0, self.moves].astype(np.float64)
         self.v = float(rates[0])
@@ -73,29 +77,24 @@ class Slow:
         return 1 - float(np.mean(self.children[move].results))
 
     @property
-    def prior(self) -> np.ndarray:
-        raised = np.exp(self.logits - self.logits.max())
-        return raised / raised.sum()
+    def counts(self) -> np.ndarray:
+        return np.array([self.count(move) for move in self.moves])
 
     @property
     def sigma(self) -> np.ndarray:
         """sigma(completed Q), equations 8 and 10, with v_mix of appendix D."""
-        counts = np.array([self.count(move) for move in self.moves])
-        mixed = self.v
+        counts, prior = self.counts, softmax(self.logits)
+        visited, mixed = counts > 0, self.v
+        q = np.array([self.q(move) if self.count(move) else 0.0 for move in self.moves])
         if counts.sum():
-            visited = counts > 0
-            q = np.array([self.q(move) if self.count(move) else 0.0 for move in self.moves])
-            mean = (self.prior * q)[visited].sum() / self.prior[visited].sum()
+            mean = (prior * q)[visited].sum() / prior[visited].sum()
             mixed = (self.v + counts.sum() * mean) / (1 + counts.sum())
-        completed = np.array([self.q(move) if self.count(move) else mixed for move in self.moves])
-        return (50.0 + counts.max()) * 1.0 * completed
+        return (50.0 + counts.max()) * np.where(visited, q, mixed)
 
     @property
     def improved(self) -> np.ndarray:
         """Equation 11."""
-        raised = self.logits + self.sigma
-        raised = np.exp(raised - raised.max())
-        return raised / raised.sum()
+        return softmax(self.logits + self.sigma)
 
     def child(self, move: int) -> "Slow":
         if move not in self.children:
@@ -106,8 +105,7 @@ class Slow:
 
     def choose_inside(self) -> int:
         """Equation 14."""
-        counts = np.array([self.count(move) for move in self.moves])
-        return self.moves[int((self.improved - counts / (1 + counts.sum())).argmax())]
+        return self.moves[int((self.improved - self.counts / (1 + self.counts.sum())).argmax())]
 
 
 def slow_search(game: Game, simulations: int, noise: Callable[[int], float], considered: int = 16) -> tuple[Slow, int]:
@@ -117,8 +115,7 @@ def slow_search(game: Game, simulations: int, noise: Callable[[int], float], con
     told = np.array([noise(move) for move in root.moves])
     for wanted in visits_in_turn(min(considered, len(root.moves)), simulations):
         scores = root.logits + told + root.sigma
-        fits = [root.count(move) == wanted for move in root.moves]
-        move = root.moves[int(np.where(fits, scores, -np.inf).argmax())]
+        move = root.moves[int(np.where(root.counts == wanted, scores, -np.inf).argmax())]
         path = [root, root.child(move)]
         while path[-1].moves:
             path.append(path[-1].child(path[-1].choose_inside()))
@@ -126,9 +123,8 @@ def slow_search(game: Game, simulations: int, noise: Callable[[int], float], con
         for node in reversed(path):
             node.results.append(value)
             value = 1 - value
-    most = max(root.count(move) for move in root.moves)
-    scores = root.logits + told + root.sigma
-    return root, root.moves[int(np.where([root.count(move) == most for move in root.moves], scores, -np.inf).argmax())]
+    scores = np.where(root.counts == root.counts.max(), root.logits + told + root.sigma, -np.inf)
+    return root, root.moves[int(scores.argmax())]
 
 
 @kernel
@@ -246,5 +242,4 @@ def slow_scores(visits: np.ndarray, prior: np.ndarray, value: np.ndarray) -> np.
     seen = visits > 0
     mixed = (told + total * (prior * value)[seen].sum() / prior[seen].sum()) / (1 + total)
     raised = np.log(prior) + (50.0 + visits.max()) * np.where(seen, value, mixed)
-    improved = np.exp(raised - raised.max())
-    return improved / improved.sum() - visits / (1 + total)
+    return softmax(raised) - visits / (1 + total)

@@ -19,7 +19,7 @@ from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import Registry, load_kind
 from bots.nets import checkpoint as checkpoints
 from bots.nets import int8
-from bots.nets.catalogue import load_network, named_network
+from bots.nets.catalogue import load_network, named_network, usual_encoder
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import RANGES, Evaluator, has_fast_int8
@@ -70,26 +70,23 @@ def lively_network(seed: int = 0) -> Network:
     """An untrained net, stirred."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = Network(
-            NetworkConfig(blocks=3, channels=24, pooling_blocks=2, pooled_channels=8, head_channels=8, area=1)
-        )
+        network = Network(NetworkConfig(blocks=3, channels=24, pooled_channels=8, head_channels=8, area=1))
         stir(network)
         torch.nn.init.normal_(network.policy.passing.weight, 0, 0.3)
     return network.eval()
 
 
-@pytest.fixture(scope="module")
-def net(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    folder = tmp_path_factory.mktemp("nets") / "checkpoints" / "lively"
-    network = lively_network()
-    manifest = describe(network, "lively", ENCODER, RULES, trainer="test", metrics={"test_top1": 0.25})
+def exported(network: Network, folder: Path) -> Checkpoint:
+    manifest = describe(network, folder.name, ENCODER, RULES)
     return export(network, folder, manifest, random_positions(9, 64, 1), random_positions(9, 64, 2))
 
 
-# The export.
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return exported(lively_network(), tmp_path_factory.mktemp("nets") / "checkpoints" / "lively")
 
 
-@pytest.mark.parametrize("size", [5, 9, 13, 19])
+@pytest.mark.parametrize("size", [5, 9, 19])
 def test_an_exported_net_answers_as_torch_does_on_every_size(net: Checkpoint, size: int) -> None:
     planes = random_positions(size, 12, 3)
     policy, win_rates = Evaluator(net, "fp32").evaluate(planes)
@@ -116,8 +113,7 @@ def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
     network = lively_network()
     network.tower[0].norm2.weight.data[:3] = 1e-12
     network.tower[0].norm2.bias.data[:3] = 0.5
-    planes = random_positions(9, 64, 6)
-    dying = export(network, tmp_path / "dying", describe(network, "dying", ENCODER, RULES), planes, planes)
+    dying = exported(network, tmp_path / "dying")
     assert dying.manifest.metrics["int8_agreement"] > 0.85
     assert dying.manifest.metrics["int8_win_rate_difference"] < 0.02
 
@@ -125,9 +121,9 @@ def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
 def test_a_model_in_int8_that_names_other_moves_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network, planes = lively_network(), random_positions(9, 64)
+    planes = random_positions(9, 64)
     monkeypatch.setattr("trainers.export.quantise", lambda exact, path, _: write_model(lively_network(9), path, planes))
-    made = export(network, tmp_path / "rough", describe(network, "rough", ENCODER, RULES), planes, planes)
+    made = exported(lively_network(), tmp_path / "rough")
     assert made.manifest.metrics["int8_agreement"] < 0.7
     assert MODEL in made.manifest.files and MODEL_INT8 not in made.manifest.files
     assert Evaluator(made).precision == "fp32" and "saved without int8" in caplog.text
@@ -138,8 +134,7 @@ def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
 ) -> None:
     """What was learned in days was lost by the last bits of a logit."""
     monkeypatch.setattr("trainers.export.PARITY", 0.0)
-    planes = random_positions(9, 4)
-    saved = export(lively_network(), tmp_path / "saved", net.manifest, planes, planes)
+    planes, saved = random_positions(9, 4), exported(lively_network(), tmp_path / "saved")
     assert "saved without ONNX (it differs from torch" in caplog.text
     assert set(Checkpoint.open(saved.folder).manifest.files) == {WEIGHTS}
     alone, usual = Evaluator(saved), Evaluator(net, "fp32")
@@ -149,8 +144,7 @@ def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
     with pytest.raises(CheckpointError, match="choose precision fp32"):
         Evaluator(saved, "int8")
     bot = Registry(results=tmp_path).resolve(f"checkpoint:{saved.folder}").build()
-    game = Game(RULES)
-    assert bot.choose(game, Limits()).move is not None
+    assert bot.choose(Game(RULES), Limits()).move is not None
 
 
 def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
@@ -168,47 +162,36 @@ def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"run-step6", "run-steps"}
 
 
-# Asking.
-
-
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("name", ["lively", "sl-9x9"])
 def test_an_answer_is_the_same_bit_for_bit_in_every_batch(net: Checkpoint, precision: str, name: str) -> None:
     evaluator = Evaluator(net if name == "lively" else Checkpoint.open(SHIPPED / name), precision)
     planes = random_positions(9, 64, 5)
     alone = [evaluator.evaluate(planes[i : i + 1]) for i in range(64)]
-    policies = np.concatenate([policy for policy, _ in alone])
-    win_rates = np.concatenate([win_rate for _, win_rate in alone])
-    for batch in (2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64):
-        policy, win_rate = evaluator.evaluate(planes[64 - batch :])
-        assert np.array_equal(policy, policies[64 - batch :]), f"batch {batch}"
-        assert np.array_equal(win_rate, win_rates[64 - batch :]), f"batch {batch}"
+    policies, win_rates = (np.concatenate(part) for part in zip(*alone, strict=True))
+    for batch in (2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64):
+        policy, win_rate = evaluator.evaluate(planes[-batch:])
+        assert np.array_equal(policy, policies[-batch:]) and np.array_equal(win_rate, win_rates[-batch:]), batch
 
 
 def test_bfloat16_says_what_fp32_says(net: Checkpoint) -> None:
     planes = random_positions(9, 32, 5)
     exact, rough = Evaluator(net, "fp32"), Evaluator(net, "bf16")
     (policy, win_rates), (rough_policy, rough_win_rates) = exact.evaluate(planes), rough.evaluate(planes)
-    assert rough_policy.dtype == rough_win_rates.dtype == np.float32
-    assert (policy - rough_policy).var(1).mean() < 0.01 * policy.var(1).mean()
+    assert 0 < (policy - rough_policy).var(1).mean() < 0.01 * policy.var(1).mean()
     assert np.abs(win_rates - rough_win_rates).max() < 0.05
     assert np.abs(exact.ownership(planes) - rough.ownership(planes)).max() < 0.1
-    assert not np.array_equal(policy, rough_policy)
 
 
 @pytest.mark.parametrize(("device", "apart"), [("cpu", 1e-4), pytest.param("cuda", 1e-2, marks=NEEDS_CUDA)])
-@pytest.mark.parametrize(
-    ("name", "planes"), [("arena-4x16", 17), ("trencseni-cnn", 1), ("alphago-3x16", 48), ("gocnn-3x16", 8)]
-)
-def test_a_torch_model_says_what_its_network_does_and_learns_with_it(
-    name: str, planes: int, device: str, apart: float
-) -> None:
+@pytest.mark.parametrize("name", ["arena-4x16", "trencseni-cnn", "alphago-3x16", "gocnn-3x16"])
+def test_a_torch_model_says_what_its_network_does_and_learns_with_it(name: str, device: str, apart: float) -> None:
+    planes = find_encoder(usual_encoder(name)).planes
     network = named_network(name, planes, 9)
     stir(network)
     model = TorchModel(network, torch.device(device), bf16=False)
-    random = np.random.default_rng(1)
     for batch in (1, 7, 33):
-        asked = random.random((batch, planes, 9, 9), np.float32)
+        asked = np.random.default_rng(batch).random((batch, planes, 9, 9), np.float32)
         with torch.no_grad():
             exact = network.eval()(torch.from_numpy(asked))
         assert model.outputs == {head for head, part in exact._asdict().items() if part is not None}
@@ -220,10 +203,9 @@ def test_a_torch_model_says_what_its_network_does_and_learns_with_it(
         with torch.no_grad():
             for parameter in network.train().parameters():
                 parameter += 0.01 * torch.randn_like(parameter)
-        after = model.run(sorted(model.outputs), asked)
-        assert all(np.array_equal(*parts) for parts in zip(before, after, strict=True))
+        for old, still in zip(before, model.run(sorted(model.outputs), asked), strict=True):
+            assert np.array_equal(old, still)
         model.refresh()
-        assert network.training
 
 
 def test_graphs_that_replay_wait_for_weights_that_are_copied_on_another_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,20 +283,14 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
     """A stand-in for a processor that saturates: another net's numbers in int8."""
     monkeypatch.setattr("bots.nets.inference.has_fast_int8", lambda: True)
     assert Evaluator(net).precision == "int8" and not caplog.records
-    planes = random_positions(9, 64, 6)
-    manifest = describe(lively_network(9), "other", ENCODER, RULES)
-    other = export(lively_network(9), tmp_path / "other", manifest, planes, planes)
-
+    planes, other = random_positions(9, 64, 6), exported(lively_network(9), tmp_path / "other")
     faulty = saved(tmp_path / "faulty", replace(net.manifest, name="faulty"), weights=net, model=net, int8=other)
     evaluator = Evaluator(faulty)
     assert evaluator.precision == "fp32"
     assert np.array_equal(evaluator.evaluate(planes)[0], Evaluator(net, "fp32").evaluate(planes)[0])
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    message = caplog.records[0].getMessage()
-    assert "faulty" in message and "fp32" in message and "\n" not in message
-    with pytest.raises(
-        CheckpointError, match=r"faulty: int8 differs from fp32 on this processor .* use precision=fp32"
-    ):
+    assert [record.levelname for record in caplog.records] == ["WARNING"] and "it plays in fp32" in caplog.text
+    words = r"faulty: int8 differs from fp32 on this processor .* use precision=fp32"
+    with pytest.raises(CheckpointError, match=words):
         Evaluator(faulty, "int8")
 
 
@@ -352,9 +328,6 @@ def test_a_net_whose_answers_are_not_numbers_is_refused_when_it_is_loaded(net: C
             Evaluator(broken)
 
 
-# Checkpoints.
-
-
 def copy_of(net: Checkpoint, folder: Path) -> Path:
     return Path(shutil.copytree(net.folder, folder))
 
@@ -364,38 +337,28 @@ def test_a_changed_or_missing_file_is_named(net: Checkpoint, tmp_path: Path, nam
     folder = copy_of(net, tmp_path / "copy")
     whole = (folder / name).read_bytes()
     half = len(whole) // 2
-    wrong = [b"", b"{", b"[1]", whole[:half], b"\x00", b"\xff\xfe", whole[:half] + b"\xf0" + whole[half + 1 :]]
-    for content in (*wrong, None):
+    for content in (b"", b"[1]", whole[:half], b"\xff\xfe", whole[:half] + b"\xf0" + whole[half + 1 :], None):
         (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
         with pytest.raises(CheckpointError, match=name) as caught:
             Checkpoint.open(folder)
         assert "\n" not in str(caught.value) and "copy" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("entries", "expected"),
-    [
+def test_a_wrong_manifest_or_model_is_refused(net: Checkpoint, tmp_path: Path) -> None:
+    folder = copy_of(net, tmp_path / "copy")
+    content = json.loads((folder / MANIFEST).read_text())
+    for entries, expected in (
         ({"format": 99}, "format 99"),
         ({"komi": "seven"}, "komi"),
-        ({"smallest": True}, "smallest"),
         ({"encoder": None}, "encoder"),
         ({"encoder": "arena-18"}, "arena-18"),
         ({"files": {}}, WEIGHTS),
         ({"files": {WEIGHTS: "0", MODEL: "0", "../../secret": "0"}}, "secret"),
         ({"files": {WEIGHTS: 3, MODEL: "0"}}, "files"),
-    ],
-)
-def test_a_wrong_manifest_is_refused(
-    net: Checkpoint, tmp_path: Path, entries: dict[str, object], expected: str
-) -> None:
-    folder = copy_of(net, tmp_path / "copy")
-    content = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps(content | entries))
-    with pytest.raises(CheckpointError, match=expected):
-        Evaluator(Checkpoint.open(folder))
-
-
-def test_a_model_that_is_none_and_a_folder_that_is_missing_are_refused(net: Checkpoint, tmp_path: Path) -> None:
+    ):
+        (folder / MANIFEST).write_text(json.dumps(content | entries))
+        with pytest.raises(CheckpointError, match=expected):
+            Evaluator(Checkpoint.open(folder))
     bad = saved(tmp_path / "bad", net.manifest, weights=b"not a net", model=b"not a net")
     with pytest.raises(CheckpointError, match="can't load"):
         Evaluator(bad, "fp32")
@@ -433,14 +396,11 @@ def test_a_name_is_looked_for_in_the_results_then_among_the_shipped(net: Checkpo
         find(tmp_path / "nowhere" / "x", results)
 
 
-@pytest.mark.parametrize(
-    "folder", sorted(path.parent for path in SHIPPED.glob(f"*/{MODEL}")), ids=lambda path: path.name
-)
-def test_the_nets_that_ship_verify(folder: Path) -> None:
-    shipped = Checkpoint.open(folder)
-    assert shipped.manifest.name == folder.name
-    metrics = shipped.manifest.metrics
-    assert any(metrics.get(name, 0) > 0 for name in ("test_positions", "share_games", "games"))
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in SHIPPED.glob(f"*/{MODEL}")))
+def test_the_nets_that_ship_verify(name: str) -> None:
+    shipped = Checkpoint.open(SHIPPED / name)
+    assert shipped.manifest.name == name
+    assert any(shipped.manifest.metrics.get(count, 0) > 0 for count in ("test_positions", "share_games", "games"))
     Evaluator(shipped, "fp32")
     Evaluator(shipped, "int8")
     load_network(shipped)

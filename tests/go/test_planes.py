@@ -1,6 +1,7 @@
 """The encoders against slow twins that ask one question a point, ladder reading, and digests that freeze them."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,11 +39,8 @@ def slow_arena(board: ReferenceBoard, colour: int, moves: list[int], komi: float
     return planes
 
 
-class Effort:
-    """Counts the ataris that were looked at."""
-
-    def __init__(self) -> None:
-        self.spent = 0
+Effort = Counter[str]
+"""Counts the ataris that were looked at."""
 
 
 def after(board: ReferenceBoard, point: Point, colour: int) -> ReferenceBoard | None:
@@ -60,7 +58,7 @@ def liberties(board: ReferenceBoard, point: Point) -> list[Point]:
 
 def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 1) -> bool:
     """Whether the group of ``stone``, in atari and on the move, can be chased until it is captured."""
-    effort.spent += 1
+    effort["spent"] += 1
     colour = board.stones[stone]
     replies = liberties(board, stone)
     for other in board.group(stone)[1]:
@@ -182,50 +180,28 @@ def follow(game: Game) -> Iterator[tuple[Game, ReferenceBoard, int]]:
 
 @pytest.mark.parametrize(
     ("size", "rules", "seeds", "most"),
-    [
-        (5, "tromp-taylor", range(8), 75),
-        (7, "japanese", range(4), 100),
-        (9, "cgos", range(3), 150),
-        (13, "chinese", range(1), 200),
-        (19, "cgos", range(1), 200),
-    ],
+    [(5, "tromp-taylor", 8, 75), (7, "japanese", 4, 100), (9, "cgos", 3, 150), (13, "chinese", 1, 200)],
 )
-def test_every_position_of_random_games_agrees_with_the_slow_twin(
-    size: int, rules: str, seeds: range, most: int
-) -> None:
-    seen = np.zeros(17, bool)
-    for seed in seeds:
+def test_the_encoders_agree_with_their_slow_twins(size: int, rules: str, seeds: int, most: int) -> None:
+    """Those of others in fewer positions, where no chase is so long that it is cut short."""
+    seen, rare = np.zeros((2, 48), bool), {25, 26, 27, 33, 34, 35, 47}  # six stones and more; zeros
+    for seed in range(seeds):
         game = random_game(size, rules, seed, most)
         for again, board, ply in follow(game):
-            if size > 9 and ply % 5 and again.board.ko_point is None and again.moves[-1] != pass_move(size):
-                continue
-            expected = slow_arena(board, ply % 2 + 1, game.moves[:ply], game.rules.komi)
-            planes = encode_game(ENCODER, again, ply % 8)
-            assert planes.shape == (17, size, size) and planes.dtype == np.float32
-            assert (planes == apply_symmetry(expected, ply % 8)).all()
-            seen |= expected.any(axis=(1, 2))
-    assert seen.all(), "a plane that was never set proves nothing"
-
-
-@pytest.mark.parametrize(("size", "seeds", "most"), [(5, range(3), 50), (7, range(2), 50), (9, range(1), 70)])
-def test_the_encoders_of_others_agree_with_their_slow_twins(size: int, seeds: range, most: int) -> None:
-    seen = np.zeros(48, bool)
-    for seed in seeds:
-        game = random_game(size, "cgos", seed, most)
-        for again, board, ply in follow(game):
-            colour, effort = ply % 2 + 1, Effort()
-            alphago = slow_alphago(board, colour, game.moves[:ply], effort)
-            assert effort.spent < min(EFFORT, DEPTH), "a chase this long is cut short"
-            for name, expected in {
-                "alphago-48": alphago,
-                "gocnn-8": slow_gocnn(board, colour),
-                "stones-1": alphago[:1] - alphago[1:2],
-            }.items():
-                planes = encode_game(find_encoder(name), again, ply % 8)
-                assert (planes == apply_symmetry(expected, ply % 8)).all()
-            seen |= alphago.any(axis=(1, 2))
-    rare = {25, 26, 27, 33, 34, 35}  # captures and self-ataris of six stones and more
-    assert size > 5 or set(np.flatnonzero(~seen).tolist()) <= rare | {47}, "a plane that was never set proves nothing"
+            colour, effort, moves = ply % 2 + 1, Effort(), game.moves[:ply]
+            expected = {"arena-17": slow_arena(board, colour, moves, game.rules.komi)}
+            if size < 10 and ply < 50 and seed < 3:
+                alphago = slow_alphago(board, colour, moves, effort)
+                assert effort["spent"] < min(EFFORT, DEPTH), "a chase this long is cut short"
+                expected |= {"alphago-48": alphago, "stones-1": alphago[:1] - alphago[1:2]}
+                expected["gocnn-8"] = slow_gocnn(board, colour)
+                seen[1] |= alphago.any(axis=(1, 2))
+            seen[0, :17] |= expected["arena-17"].any(axis=(1, 2))
+            for name, planes in expected.items():
+                encoded = encode_game(find_encoder(name), again, ply % 8)
+                assert encoded.dtype == np.float32 and np.array_equal(encoded, apply_symmetry(planes, ply % 8))
+    assert seen[0, :17].all(), "a plane that was never set proves nothing"
+    assert size > 5 or set(np.flatnonzero(~seen[1]).tolist()) <= rare, "a plane that was never set proves nothing"
 
 
 @pytest.mark.parametrize("size", [5, 19])
@@ -280,20 +256,6 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
 
 
-CAPTURES = "O.OOOO OXXXXX O.XXXO .OOOOO ...... ......"
-
-
-def test_captures_of_seven_stones_and_more_share_a_plane() -> None:
-    """A6 to F6 is the top row: White takes 8 stones at B4, where B6 takes none."""
-    game = position(CAPTURES, to_play=WHITE)
-    planes = encode_game(find_encoder("alphago-48"), game)
-    game.play(move_from_gtp("B6", 6))
-    assert planes[20, 0, 1] == 1 and not planes[21:28, 0, 1].any()
-    game.play(move_from_gtp("A1", 6))
-    planes = encode_game(find_encoder("alphago-48"), game)
-    assert planes[27, 2, 1] == 1 and not planes[20:27, 2, 1].any()
-
-
 LADDER = "......... ......... ......... ......... ......... .X....... .XO...... ..X...... ........."
 
 
@@ -315,8 +277,6 @@ def test_a_ladder_runs_across_the_board_until_a_stone_breaks_it() -> None:
 
 
 def test_encoders_are_found_by_name_and_games_of_several_sizes_are_refused() -> None:
-    planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "human-34": 34}
-    assert {name: encoder.planes for name, encoder in ENCODERS.items()} == planes
     words = "unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
     with pytest.raises(CheckpointError, match=words):
         find_encoder("arena-18")
