@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from bots.nets.inference import Evaluator
 
 STEP = 4096  # visits between two looks at the clock, at most
-FOREVER = 1 << 40  # more visits than a tree can hold
+FOREVER = 1 << 40  # more visits than a tree can have
+MOST = 2**31 - 1
 BATCH = 8  # positions that make a batch worth while: one board gets 1.5 times as many visits as with one (int8, AVX2)
 NODE_BYTES = 24
 FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits on 9x9
@@ -33,17 +34,10 @@ FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits 
 class Config:
     checkpoint: str = setting(AUTO, "name or folder of the net; auto: the one that ships for the size of the board")
     visits: int = setting(
-        100,
-        "visits per move, with those kept from before. A limit such as @seconds overrides it",
-        low=2,
-        high=2**31 - 1,
+        100, "visits per move, with those kept from before. A limit such as @seconds overrides it", low=2, high=MOST
     )
     rollout_weight: float | None = setting(
-        None,
-        "weight of rollouts (lambda) on a full board: 0 is the value head alone, 1 rollouts alone. By default 0 up to "
-        "9x9, else 0.5",
-        low=0,
-        high=1,
+        None, "weight of rollouts (lambda) on a full board, by default 0 up to 9x9, else 0.5", low=0, high=1
     )
     rollouts_full: float = setting(
         0.65, "share of occupied points from which rollouts have all of their weight; 0: always", low=0, high=1

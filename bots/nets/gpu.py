@@ -66,8 +66,7 @@ class TorchModel:
         with torch.inference_mode():
             if self.stream is None:
                 return [part.cpu().numpy() for part in self._evaluate(heads, torch.from_numpy(planes))]
-            starts = range(0, max(1, len(planes)), LARGEST)
-            parts = [self._run_captured(heads, torch.from_numpy(planes[first : first + LARGEST])) for first in starts]
+            parts = [self._run_captured(heads, part) for part in torch.from_numpy(planes).split(LARGEST)]
             return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     def _folded(self) -> Net:

@@ -43,7 +43,7 @@ class PackedModel:
 
     def __init__(self, state: Mapping[str, np.ndarray], ranges: Sequence[float], rest: Model | None = None):
         """``state`` and ``ranges`` are those of ``pack``, the norms not yet folded."""
-        self.outputs = {"policy", "value"} | (rest.outputs if rest else set())
+        self.outputs: set[str] = {"policy", "value"} | (rest.outputs if rest else set())
         self._state, self._ranges, self._rest = fold_norms(state), ranges, rest
         self._nets: dict[int, PackedNet] = {}  # by size
 
@@ -120,9 +120,9 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
     KeyError for another net, ValueError where that is not their number."""
     parts = list[np.ndarray]()
 
-    def packed(weights: np.ndarray) -> np.ndarray:
-        """Append these weights, and return their steps."""
-        numbers, steps = _in_steps(weights)
+    def packed(*convolutions: str) -> np.ndarray:
+        """Append the weights of these convolutions, and return their steps."""
+        numbers, steps = _in_steps(np.concatenate([state[f"{conv}.weight"] for conv in convolutions]))
         parts.append(numbers)
         return steps
 
@@ -146,7 +146,7 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
         """(inputs + 1, outputs) of a 1x1 convolution; the last row is the bias."""
         return np.concatenate([matrix(conv), state[f"{conv}.bias"][None]])
 
-    stem = packed(state["stem.weight"])
+    stem = packed("stem")
     levels = np.rint(state["stem.weight"] / stem[:, None, None, None])
     pools = np.array([f"tower.{block}.pool.weight" in state for block in range(blocks)])
     norms, inner, outer = list[Any](), list[Any](), list[np.ndarray]()
@@ -156,21 +156,21 @@ def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) ->
         name, before, between = f"tower.{block}", steps[2 * block], steps[2 * block + 1]
         scale, shift = affine(state, f"{name}.norm1")
         norms.append((scale * before, shift * before))
-        bias, scale = state[f"{name}.conv1.bias"], packed(state[f"{name}.conv1.weight"]) / before * between
+        bias, scale = state[f"{name}.conv1.bias"], packed(f"{name}.conv1") / before * between
         if pools[block]:
-            pool[block] = packed(state[f"{name}.pool.weight"]) / before, state[f"{name}.pool.bias"]
+            pool[block] = packed(f"{name}.pool") / before, state[f"{name}.pool.bias"]
             gpool[block], bias = matrix(f"{name}.spread", between), bias + state[f"{name}.spread.bias"]
         else:
             parts.append(np.zeros(0, np.int8))
         inner.append((scale, bias * between))
-        outer.append(packed(state[f"{name}.conv2.weight"]) / between)
+        outer.append(packed(f"{name}.conv2") / between)
     scale, shift = affine(state, "norm")
     norms.append((scale * given, shift * given))
     convolutions = ("policy.conv", "policy.pool", "value.conv")
-    head_scale = packed(np.concatenate([state[f"{conv}.weight"] for conv in convolutions])) / given
+    head_scale = packed(*convolutions) / given
     head_shift = np.concatenate([state[f"{conv}.bias"] for conv in convolutions])
     head_shift[:head] += state["policy.spread.bias"]
-    point_scale = packed(state["policy.points.weight"])[0] / policy_steps
+    point_scale = packed("policy.points")[0] / policy_steps
     return PackedNet(
         size=size,
         pools=pools,

@@ -135,14 +135,10 @@ def test_lambda_rises_with_the_stones_on_the_board(weight: float, full: float, e
     for move in range(0, 81, 2):
         half.play(move)
     for game, share in zip((Game(half.rules, seed=1), half), expected, strict=True):
-
-        def value(game: Game = game, **settings: float) -> float:
-            trees, slot = grown(game, 1, TRUST_ROLLOUTS._replace(**settings))
-            return float(trees.nodes.value[slot, 0]) - 0.5
-
-        whole = value(rollout_weight=1.0)
-        assert abs(whole) > 0.2
-        assert value(rollout_weight=weight, rollouts_full=full) == pytest.approx(share * whole, abs=0.005)
+        mixed = TRUST_ROLLOUTS._replace(rollout_weight=weight, rollouts_full=full)
+        trees = (grown(game, 1, params) for params in (TRUST_ROLLOUTS, mixed))
+        whole, found = (float(pool.nodes.value[slot, 0]) - 0.5 for pool, slot in trees)
+        assert abs(whole) > 0.2 and found == pytest.approx(share * whole, abs=0.005)
 
 
 def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
@@ -168,8 +164,7 @@ def test_what_was_learnt_is_kept_when_the_game_goes_on_and_forgotten_when_it_goe
     known = children(trees, slot, 9)
     move = max(known, key=lambda move: known[move][0])
     game.play(move)
-    assert int(trees.slots_of([game])[0]) == slot
-    assert trees.nodes.visits[slot, 0] == known[move][0]
+    assert int(trees.slots_of([game])[0]) == slot and trees.nodes.visits[slot, 0] == known[move][0]
     before = children(trees, slot, 9)
     search(trees, [game], stone_counter, 200, keep=True)
     after = children(trees, slot, 9)
@@ -263,9 +258,8 @@ def test_trees_lose_nothing_when_they_get_more_room_or_more_games_come() -> None
         search(narrow, games, stone_counter, visits, keep=True)
     used = int(narrow.roots["used"].max())
     assert used <= narrow.capacity < 2 * used + 82
-    for _ in range(2):
-        narrow.make_room(slots, 10**9)
-        assert narrow.capacity == narrow.nodes.visits.shape[1] == 20_000
+    narrow.make_room(slots, 10**9)
+    assert narrow.capacity == narrow.nodes.visits.shape[1] == 20_000
     others = [game_of("D4", seed=seed) for seed in range(9)]
     search(narrow, others, stone_counter, 20)
     assert list(narrow.slots_of(games)) == list(slots)
@@ -281,18 +275,12 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
         game.play(decision.move)
-    net, left = bot._net(9), [2]
-    evaluate = net.evaluate
-
-    def fail_once(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        left[0] -= 1
-        if left[0] == 0:
-            raise RuntimeError("out of memory")
-        return evaluate(planes)
-
-    monkeypatch.setattr(net, "evaluate", fail_once)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        bot.choose_all(games, Limits())
+    net = bot._net(9)
+    answers = iter([net.evaluate])  # the second one fails
+    with monkeypatch.context() as patch:
+        patch.setattr(net, "evaluate", lambda planes: next(answers)(planes))
+        with pytest.raises((StopIteration, RuntimeError)):
+            bot.choose_all(games, Limits())
     again, expected = (
         [(one.move, one.win_rate, one.visits) for one in player.choose_all(games, Limits())] for player in (bot, fresh)
     )
@@ -314,12 +302,10 @@ def test_rave_credits_every_simulation_to_the_move_itself() -> None:
     """A move's own simulations are some of those where it was played at once or later; the pass has no place there."""
     trees, slot = grown(game_of("E5 C3"), 800, FULL)
     nodes, family = trees.nodes, family_of(trees, slot)
-    visits, later = nodes.visits[slot, family], nodes.later_visits[slot, family]
-    board_moves = nodes.point[slot, family] != 0
-    assert (later >= visits)[board_moves].all()
-    assert later[board_moves].sum() > 5 * visits.sum()
-    assert later[~board_moves].tolist() == [0]
-    assert ((nodes.later_value[slot, family] >= 0) & (nodes.later_value[slot, family] <= 1)).all()
+    visits, later, values = (column[slot, family] for column in (nodes.visits, nodes.later_visits, nodes.later_value))
+    on_board = nodes.point[slot, family] != 0
+    assert (later >= visits)[on_board].all() and later[on_board].sum() > 5 * visits.sum()
+    assert later[~on_board].tolist() == [0] and 0 <= values.min() <= values.max() <= 1
 
 
 def priors(game: Game) -> dict[int, float]:
@@ -385,18 +371,15 @@ def check_endings(trees: tree.TreePool, slot: int, node: int, game: Game) -> int
             continue
         mover, after = game.to_play, game.copy()
         after.play(move_from_point(int(nodes.point[slot, child]), size))
-        if after.is_over:
-            expected = after.outcome.black_score
+        last = after.copy()
+        if after.moves[-1] == pass_move(size) and not after.is_over:
+            last.play(pass_move(size))
+        if after.is_over or (last.outcome is not None and last.outcome.winner is mover.opponent):
+            expected = last.outcome.black_score
             assert nodes.value[slot, child] == (expected if mover is BLACK else 1 - expected)
             checked += 1
-            continue
-        if after.moves[-1] == pass_move(size):
-            last = after.copy()
-            last.play(pass_move(size))
-            if last.outcome is not None and last.outcome.winner is mover.opponent:
-                assert nodes.value[slot, child] == 0
-                checked += 1
-        checked += check_endings(trees, slot, child, after)
+        if not after.is_over:
+            checked += check_endings(trees, slot, child, after)
     return checked
 
 
