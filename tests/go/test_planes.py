@@ -145,13 +145,15 @@ def slow_gocnn(board: ReferenceBoard, colour: int) -> np.ndarray:
 
 
 def random_game(size: int, rules: str, seed: int, most: int) -> Game:
-    """Random legal moves, eyes kept for the most part, and some passes."""
+    """Random legal moves, eyes kept for the most part; some passes, and kos where there are some to take."""
     game = Game(Rules.preset(rules, size, komi=float(seed - 4) + 0.5), seed=seed)
     random = np.random.default_rng(seed)
     while len(game.moves) < most and not game.is_over:
         choices = np.flatnonzero((game.sensible_moves() if random.random() < 0.9 else game.legal_moves())[:-1])
+        prefers_ko = random.random() < 0.2
+        kos = [move for move in choices if prefers_ko and game.after(int(move)).board.ko_point is not None]
         passes = not len(choices) or random.random() < 0.03
-        game.play(pass_move(size) if passes else int(random.choice(choices)))
+        game.play(pass_move(size) if passes else int(random.choice(kos or choices)))
     return game
 
 
