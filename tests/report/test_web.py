@@ -23,8 +23,9 @@ from played import match_of, record_of
 from stored_events import store_event
 
 from arena.go.game import Ending
-from arena.go.record import UNKNOWN, MoveStats
-from arena.report.page import render_page, write_page
+from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.match.schedule import Match
+from arena.report.page import write_page
 from arena.results.league import last_games, read_report
 from arena.results.store import Store
 
@@ -66,6 +67,13 @@ def press(browser: Any, *keys: str) -> str:
     return str(find(browser, ".fact").text)
 
 
+def page_of(folder: Path, match: Match, games: list[GameRecord]) -> Path:
+    """The page of an event with these games."""
+    with Store.open(folder / "arena.db", write=True) as store:
+        store_event(store, match, games)
+        return write_page(read_report(store), last_games(store, match.event), folder / "page.html")
+
+
 def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
@@ -74,11 +82,7 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     moves = len(games[-1].moves)
     facts = [MoveStats(0.9 if number < 6 else 0.2, visits=number) for number in range(moves)]
     games[-1] = replace(games[-1], facts=(*[UNKNOWN] * 2, *facts[2:]))
-    with Store.open(tmp_path / "arena.db", write=True) as store:
-        store_event(store, match, games)
-        report = read_report(store)
-        path = write_page(report, last_games(store, report.event), tmp_path / "page.html")
-    browser.get(path.as_uri())
+    browser.get(page_of(tmp_path, match, games).as_uri())
     assert len(browser.find_elements("css selector", ".wall .small")) == 4
     assert press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).startswith(f"Move 3 of {moves}: ●")
     stones = len(browser.find_elements("css selector", ".viewer .shudan-stone-image:not(.shudan-sign_0)"))
@@ -86,10 +90,9 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     assert press(browser, "m").startswith("Move 5 of") and press(browser, "m").startswith("Move 6 of")
     assert "5 visits" in find(browser, ".fact").text
     assert press(browser, Keys.END).startswith(f"Move {moves} of") and press(browser, Keys.HOME).startswith("Move 0 of")
-    find(browser, ".worst button").click()
-    assert find(browser, ".fact").text.startswith(("Move 5", "Move 6"))
-    find(browser, ".graph").click()
-    assert find(browser, ".fact").text.startswith(f"Move {moves // 2} of")
+    for selector, words in ((".worst button", ("Move 5", "Move 6")), (".graph", (f"Move {moves // 2} of",))):
+        find(browser, selector).click()
+        assert find(browser, ".fact").text.startswith(words)
     find(browser, ".wall .small:last-child").click()
     assert find(browser, ".pick select").get_property("value") == "3"
     browser.set_window_size(400, 800)
@@ -97,32 +100,21 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     assert browser.get_log("browser") == []
 
 
-def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Path) -> None:
-    match = match_of("alphago", "sl", games=2)
-    with Store.open(tmp_path / "arena.db", write=True) as store:
-        store_event(store, match, [record_of(match, number, "sl") for number in range(2)])
-        html = render_page(read_report(store), last_games(store, match.event))
-    (tmp_path / "page.html").write_text(re.sub(r'"sgf": ".*?[^\\]"', '"sgf": "(;FF[4"', html, count=1))
-    browser.get((tmp_path / "page.html").as_uri())
-    boards = browser.find_elements("css selector", ".wall .small")
-    assert "can't be shown" in boards[0].text and "+2.5" in boards[1].text
-
-
-HOSTILE = ("<img src=x onerror=window.done=1>", "</script><script>window.done=1</script>")
-
-
-def test_hostile_names_and_reasons_are_shown_as_text(browser: Any, tmp_path: Path) -> None:
-    match = match_of(*HOSTILE, games=2)
+def test_hostile_names_and_reasons_are_text_and_an_unreadable_game_hides_no_other(browser: Any, tmp_path: Path) -> None:
+    names = ("<img src=x onerror=window.done=1>", "</script><script>window.done=1</script>")
+    match = match_of(*names, games=2)
     reason = "<svg onload=window.done=1> ]]> <!-- &lt;script&gt; \u2028"
-    with Store.open(tmp_path / "arena.db", write=True) as store:
-        games = [record_of(match, 0, HOSTILE[0]), record_of(match, 1, HOSTILE[1], Ending.CRASH, reason)]
-        store_event(store, match, games)
-        report = read_report(store)
-        path = write_page(report, last_games(store, report.event), tmp_path / "page.html")
+    path = page_of(
+        tmp_path, match, [record_of(match, 0, names[0]), record_of(match, 1, names[1], Ending.CRASH, reason)]
+    )
     browser.get(path.as_uri())
-    assert HOSTILE[0] in find(browser, "h1").text and HOSTILE[1] in find(browser, ".names").text
+    assert names[0] in find(browser, "h1").text and names[1] in find(browser, ".names").text
     assert "<svg onload=window.done=1>" in find(browser, "#report").text
     assert browser.execute_script("return window.done === undefined")
+    path.write_text(re.sub(r'"sgf": ".*?[^\\]"', '"sgf": "(;FF[4"', path.read_text("utf-8"), count=1), "utf-8")
+    browser.get(path.as_uri())
+    boards = browser.find_elements("css selector", ".wall .small")
+    assert "can't be shown" in boards[0].text and "+2.5" in boards[1].text
     assert browser.get_log("browser") == []
 
 
@@ -141,11 +133,8 @@ def served(*command: str, folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-GAME = "(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])"
-
-
 def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: Path) -> None:
-    (tmp_path / "game.sgf").write_text(GAME)
+    (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
     with served("show", "game.sgf", folder=tmp_path) as address:
         port = address.rpartition(":")[2]
         for path, headers in (
@@ -154,12 +143,9 @@ def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: 
             ("/ws", {"Origin": f"http://elsewhere.example:{port}"}),
             ("/ws", {}),
         ):
-            with pytest.raises(urllib.error.HTTPError) as refused:
+            with pytest.raises(urllib.error.HTTPError) as refusal:
                 urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
-            assert refused.value.code == 403
+            assert refusal.value.code == 403
         with urllib.request.urlopen(address) as page:
             assert page.status == 200 and "arena show game.sgf" in page.read().decode()
-
-
-def test_only_commands_with_a_full_screen_are_served(tmp_path: Path) -> None:
     refused(arena("serve", "elo", folder=tmp_path), "'elo' has no full screen", "match, tournament")

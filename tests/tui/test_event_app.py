@@ -51,14 +51,9 @@ def running(match: Match, clock: Clock) -> EventState:
     clock.now += 10
     state.add(Update(snapshots=(snapshot_of(match, 50, "E5 C3 G7", (0.5, 0.4, 0.625), bytes([90]) * 81),), workers=2))
     clock.now += 20
-    records = (
-        record_of(match, 37, second),
-        record_of(match, 38, None),
-        record_of(match, 39, first, Ending.RESIGN),
-        record_of(match, 40, second, Ending.TIME, "alphago: took 61.0 s for a move"),
-        record_of(match, 41, first, Ending.MOVE_LIMIT),
-    )
-    state.add(Update(records, workers=2))
+    endings = (Ending.SCORE, Ending.SCORE, Ending.RESIGN, Ending.TIME, Ending.MOVE_LIMIT)
+    games = zip(range(37, 42), (second, None, first, second, first), endings, strict=True)
+    state.add(Update(tuple(record_of(match, *game) for game in games), workers=2))
     return state
 
 
@@ -85,28 +80,27 @@ def shown(state: EventState, width: int = 80) -> str:
     return words_of(lines_of(Group(*figures.head(state), *figures.figures(state)), width, 200))
 
 
+LONG = [f"checkpoint:runs/long-name-{n},temperature=0.25" for n in range(7)]
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("names", [("alphago", "sl"), ("checkpoint:runs/long-name,temperature=0.25", "碁" * 30)])
-def test_the_figures_of_a_match_fit_any_width(width: int, names: tuple[str, str]) -> None:
-    state = running(match_of(*names), Clock())
-    words = shown(state, width)
-    assert state.standings.comparison is not None
-    elo = f"Elo {state.standings.comparison.elo} (95 %)"
-    for fact in ("42 of 100", "0:30", "Score +39 =1 -2", elo, "0.2 games/s", "By colour as Black +19 =1 -1 (92.9"):
-        assert fact in words
-    for fact in ("LOS > 99.9 %", "Black scored 48.8 %", "move limit 1, 2.4 %", "time 1, 2.4 %"):
-        assert fact in words or names[0] != "alphago"
-
-
-@pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("names", ["abcd", ("碁" * 30, "b", *(f"checkpoint:runs/long-name-{n}" for n in range(7)))])
-def test_standings_rank_the_players_with_a_crosstable(width: int, names: Any) -> None:
-    state = running_league(Clock(), *names)
-    assert state.ranking[0] == names[0] or len(names) > 4
-    words = shown(state, width)
-    for part in ("Standings", "Points out of games", "Over all games", "last games"):
-        assert part in words
-    assert re.search(rf"\b{len(names)} ", words) and ("B+F" in words or "W+F" in words)
+def test_the_figures_of_a_match_or_a_league_fit_any_width(width: int) -> None:
+    for names in (("alphago", "sl"), (LONG[0], "碁" * 30)):
+        state = running(match_of(*names), Clock())
+        assert state.standings.comparison is not None
+        elo = f"Elo {state.standings.comparison.elo} (95 %)"
+        words = shown(state, width)
+        for fact in ("42 of 100", "0:30", "Score +39 =1 -2", elo, "0.2 games/s", "By colour as Black +19 =1 -1 (92.9"):
+            assert fact in words
+        for fact in ("LOS > 99.9 %", "Black scored 48.8 %", "move limit 1, 2.4 %", "time 1, 2.4 %"):
+            assert fact in words or names[0] != "alphago"
+    for players in ([*"abcd"], ["碁" * 30, "b", *LONG]):
+        state = running_league(Clock(), *players)
+        assert state.ranking[0] == "a" or len(players) > 4
+        words = shown(state, width)
+        for part in ("Standings", "Points out of games", "Over all games", "last games"):
+            assert part in words
+        assert re.search(rf"\b{len(players)} ", words) and ("B+F" in words or "W+F" in words)
 
 
 def test_what_should_be_known_is_told_and_nodes_are_named_with_their_pace() -> None:
@@ -191,35 +185,31 @@ def test_a_ladder_shows_its_round_and_how_well_neighbours_are_measured() -> None
 # --- Without a terminal ---
 
 
-def printed(match: Match, updates: Iterator[Update]) -> tuple[EventState, list[str]]:
+def printed(match: Match, updates: Iterator[Update]) -> list[str]:
     """What a pipe gets of an event."""
-    console, state = console_of(80, 25, terminal=False), EventState(match)
-    show(state, updates, Control(), console)
-    text = output_of(console)
-    assert not CONTROL.search(text)
-    return state, text.splitlines()
+    console = console_of(80, 25, terminal=False)
+    show(EventState(match), updates, Control(), console)
+    assert not CONTROL.search(output_of(console))
+    return output_of(console).splitlines()
 
 
 def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     match = match_of(games=20)
-    _, lines = printed(match, whole_match(match))
+    lines = printed(match, whole_match(match))
     assert lines[0] == "alphago against sl: 20 games, 9x9, cgos rules, komi 7"
     progress = [line for line in lines if re.match(r"\d+ of 20, ", line)]
     assert [line.split()[0] for line in progress] == [str(n) for n in range(2, 20, 2)]  # every tenth
     assert re.match(r"10 of 20, alphago beat sl 9-1 in 10 games, Elo \+\d+ \(-\d+ to \+\d+\)", progress[4])
     assert "alphago beat sl 19-1 in 20 games" in lines
-
-
-def test_a_pipe_says_how_many_games_count_while_others_wait_and_how_many_were_played_earlier() -> None:
-    match = replace(match_of(games=20), test=Sprt(0, 35))
+    match = replace(match, test=Sprt(0, 35))  # here games wait for earlier ones
     games = [record_of(match, n, "alphago") for n in (0, 1, 3, 4, 5)]
     updates = [Update((games[0],), resumed=True), *(Update((game,), workers=1) for game in games[1:])]
-    state, lines = printed(match, (update for update in (*updates, Update(waiting=2))))
-    assert (state.stored, state.standings.games, state.standings.waiting) == (5, 2, 3)
+    lines = printed(match, (update for update in (*updates, Update(waiting=2))))
     assert lines[1] == "1 of 20 games were played earlier"
     assert any(line.startswith("4 of 20, alphago beat sl 2-0 in 2 games, Elo") for line in lines)
-    words = "+5 =0 -0 in 5 games; the figures below are from the first 2 in the planned order"
-    assert f"  All games  {words}" in lines
+    assert any(
+        "+5 =0 -0 in 5 games; the figures below are from the first 2 in the planned order" in line for line in lines
+    )
     assert "another program has locked the results; 2 finished games not stored yet" in lines
 
 
@@ -352,31 +342,22 @@ def test_the_terminal_is_as_it_was_found_after_any_end(end: str | signal.Signals
         assert "interrupted" in terminal.text or isinstance(end, signal.Signals)
 
 
-def test_ctrl_z_pauses_the_event_and_gives_the_terminal_back_until_the_job_goes_on() -> None:
-    with Terminal("-c", LIVE) as terminal:
-        terminal.until("q Finish")
+def test_a_real_match_is_suspended_paused_left_and_played_to_its_end(tmp_path: Path) -> None:
+    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "250"]
+    match += ["--workers", "1"]
+    with Terminal(*match, cwd=tmp_path) as terminal:
+        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 250", line) for line in lines))
         terminal.press("\x1a")
         terminal.until("stopped, sane")
         assert not terminal.screen.cursor.hidden
         terminal.press("go on\n")
         terminal.until(lambda lines: "worker" in "\n".join(lines) and "stopped" not in "\n".join(lines))
-        terminal.press("\x03\x03")
-        terminal.until_it_ends()
-        assert terminal.is_sane
-
-
-def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
-    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "250"]
-    match += ["--workers", "1"]
-    with Terminal(*match, cwd=tmp_path) as terminal:
-        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 250", line) for line in lines))
         terminal.press(" ")
         terminal.until("PAUSED")
         terminal.press(" ")
         terminal.until(lambda lines: "PAUSED" not in "".join(lines))
         terminal.press("q")
-        assert terminal.until_it_ends() == 130
-        assert terminal.is_sane
+        assert terminal.until_it_ends() == 130 and terminal.is_sane
         stored = int(re.search(r"Stopped\. (\d+) of 250 games are stored", terminal.text)[1])  # type: ignore[index]
     with Store.open(tmp_path / "results" / "arena.db") as store:
         assert store.count() == stored < 250
