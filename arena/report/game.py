@@ -62,9 +62,6 @@ def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most:
     return Group(Sheet(columns, rows, "\n".join([*sums, note]), (6,), (0, 2, 3)), Text(), curve)
 
 
-# --- A game position by position ---
-
-
 Replayed = tuple[np.ndarray, tuple[int, int]]
 """The stones, and the prisoners that Black and White have taken."""
 
@@ -76,14 +73,12 @@ def replayed(record: GameRecord) -> list[Replayed]:
     ]
 
 
-def costs(record: GameRecord, win_rates: Sequence[float | None], by_players: bool = False) -> dict[int, float]:
-    """What moves cost those who played them, by their numbers, where the win rates (Black's) before and after are
-    known. ``by_players`` have each win rate from who has just moved: then a move costs what its player reports less at
-    its next move, as two players' win rates can't be compared."""
+def costs(record: GameRecord, remarks: Sequence[Remark], by_players: bool) -> dict[int, float]:
+    """What moves cost those who played them in win rate, by their numbers, where the rates before and after are known;
+    nothing where they are ``by_players``, each by who has just moved, as those can't be compared."""
     found = {}
-    steps = zip(win_rates[1:], win_rates[3:], strict=False) if by_players else pairwise(win_rates)
-    for number, (before, after) in enumerate(steps, 1):
-        if before is not None and after is not None:
+    for number, (before, after) in enumerate(pairwise(remark.win_rate for remark in remarks), 1):
+        if before is not None and after is not None and not by_players:
             found[number] = (before - after) * (1 if record.mover(number) is BLACK else -1)
     return found
 
@@ -124,9 +119,7 @@ def ended(record: GameRecord) -> str:
     return result_words(record.outcome) + (f" ({record.reason})" if record.reason else "")
 
 
-def position_facts(
-    record: GameRecord, number: int, position: Replayed, remark: Remark, cost: float, by_players: bool
-) -> Text:
+def position_facts(record: GameRecord, number: int, position: Replayed, remark: Remark, cost: float) -> Text:
     """Which move it is, what was taken, who is ahead, and what the move cost, as ``costs`` has it."""
     words = f"the beginning; {plural(len(record.moves), 'move')} follow"
     if number:
@@ -135,24 +128,21 @@ def position_facts(
     facts = style.text(words, "bold")
     facts.append(f"\ntaken: {SIGNS[BLACK]} {position[1][0]} · {SIGNS[WHITE]} {position[1][1]}")
     if remark.win_rate is not None:
-        ahead, margin = "", remark.margin
-        if margin is not None:
-            ahead = f", {'Black' if margin > 0 else 'White'} leads by {abs(margin):.1f}"
-        facts.append(f"\nBlack wins {remark.win_rate:.0%}{ahead}")
+        facts.append(f"\nBlack wins {remark.win_rate:.0%}")
+        if (margin := remark.margin) is not None:
+            facts.append(f", {'Black' if margin > 0 else 'White'} leads by {abs(margin):.1f}")
     if cost >= MISTAKE:
-        words = f"{cost:.0%} of win rate less reported at its player's next move"
-        facts.append(f"\n{words if by_players else f'this move cost {cost:.0%} of win rate'}", style.WARNING)
+        facts.append(f"\nthis move cost {cost:.0%} of win rate", style.WARNING)
     return facts
 
 
 def print_game(record: GameRecord, remarks: Sequence[Remark], number: int, by_players: bool, console: Console) -> None:
     """The position after a number of moves as a diagram, what is known of it, and the moves that led to it."""
     remark, position = remarks[number] if number < len(remarks) else Remark(), replayed(record)[number]
-    cost = costs(record, [one.win_rate for one in remarks], by_players).get(number, 0.0)
+    cost = costs(record, remarks, by_players).get(number, 0.0)
     last, overlay = record.moves[number - 1] if number else None, Overlay(letters=remark.letters)
     board = draw_board(position[0], last, overlay=overlay, colours=style.has_colours(console))
-    parts = [game_title(record), Text(), *board, Text()]
-    parts.append(position_facts(record, number, position, remark, cost, by_players))
+    parts = [game_title(record), Text(), *board, Text(), position_facts(record, number, position, remark, cost)]
     console.print(*parts, *([Text(), style.text(remark.comment)] if remark.comment else []), sep="\n")
     if number:
         console.print(Text(), move_columns(record, 0, number), sep="\n")

@@ -28,7 +28,6 @@ APART = 20
 """The next point of the curve comes when there are more games by this part of them."""
 
 RECENT = 50
-"""Finished games that are remembered."""
 
 RATE_EVERY = 1.0
 """Seconds between two ratings of everybody, at least: they take some milliseconds."""
@@ -73,7 +72,6 @@ class EventState:
         self._playing_since: float | None = None  # elapsed seconds
 
     def add(self, update: Update) -> None:
-        """Take in what has happened."""
         self.waiting = update.waiting
         self.stored += len(update.records)
         self.standings.add(update.records)
@@ -101,7 +99,6 @@ class EventState:
         return self.seats[self.watched_at] if self.seats else None
 
     def watch(self, step: int) -> None:
-        """Watch the next (1) or the previous (-1) board."""
         self.watched_at = (self.watched_at + step) % max(1, len(self.seats))
 
     def _look(self, snapshot: Snapshot) -> None:
@@ -116,7 +113,6 @@ class EventState:
         self.seats[at : at + 1] = [Seat(snapshot)]
 
     def _rate(self) -> None:
-        """Rate everybody, once in a while."""
         games, (known, at) = self.standings.games, self._rated
         if games == known or self.clock() < at + RATE_EVERY:
             return
@@ -189,7 +185,6 @@ class EventState:
 
     @property
     def head(self) -> str:
-        """Who plays what."""
         event, games, setting = self.event, plural(self.event.games, "game"), style.setting(self.event.terms.rules)
         if isinstance(event, Match):
             return f"{' against '.join(event.players)}: {games}, {setting}"
@@ -216,7 +211,6 @@ class EventState:
 
     @property
     def progress(self) -> str:
-        """Where it stands."""
         standings, words = self.standings, f"{self.stored} of {self.event.games}, {title(self.standings)}"
         if standings.comparison is not None and standings.tally and standings.tally.finished_pairs:
             words += f", Elo {standings.comparison.elo}"

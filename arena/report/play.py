@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
 
-import numpy as np
-
 from arena import IllegalMove, plural
 from arena.contract.limits import TimeLeft
 from arena.contract.settings import suggest
@@ -19,7 +17,7 @@ from arena.people.counting import Estimate
 from arena.people.saved_game import Advice, Phase, Snapshot, Turn
 from arena.people.session import GameSession, Refused
 from arena.report import style
-from arena.report.board import AREAS, OWNED, SMALL, Overlay, draw_board
+from arena.report.board import AREAS, SMALL, Overlay, draw_board
 from arena.report.game import ended, result_words
 from arena.report.style import Console
 
@@ -34,14 +32,6 @@ LONGEST_ECHO = 40
 
 
 # --- Words ---
-
-
-def introduction(now: Snapshot) -> str:
-    """Who plays whom, by what rules."""
-    stones = f", {now.handicap} handicap stones" if now.handicap else ""
-    unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
-    game = f"Game {now.id}: " if now.id else ""
-    return f"{game}{now.names[0]} (Black) against {now.names[1]} (White), {style.setting(now.rules)}{stones}.{unrated}"
 
 
 def move_words(turn: Turn, size: int) -> str:
@@ -67,16 +57,11 @@ def advice_words(advice: Advice, size: int) -> str:
 
 
 def estimate_words(estimate: Estimate) -> str:
-    """Who leads, and how much of the board is likely to be whose."""
-    margin, shares = estimate.margin, np.frombuffer(estimate.ownership, np.int8)
+    margin = estimate.margin
     lead = f"{'Black' if margin > 0 else 'White'} leads by about {abs(margin):.1f} points"
     if abs(margin) < 0.5:
         lead = "The game is about even"
-    black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
-    return (
-        f"{lead}, komi included, by {plural(estimate.playouts, 'playout')}. Black is likely to have "
-        f"{plural(black, 'point')} of the board and White {white}; {len(shares) - black - white} are open."
-    )
+    return f"{lead}, komi included, by {plural(estimate.playouts, 'playout')}."
 
 
 def count_words(now: Snapshot) -> str:
@@ -284,7 +269,12 @@ class _PlainGame:
         front = {"": self._wait, "help": self._help, "board": self._show}
         self.commands = Commands(session, front, asks)
         now = session.snapshot()
-        self.say(introduction(now))
+        stones = f", {now.handicap} handicap stones" if now.handicap else ""
+        unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
+        black, white = now.names
+        self.say(
+            f"Game {now.id}: {black} (Black) against {white} (White), {style.setting(now.rules)}{stones}.{unrated}"
+        )
         opening = now.record.opening
         is_resumed = any(turn.colour in now.people for turn in now.turns[opening:])
         known = now.turns if is_resumed else now.turns[:opening]

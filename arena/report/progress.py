@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 CURVE_ROWS = 11
 
 LINE_EVERY = 30.0
-"""Seconds between two plain lines."""
 
 
 @contextmanager

@@ -59,8 +59,6 @@ class Footer(widgets.Footer):
 
 
 class Keys(ModalScreen[None]):
-    """What each key does."""
-
     CSS = """
     Keys { align: center middle; }
     Keys > Static { width: auto; max-width: 100%; height: auto; max-height: 100%; padding: 0 2; background: $panel; }
@@ -88,11 +86,9 @@ class ArenaApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { layout: vertical; } Footer { height: 1; }"
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("ctrl+c,ctrl+q", "interrupt", show=False, priority=True),
-        Binding("ctrl+z", "rest", show=False, priority=True),
+        Binding("ctrl+c,ctrl+q", "interrupt", "Quit; an event ends its games first", show=False, priority=True),
+        Binding("ctrl+z", "rest", "Pause and suspend", show=False, priority=True),
     ]
-    MORE_KEYS: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-Z", "Suspend"),)
-    """Keys that the list has besides the bindings of the footer."""
 
     def __init__(self, colours: bool = True):
         super().__init__()
@@ -143,13 +139,12 @@ class ArenaApp(App[None]):
         """The process is about to be stopped, or has been continued."""
 
     def action_keys(self) -> None:
-        """List the keys."""
         keys = []
-        for binding in self.BINDINGS:
+        for binding in (*self.BINDINGS, *ArenaApp.BINDINGS):
             if binding.description:
                 pressed = (self.get_key_display(replace(binding, key=key)) for key in binding.key.split(","))
                 keys.append((" ".join(pressed), binding.description))
-        self.push_screen(Keys([*keys, *self.MORE_KEYS]))
+        self.push_screen(Keys(keys))
 
 
 class _Deaf:

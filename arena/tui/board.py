@@ -25,8 +25,6 @@ class BoardPane(Widget):
     """The board, as large as its room allows, or what room it needs."""
 
     class Clicked(Message):
-        """The mouse was clicked at a point."""
-
         def __init__(self, move: Move):
             super().__init__()
             self.move = move
@@ -77,7 +75,6 @@ class BoardApp(ArenaApp):
         yield Footer()
 
     def draw(self, cell: int) -> Sequence[Text]:
-        """The board with points of this size."""
         raise NotImplementedError
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
@@ -86,7 +83,6 @@ class BoardApp(ArenaApp):
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Draw everything anew: something has changed."""
         if not (self.screen_stack and self.is_running):
             return
         title, blocks, status = self.words()

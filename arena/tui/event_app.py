@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -40,7 +40,6 @@ CURVE, NAME = 16, 20
 """Lines of the curve below a match's figures, at most, and columns of a board's name in the wall."""
 
 WALL = 16
-"""Boards that are shown at once, at most."""
 
 
 class EventApp(ArenaApp):
@@ -68,7 +67,6 @@ class EventApp(ArenaApp):
         Binding("g", "view('games')", "Games"),
         Binding("escape", "view('overview')", "Overview", show=False),
     ]
-    MORE_KEYS = (("Ctrl-C", "Finish and quit; again: stop now"), ("Ctrl-Z", "Pause and suspend"))
 
     def __init__(self, state: EventState, updates: Iterator[Update], control: Control, colours: bool = True):
         super().__init__(colours)
@@ -84,7 +82,6 @@ class EventApp(ArenaApp):
     # --- The event ---
 
     def _take_updates(self) -> None:
-        """Carry out the event, in its thread."""
         try:
             with closing(self._updates):  # type: ignore[type-var]
                 for update in self._updates:
@@ -129,16 +126,15 @@ class EventApp(ArenaApp):
         self.control.finishing = True
 
     def action_pause(self) -> None:
-        self._pause(not self.control.paused)
-
-    def _pause(self, paused: bool) -> None:
-        self.control.paused = paused
-        self.state.pause(paused)
+        self.control.paused = not self.control.paused
+        self.state.pause(self.control.paused)
         self._redraw()
 
     def hold(self, stops: bool) -> None:
-        self._was_paused = self.control.paused if stops else self._was_paused
-        self._pause(stops or self._was_paused)
+        if stops:
+            self._was_paused = self.control.paused
+        if self.control.paused is not (stops or self._was_paused):
+            self.action_pause()
 
     # --- The screen ---
 
@@ -180,7 +176,6 @@ class EventApp(ArenaApp):
             pane.refresh()
 
     def action_view(self, name: str) -> None:
-        """Show one part on all of the screen; again, the overview."""
         switcher = self.query_one(ContentSwitcher)
         switcher.current = "overview" if switcher.current == name else name
         self._reported = 0.0
@@ -211,14 +206,12 @@ class EventApp(ArenaApp):
 
     def _small_curve(self, width: int, height: int) -> Sequence[RenderableType]:
         """Below a match's figures, where they leave room."""
-        if not self.state.standings.is_match or len(self.state.course) < 2:
-            return []
-        return ["", *figures.curve(self.state, width, min(height, CURVE) - 1)]
+        has_curve = self.state.standings.is_match and len(self.state.course) > 1
+        return ["", *figures.curve(self.state, width, min(height, CURVE) - 1)] if has_curve else []
 
     # --- Boards ---
 
     def _board(self, width: int, height: int) -> Sequence[RenderableType]:
-        """What it is, the position, both players, and what its marks mean."""
         seat, cell = self.state.watched, max(1, largest_cell(self.rules.size, width, height - AROUND))
         if seat is None:
             return ["", *draw_game(self.rules, (), None, cell, self.colours)]
@@ -240,15 +233,11 @@ class EventApp(ArenaApp):
     def _wall(self, width: int, height: int) -> Sequence[RenderableType]:
         """As many of the games as there is room for, each below its number and move."""
         seats, across, cell, columns, _ = self._grid(width, height)
-        drawn = [
-            Group(
-                style.line(figures.seat_words(seat)), *draw_game(self.rules, seat.game.moves, None, cell, self.colours)
-            )
-            for seat in seats
-        ]
-        wall = Table.grid(padding=(0, 0, 1, 0))
-        for _ in range(across):
-            wall.add_column(width=columns)
+        drawn = []
+        for seat in seats:
+            board = draw_game(self.rules, seat.game.moves, None, cell, self.colours)
+            drawn.append(Group(style.line(figures.seat_words(seat)), *board))
+        wall = Table.grid(*(Column(width=columns) for _ in range(across)), padding=(0, 0, 1, 0))
         for at in range(0, len(seats), across):
             wall.add_row(*drawn[at : at + across])
         return [wall] if seats else [Text("No game is under way.", "dim")]

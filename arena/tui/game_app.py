@@ -22,7 +22,6 @@ from arena.tui.board import BoardApp
 MOST_MISTAKES = 3
 
 SHOWN_NEXT = 10
-"""Moves that follow which are shown."""
 
 
 class GameApp(BoardApp):
@@ -40,7 +39,6 @@ class GameApp(BoardApp):
         Binding("home", "step(-9999)", "Beginning", show=False),
         Binding("end", "step(9999)", "End", show=False),
     ]
-    MORE_KEYS = (("Wheel", "Next, back"), ("Ctrl-Z", "Suspend"))
 
     def __init__(
         self,
@@ -55,10 +53,9 @@ class GameApp(BoardApp):
         self.record = record
         self.number = min(max(0, at), len(record.moves))
         self.remarks = [*remarks, *[Remark()] * (len(record.moves) + 1 - len(remarks))]
-        self.costs = costs(record, [remark.win_rate for remark in self.remarks], by_players)
+        self.costs = costs(record, self.remarks, by_players)
         worst = sorted(self.costs, key=lambda number: -self.costs[number])[:MOST_MISTAKES]
         self.mistakes = [number for number in worst if self.costs[number] >= MISTAKE]
-        self._by_players = by_players
         self._positions = replayed(record)
         self._message = ""
 
@@ -77,8 +74,7 @@ class GameApp(BoardApp):
         if self.mistakes:
             self.action_step(min(self.mistakes, key=lambda number: (number <= self.number, number)) - self.number)
             return
-        known = any(remark.win_rate is not None for remark in self.remarks)
-        self._say("No move cost much." if known else "This game has no win rates; arena analyze adds them.")
+        self._say("No move cost much." if self.costs else "arena analyze finds the mistakes of this game.")
 
     def on_mouse_scroll_down(self) -> None:
         self.action_step(1)
@@ -105,7 +101,7 @@ class GameApp(BoardApp):
             move = gtp_from_move(self.record.moves[at - 1], self.record.rules.size)
             worst.append(f"\n  move {at}: {SIGNS[self.record.mover(at)]} {move}  {self.costs[at]:.0%}")
         blocks = [
-            position_facts(self.record, number, self._positions[number], remark, cost, self._by_players),
+            position_facts(self.record, number, self._positions[number], remark, cost),
             style.text(remark.comment) if remark.comment else None,
             WinRateCurve(rates, number, self.mistakes) if any(rate is not None for rate in rates) else None,
             worst if self.mistakes else None,

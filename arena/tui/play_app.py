@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from rich.console import Console, RenderableType
@@ -43,13 +44,6 @@ LONGEST_LINE = 100
 """Signs that can be typed, or pasted, into the line."""
 
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
-
-WORDS = {
-    Phase.PLAY: "d4, pass, undo, resign, help, ...",
-    Phase.COUNT: "d4, done, continue, undo, help, ...",
-    Phase.OVER: "rematch, quit, ...",
-}
-"""What can be typed, as the empty line shows it."""
 
 
 class Line(Input):
@@ -94,7 +88,7 @@ class PlayApp(BoardApp):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.input.focus()
+        self.screen.set_focus(self.input)  # at once: keys may be waiting
         self._session.subscribe(lambda: self.call_later(self.look))
         self.set_interval(TICK, self._tick)
         self.look()
@@ -105,7 +99,6 @@ class PlayApp(BoardApp):
     # --- The game goes on by itself ---
 
     def look(self) -> None:
-        """See what has become of the game."""
         self._session.tick()
         before, self.snapshot = self.snapshot, self._session.snapshot()
         if self.snapshot.phase is not before.phase:
@@ -119,7 +112,8 @@ class PlayApp(BoardApp):
     def redraw(self) -> None:
         can_play = self.cursor is not None and self.snapshot.is_persons_turn
         point = gtp_from_move(self.cursor or 0, self.snapshot.size)
-        self.input.placeholder = f"Enter plays {point}" if can_play else WORDS[self.snapshot.phase]
+        words = ", ".join([*command_words(self.snapshot.phase)][1:6])
+        self.input.placeholder = f"Enter plays {point}" if can_play else f"{words}, ..."
         self.refresh_bindings()
         super().redraw()
 
@@ -176,7 +170,6 @@ class PlayApp(BoardApp):
         self.redraw()
 
     def _enter(self) -> None:
-        """Enter without a word plays at the cursor."""
         if self.cursor is None:
             self.action_move(0, 0)
         else:
@@ -210,11 +203,10 @@ class PlayApp(BoardApp):
 
     def _named(self, words: str) -> Move | None:
         """The point that these words name, if they do."""
-        try:
+        with suppress(ValueError):
             move = move_from_gtp(words.strip(), self.snapshot.size)
-        except ValueError:
-            return None
-        return None if move == pass_move(self.snapshot.size) else move
+            return None if move == pass_move(self.snapshot.size) else move
+        return None
 
     def draw(self, cell: int) -> Sequence[Text]:
         now, typed = self.snapshot, self._named(self.input.value)
@@ -230,7 +222,6 @@ class PlayApp(BoardApp):
 
     @property
     def _ownership(self) -> bytes | None:
-        """Whose each point is: by the estimate that was asked for, or by the count."""
         now = self.snapshot
         if now.estimate is not None:
             return now.estimate.ownership
@@ -257,7 +248,6 @@ class PlayApp(BoardApp):
         return style.text(title, style.LABEL), blocks, style.text(self.message or now.trouble, style.WARNING)
 
     def _players(self) -> Table:
-        """Name, number of captured stones, clock."""
         now, table = self.snapshot, Table.grid(padding=(0, 2, 0, 0))
         for colour in Colour:
             is_up = now.phase is Phase.PLAY and now.to_play is colour
@@ -269,7 +259,6 @@ class PlayApp(BoardApp):
         return table
 
     def _turn(self) -> Text:
-        """Whose turn it is, what is going on, or how the game ended."""
         now = self.snapshot
         if now.is_over:
             return style.text(ending_words(now), "bold")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -16,7 +14,6 @@ from textual_serve.server import Server
 LOCAL = "127.0.0.1"
 
 VISITORS = 8
-"""Browsers that are served at once."""
 
 
 class LocalServer(Server):
@@ -58,14 +55,4 @@ class LocalServer(Server):
             raise web.HTTPForbidden(text="the request comes from another site's page")
 
     async def on_startup(self, app: web.Application) -> None:
-        self._announcement = asyncio.create_task(self._announce())
-
-    async def _announce(self) -> None:
-        """Print the address once the port is open."""
-        while True:
-            with suppress(OSError):
-                _, writer = await asyncio.open_connection(LOCAL, self.port)
-                writer.close()
-                break
-            await asyncio.sleep(0.02)
         print(f"http://{LOCAL}:{self.port}/ shows {self.title} (Ctrl-C ends it).", flush=True)

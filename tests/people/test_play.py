@@ -129,15 +129,9 @@ def test_what_is_typed_wrong_or_asked_is_answered_and_the_game_goes_on() -> None
 
 def test_the_board_is_drawn_after_every_answer_and_when_asked_for() -> None:
     rows = ["    A B C D E", " 5  · · ·(○)·", " 4  · · ● · ·", " 3  · ○ ● · ·", " 2  · · · · ·", " 1  · · · · ·"]
-    for asked in ((), ("board",)):
-        with sat(kifu_of(), Scripted("B3", "D5")) as session:
-            drawn = said(session, "c3", "c4", *asked, board=True)
-        assert drawn.count("\n".join([*rows, "Last move: White D5."])) == 1 + len(asked)
-
-
-def test_a_hint_and_an_estimate_are_said() -> None:
-    with sat(kifu_of(), adviser=Adviser("oracle", Oracle)) as session:
-        words = said(session, "hint", "score", "quit")
+    with sat(kifu_of(), Scripted("B3", "D5"), adviser=Adviser("oracle", Oracle)) as session:
+        words = said(session, "c3", "c4", "board", "hint", "score", "quit", board=True)
+    assert words.count("\n".join([*rows, "Last move: White D5."])) == 2
     assert "oracle would play, as Black:\nA C3: wins 60.0 %, 20 visits; C3\n" in words
     assert re.search(r"(leads by about \d+\.\d points|is about even), komi included, by 400 playouts", words)
 

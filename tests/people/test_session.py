@@ -35,9 +35,11 @@ class Deliberate(Scripted):
     def __init__(self, *moves: str, spend: Callable[[], None] = lambda: None):
         super().__init__(*moves)
         self._spend = spend
+        self.seen: list[str] = []
         self.begun, self.let = threading.Event(), threading.Event()
 
     def choose(self, game: Game, limits: Limits) -> Decision:
+        self.seen.append(" ".join(gtp_from_move(move, game.rules.size) for move in game.moves))
         self.begun.set()
         assert self.let.wait(PATIENCE)
         self._spend()
@@ -99,20 +101,6 @@ def played(now: Snapshot) -> str:
 # --- Turns ---
 
 
-def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
-    heard: list[int] = []
-    with sat(kifu_of(), Scripted("B3", "D3")) as session:
-        session.subscribe(lambda: heard.append(1))
-        now = play(session, "C3", "C4")
-        assert played(now) == "C3 B3 C4 D3"
-        assert (now.phase, now.to_play, now.is_persons_turn, now.thinking) == (Phase.PLAY, BLACK, True, None)
-        assert now.names == ("ada", "bot") and now.turns[1].fact.win_rate == 0.4 and now.turns[0].fact.win_rate is None
-        assert now.stones.sum() == 6 and now.stones[2, 2] == BLACK
-        assert len(heard) == 4 and now.unrated == ""
-        with pytest.raises(ValueError):
-            now.stones[0, 0] = 1
-
-
 def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
     bot = Deliberate("C3")
     with sat(kifu_of(), bot) as session:
@@ -130,47 +118,30 @@ def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
     assert played(session.snapshot()) == "A5" and bot.is_closed and session.has_ended
 
 
-@pytest.mark.parametrize(
-    ("does", "ending", "reason"),
-    [
+def test_a_bot_that_fails_forfeits() -> None:
+    for does, ending, reason in (
         (BotFault("the engine died"), Ending.CRASH, "bot: the engine died"),
         (ValueError("no such array"), Ending.CRASH, "bot: ValueError: no such array"),
         ("C3", Ending.ILLEGAL, "bot: illegal move 2: C3 is taken"),
-    ],
-)
-def test_a_bot_that_fails_forfeits(does: str | Exception, ending: Ending, reason: str) -> None:
-    with sat(kifu_of(), Scripted(does, "B2")) as session:
-        now = play(session, "C3")
-        assert (now.outcome, now.record.reason) == (Outcome(BLACK, ending), reason)
-        assert bool(session.record().fault_details) is isinstance(does, Exception)
+    ):
+        with sat(kifu_of(), Scripted(does, "B2")) as session:
+            now = play(session, "C3")
+            assert (now.outcome, now.record.reason) == (Outcome(BLACK, ending), reason)
+            assert bool(now.record.fault_details) is isinstance(does, Exception)
 
 
-# --- Taking back ---
-
-
-def test_undo_while_the_bot_thinks_takes_back_one_move_and_its_answer_is_thrown_away() -> None:
-    bot = Deliberate("B3", "D4")
+def test_undo_takes_back_also_while_the_bot_thinks_and_the_bot_sees_the_present_position() -> None:
+    bot = Deliberate("B3", "D4", "B2")
     with sat(kifu_of(), bot) as session:
         session.play(12)
         assert bot.begun.wait(PATIENCE)
         session.undo()
         assert session.snapshot().record.moves == ()
-        bot.let.set()
+        bot.let.set()  # what it answers now is thrown away
         assert played(play(session, "C4")) == "C4 D4"
-
-
-def test_the_bot_decides_in_the_present_position_after_undo() -> None:
-    class Witness(Scripted):
-        def choose(self, game: Game, limits: Limits) -> Decision:
-            seen.append(" ".join(gtp_from_move(move, 5) for move in game.moves))
-            return super().choose(game, limits)
-
-    seen: list[str] = []
-    with sat(kifu_of(), Witness("B3", "B4", "B2")) as session:
-        play(session, "C3")
         session.undo()
-        play(session, "C4", "D3")
-    assert seen == ["C3", "C4", "C4 B4 D3"]
+        assert played(play(session, "C5", "D3")) == "C5 B2 D3 pass"
+    assert bot.seen == ["C3", "C4", "C5", "C5 B2 D3"]
 
 
 # --- Clocks ---
@@ -178,16 +149,13 @@ def test_the_bot_decides_in_the_present_position_after_undo() -> None:
 
 def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
     clock = Clock()
-    begin = clock.now
     with sat(kifu_of(time=Limits(main=10)), Scripted("B3"), Limits(main=10), now=clock) as session:
-        clock.now = begin + 4
-        assert session.snapshot().clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
-        now = play(session, "C3")
-        assert now.clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
-        clock.now = begin + 9.5
+        clock.now += 4
+        assert session.snapshot().clocks == play(session, "C3").clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
+        clock.now += 5.5
         session.tick()
         assert session.snapshot().phase is Phase.PLAY
-        clock.now = begin + 10.5
+        clock.now += 1
         with pytest.raises(Refused):
             session.play(0)
         now = session.snapshot()
@@ -331,8 +299,7 @@ def test_a_count_comes_to_what_the_game_says(name: str) -> None:
 
 def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
     kept: list[SavedGame] = []
-    clock = Clock()
-    time = Limits(main=100)
+    clock, time = Clock(), Limits(main=100)
     with sat(kifu_of(time=time), Scripted("B3", "D3"), time, keep=kept.append, now=clock) as session:
         clock.now += 7
         play(session, "C3", "C4")
@@ -340,19 +307,15 @@ def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
         before = session.snapshot()
     saved = SavedGame.from_sgf(kept[-1].to_sgf())
     assert SavedGame.from_sgf(saved.to_sgf()) == saved and saved.clocks == before.clocks
-    with sat(saved, Scripted(), time, now=clock) as again:
-        now = again.snapshot()
-        assert now.turns == before.turns
-        assert (now.clocks, now.helps, now.points) == (before.clocks, before.helps, before.points)
 
-
-def test_a_keeper_that_fails_is_trouble_but_not_the_end() -> None:
     def keep(saved: SavedGame) -> None:
         raise StoreError("no room on the disk")
 
-    with sat(kifu_of(), Scripted("B3"), keep=keep) as session:
-        now = play(session, "C3")
-        assert (played(now), now.trouble) == ("C3 B3", "no room on the disk")
+    with sat(saved, Scripted("D3"), time, keep=keep, now=clock) as again:
+        now = again.snapshot()
+        assert now.turns == before.turns and now.trouble == "no room on the disk"
+        assert (now.clocks, now.helps, now.points) == (before.clocks, before.helps, before.points)
+        assert played(play(again, "C4")) == "C3 B3 C4 D3"  # the trouble is not the end
 
 
 def test_a_game_is_kept_in_a_file_that_other_programs_read_and_one_arena_writes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,9 @@ def served(*command: str, folder: Path) -> Iterator[str]:
     with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None and process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
         try:
+            for _ in range(100):  # the port opens a moment after the line
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                    break
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()

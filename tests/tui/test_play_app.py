@@ -97,21 +97,6 @@ def test_a_cursor_and_typed_points_are_shown_before_they_are_played(sit: Sit) ->
     use(app, play)
 
 
-@pytest.mark.parametrize(("size", "colours"), [((100, 40), True), ((40, 24), False)])
-def test_a_second_click_on_a_point_plays_there(sit: Sit, size: tuple[int, int], colours: bool) -> None:
-    app, session = sit("C3", colours=colours)
-
-    async def play(hand: Hand) -> None:
-        (move, taken) = points("D4", "C3")
-        await hand.click_at(taken)
-        await hand.click_at(move)
-        assert session.record().moves == points("C3") and "Click D4 again to play." in hand.text
-        await hand.click_at(move)
-        assert session.record().moves == points("C3", "D4")
-
-    use(app, play, size)
-
-
 def test_lines_typed_before_the_screen_opened_are_commands_of_their_own(sit: Sit) -> None:
     app, session = sit()
 
@@ -142,15 +127,14 @@ def test_what_cant_be_done_is_told_in_a_line(sit: Sit) -> None:
 def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit) -> None:
     app, session = sit("C3")
 
-    async def resign(hand: Hand) -> None:
+    async def leave(hand: Hand) -> None:
         await hand.press("q", "enter")
-        assert not app.wants_rematch and session.record().outcome is None
 
-    use(app, resign)
-    assert app._exit
+    use(app, leave)
+    assert app._exit and not app.wants_rematch and session.record().outcome is None
     app, session = sit("C3")
 
-    async def resign_and_play_again(hand: Hand) -> None:
+    async def resign(hand: Hand) -> None:
         await hand.type_in("resign")
         assert "Resign the game? y resigns, anything else plays on." in hand.text
         await hand.type_in("", "y")
@@ -158,26 +142,9 @@ def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit) -> None:
         await hand.type_in("resign", "y")
         assert "Black won by resignation" in hand.text and "Rematch" in hand.lines[-1]
         await hand.press("n")
-        assert app.wants_rematch
 
-    use(app, resign_and_play_again)
-
-
-@pytest.mark.parametrize(("typed", "words"), [("hint", "A hint makes"), ("=", "A score makes")])
-def test_help_that_makes_a_game_unrated_is_asked_for_twice(sit: Sit, typed: str, words: str) -> None:
-    app, session = sit("C3 B2")
-
-    async def ask(hand: Hand) -> None:
-        keys = [typed] if typed == "=" else [*typed, "enter"]
-        await hand.press(*keys)
-        assert f"{words} this game unrated. y goes ahead, anything else doesn't." in hand.text
-        await hand.press("enter")
-        assert session.snapshot().is_rated
-        await hand.press(*keys, "y", "enter")
-        await settled(hand, session)
-        assert session.snapshot().unrated == {"=": "score"}.get(typed, typed)
-
-    use(app, ask, (100, 24))
+    use(app, resign)
+    assert app.wants_rematch
 
 
 def test_the_end_of_a_game_is_told_in_whole_words_and_clocks_run(sit: Sit) -> None:
@@ -227,14 +194,19 @@ def test_the_screen_is_alive_while_the_bot_thinks(sit: Sit) -> None:
     use(app, play)
 
 
-def test_a_hint_and_a_score_are_shown_until_the_next_move(sit: Sit) -> None:
+def test_a_hint_and_a_score_are_asked_for_twice_and_shown_until_the_next_move(sit: Sit) -> None:
     app, session = sit(bot=Likes("B3", "C2"))
 
     async def ask(hand: Hand) -> None:
         await hand.type_in("c3")
         await settled(hand, session)
-        await hand.press("!", "y", "enter", "escape")
+        await hand.press("=")
+        assert "A score makes this game unrated. y goes ahead, anything else doesn't." in hand.text
+        await hand.press("enter", *"hint", "enter")
+        assert "A hint makes this game unrated." in hand.text and session.snapshot().is_rated
+        await hand.press("y", "enter", "escape")
         await settled(hand, session)
+        assert session.snapshot().unrated == "hint"
         assert "A D3: wins 62.5 %, 1,200 visits; D3 B2" in hand.text and "3 ·(○)● A ·" in hand.text
         await hand.press("=")
         await settled(hand, session)
@@ -264,11 +236,18 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit) -> None:
 
 
 @pytest.mark.parametrize(("size", "colours"), [((20, 6), False), ((40, 20), True), ((160, 50), True)])
-def test_it_fits_every_terminal(sit: Sit, size: tuple[int, int], colours: bool) -> None:
-    app, _ = sit("C3 B2", colours=colours)
+def test_it_fits_every_terminal_and_a_second_click_on_a_point_plays_there(
+    sit: Sit, size: tuple[int, int], colours: bool
+) -> None:
+    app, session = sit("C3 B2", colours=colours)
 
     async def look(hand: Hand) -> None:
         if size[0] >= 40:
+            for point in points("C3", "D4"):
+                await hand.click_at(point)
+            assert len(session.record().moves) == 2 and "Click D4 again to play." in hand.text
+            await hand.click_at(point)
+            assert session.record().moves[2:] == points("D4")
             assert "bob captures 0" in hand.text and "ada" in hand.text and "A B C D E" in hand.text
             assert hand.lines[-1].startswith(" ? Help") and hand.lines[-1].split()[-1] in ("Hint", "Score", "Pass")
 
@@ -286,8 +265,8 @@ def test_a_person_plays_with_keys_and_words_and_a_closed_terminal_loses_nothing(
         terminal.until("move 2")
         terminal.press("\x1a")
         terminal.until("stopped, sane")
-        terminal.press("go on\n")
         terminal.resize(60, 24)
+        terminal.press("go on\n")
         terminal.until("A   B   C   D   E")
         terminal.until("your turn")
         os.kill(terminal.job, signal.SIGHUP)
