@@ -37,7 +37,7 @@ def head(state: EventState) -> list[RenderableType]:
     else:
         setting = f"{state.event.style}, {plural(len(names), 'bot')}, {setting}"
     top = Table.grid(expand=True, padding=(0, 1, 0, 0))
-    top.add_column(overflow="fold", ratio=1, min_width=min(title.cell_len, 20))
+    top.add_column(overflow="fold")
     top.add_column(justify="right", overflow="fold")
     top.add_row(title, style.text(setting, style.LABEL))
     progress = Table.grid(expand=True, padding=(0, 2, 0, 0))

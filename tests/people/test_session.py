@@ -88,9 +88,9 @@ def play(session: GameSession, *words: str) -> Snapshot:
     return session.snapshot()
 
 
-def settled(session: GameSession, until: Callable[[Snapshot], bool] | None = None) -> Snapshot:
-    """How things stand as soon as they are as asked for: unless said, when nothing is under way."""
-    assert session.wait(until or (lambda now: now.is_settled), PATIENCE)
+def settled(session: GameSession) -> Snapshot:
+    """How things stand as soon as nothing is under way."""
+    assert session.wait(lambda now: now.is_settled, PATIENCE)
     return session.snapshot()
 
 
@@ -249,15 +249,15 @@ def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
 def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_unrated() -> None:
     with sat(kifu_of(), Scripted("B3"), adviser=Adviser("oracle", Oracle)) as session:
         session.hint()
-        advice = settled(session, lambda now: now.advice is not None).advice
+        advice = settled(session).advice
         assert (advice.analyst, advice.colour, advice.candidates[0].visits) == ("oracle", BLACK, 20)
         session.hint()
-        assert session.wait(lambda now: now.advice is not None and now.advice.candidates[0].visits == 30, PATIENCE)
+        assert settled(session).advice.candidates[0].visits == 30
         now = play(session, "A1")
         assert (now.advice, now.advising, now.unrated) == (None, False, "hint")
     with sat(kifu_of(), adviser=Adviser("oracle", lambda: Oracle(fault=ValueError("no net")))) as session:
         session.hint()
-        advice = settled(session, lambda now: now.advice is not None).advice
+        advice = settled(session).advice
         assert advice.fault == "ValueError: no net" and advice.candidates == ()
 
 
@@ -268,7 +268,7 @@ SETTLED = "X.XO.\nXXXOO\nX.XO.\nXXXOO\nX.XO."
 def test_an_estimate_of_a_settled_board_is_its_count() -> None:
     with sat(kifu_of(diagram=SETTLED)) as session:
         session.score()
-        estimate = settled(session, lambda now: now.estimate is not None).estimate
+        estimate = settled(session).estimate
         assert (estimate.margin, estimate.playouts) == (15 - 10 - 7, 400)
         owners = np.frombuffer(estimate.ownership, np.int8).reshape(5, 5)
         assert (owners[:, :3] == 100).all() and (owners[:, 3:] == -100).all()
@@ -284,14 +284,12 @@ FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
 @pytest.mark.parametrize("name", ["chinese", "japanese", "cgos"])
 def test_a_count_comes_to_what_the_game_says(name: str) -> None:
     for seed in range(8):
-        dice = random.Random(seed)
-        game = Game(Rules.preset(name, 5), black=(6, 18), to_play=WHITE if seed % 2 else None)
+        dice, game = random.Random(seed), Game(Rules.preset(name, 5), seed, black=(6, 18), to_play=Colour(1 + seed % 2))
         while not game.is_over and len(game.moves) < 60:
-            game.play(int(dice.choice(np.flatnonzero(game.legal_moves()))))
+            game.play(game.random_move())
         stones = np.flatnonzero(game.board.stones.reshape(-1)).tolist()
         dead = tuple(sorted(dice.sample(stones, min(3, len(stones)))))
-        assert count(game, dead).margin == game.margin(dead)
-        assert count(game).margin == game.margin()
+        assert (count(game, dead).margin, count(game).margin) == (game.margin(dead), game.margin())
 
 
 # --- What is kept ---

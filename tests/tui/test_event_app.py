@@ -60,15 +60,13 @@ def running(match: Match, clock: Clock) -> EventState:
 def running_league(clock: Clock, *names: str) -> EventState:
     """The earlier in the list of players wins; the last of ten games was forfeited, and one is under way."""
     played = tournament_of(*names, games_each=20)
-    state, order = EventState(played, clock), list(names)
-    pairings = pairings_of(played)
-    records = [record_of(played, one, min(one.black, one.white, key=order.index)) for one in pairings[:9]]
+    state, pairings = EventState(played, clock), pairings_of(played)
+    records = [record_of(played, one, min(one.black, one.white, key=list(names).index)) for one in pairings[:9]]
     state.add(Update(tuple(records[:4]), resumed=True))
     clock.now += 10
     state.add(Update(snapshots=(snapshot_of(played, pairings[12], "D4"),), workers=2))
     clock.now += 20
-    crashed = record_of(played, pairings[9], pairings[9].white, Ending.CRASH, f"{pairings[9].black}: broke")
-    state.add(Update((*records[4:], crashed), workers=2))
+    state.add(Update((*records[4:], record_of(played, pairings[9], pairings[9].white, Ending.CRASH)), workers=2))
     return state
 
 
@@ -90,7 +88,15 @@ def test_the_figures_of_a_match_or_a_league_fit_any_width(width: int) -> None:
         assert state.standings.comparison is not None
         elo = f"Elo {state.standings.comparison.elo} (95 %)"
         words = shown(state, width)
-        for fact in ("42 of 100", "0:30", "Score +39 =1 -2", elo, "0.2 games/s", "By colour as Black +19 =1 -1 (92.9"):
+        for fact in (
+            "komi 7",
+            "42 of 100",
+            "0:30",
+            "Score +39 =1 -2",
+            elo,
+            "0.2 games/s",
+            "By colour as Black +19 =1 -1 (92.9",
+        ):
             assert fact in words
         for fact in ("LOS > 99.9 %", "Black scored 48.8 %", "move limit 1, 2.4 %", "time 1, 2.4 %"):
             assert fact in words or names[0] != "alphago"
@@ -98,7 +104,13 @@ def test_the_figures_of_a_match_or_a_league_fit_any_width(width: int) -> None:
         state = running_league(Clock(), *players)
         assert state.ranking[0] == "a" or len(players) > 4
         words = shown(state, width)
-        for part in ("Standings", "Points out of games", "Over all games", "last games"):
+        for part in (
+            "bots, 7x7, cgos rules, komi 7 ",
+            "Standings",
+            "Points out of games",
+            "Over all games",
+            "last games",
+        ):
             assert part in words
         assert re.search(rf"\b{len(players)} ", words) and ("B+F" in words or "W+F" in words)
 
@@ -155,10 +167,9 @@ def test_a_pause_counts_for_nothing_and_the_time_left_follows_from_the_games_pla
     clock, match = Clock(), match_of(games=10)
     state = EventState(match, clock)
     state.add(Update(snapshots=(snapshot_of(match, 0, "E5"),), workers=1))
-    clock.now += 20
-    state.pause(True)
-    clock.now += 1000
-    state.pause(False)
+    for paused, seconds in ((True, 20), (False, 1000)):
+        clock.now += seconds
+        state.pause(paused)
     assert state.seconds_left is None
     state.add(Update(records_of(match, range(5)), workers=1))
     assert state.seconds_left == pytest.approx(20) and state.elapsed == pytest.approx(20)
@@ -301,10 +312,7 @@ def test_an_error_of_the_event_ends_the_screen_and_is_told() -> None:
         yield Update(workers=1)
         raise ValueError("no more")
 
-    async def wait(hand: Hand) -> None:
-        await hand.pilot.pause(0.3)
-
-    app = on_screen(EventState(match_of()), (80, 24), wait, broken())
+    app = on_screen(EventState(match_of()), (80, 24), lambda hand: hand.pilot.pause(0.3), broken())
     assert isinstance(app.ending, ValueError) and not app.is_running
 
 

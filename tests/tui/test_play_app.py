@@ -224,7 +224,7 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit) -> None:
     async def count(hand: Hand) -> None:
         await settled(hand, session)
         assert "which stones are dead?" in hand.text and session.snapshot().dead is not None
-        assert "d4, done, continue, undo" in hand.text and "Pass" not in hand.text and "Hint" not in hand.text
+        assert "d4, undo, done, continue" in hand.text and "Pass" not in hand.text and "Hint" not in hand.text
         before = session.snapshot().dead
         await hand.click_at(points("A3")[0])
         await hand.type_in("e3")
