@@ -41,7 +41,7 @@ from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_ga
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
 from trainers.settings import Distill as Config
 from trainers.slots import SelfPlayParams
-from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined, starts_of
+from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined
 
 FORMAT = 4  # written into the name of every folder of games; a change of who plays what raises it
 BLOCK = 256  # openings that are drawn at a time
@@ -146,13 +146,6 @@ class Recipe:
         finally:
             teacher.close()
 
-    def packed(self) -> tuple[Recipe, list[Player]]:
-        players = [self.teacher] + ([self.player] if self.player else [])
-        return replace(self, teacher=self.teacher.packed(), player=self.player and self.player.packed()), players
-
-    def moved(self, place: Path) -> Recipe:
-        return replace(self, teacher=self.teacher.moved(place), player=self.player and self.player.moved(place))
-
 
 @lru_cache(maxsize=8)  # games are begun in the order of their numbers
 def _draw_block(rules: Rules, plies: int, seed: int, block: int) -> Sequence[Opening]:
@@ -186,7 +179,7 @@ def with_net_named(config: Config, results: Path) -> Config:
         return config
     if not config.start:
         raise ConfigError("without start there is no net; give --net arena-BLOCKSxCHANNELS")
-    shape = starts_of(config.start, results)[0].manifest.network
+    shape = Checkpoint.open(find(config.start, results)).manifest.network
     return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
 
 

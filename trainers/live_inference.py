@@ -38,20 +38,16 @@ class TorchEvaluator:
 
     def __init__(self, network: Net, encoder: Encoder, device: torch.device, bf16: bool = False):
         self.encoder = encoder
-        self._model, self._parts = TorchModel(network, device, bf16), device.type == "cpu"
-
-    def refresh(self) -> None:
-        """Take over what the net has learned."""
-        self._model.refresh()
+        self._model = TorchModel(network, device, bf16)
+        self.refresh = self._model.refresh
+        self._is_split = device.type == "cpu"
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if not self._parts:
+        if not self._is_split:
             return evaluate_with(self._model, planes)
         count = len(planes)
-        filled = np.zeros((-(-count // TOGETHER) * TOGETHER, *planes.shape[1:]), np.float32)
-        filled[:count] = planes
-        starts = range(0, len(filled), TOGETHER)
-        parts = [evaluate_with(self._model, filled[first : first + TOGETHER]) for first in starts]
+        filled = np.concatenate([planes, np.zeros((-count % TOGETHER, *planes.shape[1:]), np.float32)])
+        parts = [evaluate_with(self._model, part) for part in np.split(filled, len(filled) // TOGETHER)]
         policies, rates = zip(*parts, strict=True)
         return np.concatenate(policies)[:count], np.concatenate(rates)[:count]
 
@@ -69,29 +65,21 @@ class LiveEvaluator:
     def take(self, network: Net, planes: np.ndarray) -> None:
         """Take over the weights that the net, in evaluation mode, has now. ``planes`` (B, P, n, n) are positions of the
         size that is played; by them int8 is scaled and compared, from 32 on."""
-        if self.device.type == "cpu":
-            assert isinstance(network, Network)
-            self._model = self._on_processor(network, planes)
-        elif isinstance(self._model, TorchModel):
+        if self.device.type != "cpu":
             with self._gpu:
-                self._model.refresh()
-        else:
-            self._model = TorchModel(network, self.device, self._bf16)
-
-    def _on_processor(self, network: Network, planes: np.ndarray) -> Model:
+                if isinstance(self._model, TorchModel):
+                    self._model.refresh()
+                else:
+                    self._model = TorchModel(network, self.device, self._bf16)
+            return
+        assert isinstance(network, Network)
         with TemporaryDirectory() as folder:
-            exact = Path(folder) / "net.onnx"
-            rough = _in_int8(network, planes, exact) if len(planes) >= 32 else None
-            self.is_int8 = False
-            if rough is not None:
-                with torch.no_grad():
-                    answer = network(torch.from_numpy(planes), ASKED)
-                wanted = answer.policy.numpy(), win_rates(answer.value).numpy()
-                self.is_int8 = max(errors_of_int8(wanted, evaluate_with(rough, planes))) <= INT8_TOLERANCE
-            if rough is not None and self.is_int8:
-                return rough
-            write_model(network, exact, planes, heads=ASKED)
-            return OnnxModel(exact, 1)
+            path = Path(folder) / "net.onnx"
+            rough = _in_int8(network, planes, path) if len(planes) >= 32 else None
+            self.is_int8 = rough is not None and _is_exact(rough, network, planes)
+            if not self.is_int8:
+                write_model(network, path, planes, heads=ASKED)
+            self._model = rough if self.is_int8 else OnnxModel(path, 1)
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See ``selfplay.Evaluator``."""
@@ -100,13 +88,20 @@ class LiveEvaluator:
             return evaluate_with(self._model, planes)
 
 
-def _in_int8(network: Network, planes: np.ndarray, exact: Path) -> Model | None:
-    """The net in int8, by our own kernels where they can, else by way of a model at ``exact``; None where the processor
+def _in_int8(network: Network, planes: np.ndarray, path: Path) -> Model | None:
+    """The net in int8, by our own kernels where they can, else by way of a model at ``path``; None where the processor
     isn't fast at it."""
     if is_supported() and (ranges := ranges_of(network, planes)):
         return PackedModel({name: array(tensor) for name, tensor in network.state_dict().items()}, ranges)
     if not has_fast_int8():
         return None
-    write_model(network, exact, planes, heads=ASKED)
-    quantise(exact, exact.with_name("int8.onnx"), planes)
-    return OnnxModel(exact.with_name("int8.onnx"), 1)
+    write_model(network, path, planes, heads=ASKED)
+    quantise(path, path.with_name("int8.onnx"), planes)
+    return OnnxModel(path.with_name("int8.onnx"), 1)
+
+
+def _is_exact(rough: Model, network: Network, planes: np.ndarray) -> bool:
+    with torch.no_grad():
+        answer = network(torch.from_numpy(planes), ASKED)
+    wanted = answer.policy.numpy(), win_rates(answer.value).numpy()
+    return max(errors_of_int8(wanted, evaluate_with(rough, planes))) <= INT8_TOLERANCE

@@ -14,10 +14,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 from zipfile import BadZipFile
 from zlib import error as ZlibError
 
@@ -74,23 +74,19 @@ class SearchedGames:
     def select(self, which: np.ndarray) -> SearchedGames:
         """Those of the games that ``which``, a mask or indices, names."""
         indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
-        begins = np.searchsorted(self.places, self.games.starts[indices])
-        counts = np.searchsorted(self.places, self.games.starts[indices + 1]) - begins
-        _, flat = flat_ranges(begins, counts)
+        begins, ends = (np.searchsorted(self.places, self.games.starts[indices + after]) for after in (0, 1))
+        _, flat = flat_ranges(begins, ends - begins)
         games = self.games.select(indices)
-        moved = np.repeat(games.starts[:-1] - self.games.starts[indices], counts)
+        moved = np.repeat(games.starts[:-1] - self.games.starts[indices], ends - begins)
         return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat])
 
     @classmethod
     def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
         """All of them in one."""
         offsets = np.cumsum([0, *(len(part.games.moves) for part in parts)])
-        return cls(
-            join_games([part.games for part in parts]),
-            np.concatenate([part.places + offset for part, offset in zip(parts, offsets, strict=False)]),
-            np.concatenate([part.levels for part in parts]),
-            np.concatenate([part.win_rates for part in parts]),
-        )
+        places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
+        others = (np.concatenate([getattr(part, name) for part in parts]) for name in ("levels", "win_rates"))
+        return cls(join_games([part.games for part in parts]), np.concatenate(places), *others)
 
 
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
@@ -101,10 +97,10 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
     final_owners(size, moves, starts, owners)
     won = np.where(margins > 0, BLACK_WON, np.where(margins < 0, WHITE_WON, DRAWN))
     games = Games(
-        size=size,
-        moves=moves,
-        starts=starts,
-        komis=chunk["komis"].astype(np.float64),
+        size,
+        moves,
+        starts,
+        chunk["komis"].astype(np.float64),
         winners=np.where(sound, won, UNKNOWN).astype(np.uint8),
         dates=np.zeros(count, np.int32),
         scored=sound,
@@ -118,17 +114,18 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
 
 def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) -> dict[str, np.ndarray]:
     """The arrays of some games, which took so many ``seconds``."""
-    starts = np.concatenate([[0], np.cumsum([len(game.moves) for game in played])]).astype(np.int64)
+    starts = np.cumsum([0, *(len(game.moves) for game in played)]).astype(np.int64)
+    none, searched = np.empty((0, size * size + 1), np.uint16), [game.levels for game in played if len(game.plies)]
+    levels = np.concatenate([none, *searched])
     places = [game.plies + start for game, start in zip(played, starts, strict=False)]
-    levels = np.concatenate([np.empty((0, size * size + 1), np.uint16), *(game.levels for game in played)])
     return {
         "numbers": np.array([game.number for game in played], np.int64),
-        "moves": np.concatenate([np.empty(0, np.uint16), *(game.moves for game in played)]),
+        "moves": np.concatenate([none[:, 0], *(game.moves for game in played)]),
         "starts": starts,
         "komis": np.array([game.komi for game in played], np.float32),
         "margins": np.array([game.margin for game in played], np.float32),
         "sound": np.array([game.is_sound for game in played], np.bool_),
-        "places": np.concatenate([np.empty(0, np.int64), *places]).astype(np.uint32),
+        "places": np.concatenate([none[:, 0], *places]).astype(np.uint32),
         "levels": levels.astype(np.min_scalar_type(levels.max(initial=0))),
         "win_rates": np.concatenate([np.empty(0, np.float32), *(game.win_rates for game in played)]),
         "seconds": np.array(seconds),
@@ -170,10 +167,10 @@ class SearchRows(Rows):
 
 def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: int = 512) -> Iterator[Batch]:
     """The first ``count`` searches, or all for 0, as they stand: for measuring."""
-    end = min(count or len(searched), len(searched))
-    for first in range(0, end, batch):
-        which = np.arange(first, min(first + batch, end))
-        yield encode_searches(searched, encoder, which, np.zeros(len(which), np.int64))
+    every = np.arange(min(count or len(searched), len(searched)))
+    for first in range(0, len(every), batch):
+        which = every[first : first + batch]
+        yield encode_searches(searched, encoder, which, np.zeros_like(which))
 
 
 # --- The window ---
@@ -181,9 +178,7 @@ def in_order(searched: SearchedGames, encoder: Encoder, count: int = 0, batch: i
 
 def window(rows: int, begin: int, power: float = 0.75, slope: float = 0.4) -> int:
     """How many of the latest of ``rows`` rows are learned from: ``begin``, then ever less than all (as in KataGo)."""
-    if rows <= begin:
-        return rows
-    return min(rows, int(begin * (1 + slope * ((rows / begin) ** power - 1) / power)))
+    return rows if rows <= begin else min(rows, int(begin * (1 + slope * ((rows / begin) ** power - 1) / power)))
 
 
 class Replay:
@@ -244,11 +239,6 @@ class Replay:
             self._joined = None
 
     @property
-    def numbers(self) -> np.ndarray:
-        """The number of each game of the window, in the order of ``searched``; (games,) int64."""
-        return np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers, _ in self._parts)])
-
-    @property
     def searched(self) -> SearchedGames:
         """The games of the window, as they were added. Raises RecordError when there are none."""
         if not self._parts:
@@ -257,9 +247,10 @@ class Replay:
             self._joined = SearchedGames.joined([searched for *_, searched in self._parts])
         return self._joined
 
-    def missing(self, count: int) -> deque[int]:
-        """The numbers below ``count`` of games that aren't there."""
-        return deque(sorted(set(range(count)).difference(self.numbers.tolist())))
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number of each game of the window, in the order of ``searched``; (games,) int64."""
+        return np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers, _ in self._parts)])
 
     def by_number(self, count: int) -> tuple[SearchedGames, np.ndarray]:
         """The games with numbers below ``count``, each once, and their rising numbers. Raises RecordError for none."""
@@ -287,7 +278,8 @@ SLOTS_THERE = 128  # the most games at once on a core of a cluster
 
 
 class Recipe(Protocol):
-    """Who plays the games that a run learns from, and how: all that they depend on. A game depends on its number."""
+    """Who plays the games that a run learns from, and how: all that they depend on. A dataclass, some of whose fields
+    are players. A game depends on its number."""
 
     @property
     def rules(self) -> Rules: ...
@@ -298,16 +290,17 @@ class Recipe(Protocol):
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
         """Who plays the games of ``numbers``, which are taken from the left, ``slots`` at once in each thread."""
 
-    def packed(self) -> tuple[Recipe, list[Player]]:
-        """It as it travels to another machine, and the players whose nets do."""
 
-    def moved(self, place: Path) -> Recipe:
-        """It there, with the nets that were shipped to folders of ``place``."""
+def _players(recipe: Any) -> dict[str, Player]:
+    """The players of a recipe, by its fields."""
+    found = {item.name: getattr(recipe, item.name) for item in fields(recipe)}
+    return {name: player for name, player in found.items() if isinstance(player, Player)}
 
 
-def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
-    """Play the games of these numbers on a node of a cluster."""
-    (engine,) = recipe.moved(SENT).engines(deque(numbers), len(numbers), 1)
+def play_there(recipe: Any, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
+    """Play the games of these numbers on a node of a cluster, to which the nets of the packed players were shipped."""
+    here = replace(recipe, **{name: player.moved(SENT) for name, player in _players(recipe).items()})
+    (engine,) = here.engines(deque(numbers), len(numbers), 1)
     yield from engine(lambda: not stage.is_over)
 
 
@@ -318,14 +311,13 @@ def play_games(
     once the minutes of play are over, those of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are
     over are kept, and it raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError under
     torchrun, where each process would play them."""
-    replay = Replay(recipe.folder(results / "cache"), config.size)
+    replay, players, count = Replay(recipe.folder(results / "cache"), config.size), _players(recipe), config.games
     minutes = config.play_minutes if isinstance(config, Distill) else None
     left = math.inf if minutes is None else 60 * minutes - replay.seconds
-    missing = replay.missing(config.games) if left > 0 else deque[int]()
-    there, made = config.games - len(missing), 0
-    ready, players = recipe.packed()
+    missing = deque(sorted(set(range(count)).difference(replay.numbers.tolist())) if left > 0 else ())
+    there, made = count - len(missing), 0
     with ExitStack() as stack:
-        cores = stack.enter_context(Cores(lent, recipe.rules, players)) if lent and missing else None
+        cores = stack.enter_context(Cores(lent, recipe.rules, players.values())) if lent and missing else None
         claim(config, results)
         if not missing:
             return replay
@@ -334,8 +326,9 @@ def play_games(
         if cores is None:
             engines = recipe.engines(missing, config.parallel_games, config.num_workers)
         else:
-            work, slots = partial(play_there, ready), min(SLOTS_THERE, config.parallel_games)
-            engines = [lambda goes_on: cores.play(work, missing, slots, goes_on)]
+            packed = replace(cast(Any, recipe), **{name: player.packed() for name, player in players.items()})
+            slots = min(SLOTS_THERE, config.parallel_games)
+            engines = [partial(cores.play, partial(play_there, packed), missing, slots)]
         asked, playing, began = threading.Event(), Players(engines), time.monotonic()
         stack.enter_context(stop_signals(asked.set))
         stack.callback(lambda: replay.add(playing.rest()))
@@ -345,16 +338,14 @@ def play_games(
             if spent >= left:
                 missing.clear()
             seconds = min(CHUNK_SECONDS, left - spent) if spent < left else CHUNK_SECONDS
-            played = playing.take(math.inf, lambda: not asked.is_set(), seconds)
+            played = playing.take(goes_on=lambda: not asked.is_set(), seconds=seconds)
             replay.add(played, time.monotonic() - began - spent)
             if playing.are_done and not played:
                 return replay
             made, elapsed = made + len(played), time.monotonic() - began
             if made:
-                later = min(elapsed * (config.games - there - made) / made, max(0.0, left - elapsed)) / 60
+                later = min(elapsed * (count - there - made) / made, max(0.0, left - elapsed)) / 60
                 positions = f"{replay.rows:,} positions, " if replay.rows else ""  # games without a search have no rows
-                on_made(
-                    f"{there + made:,} of {config.games:,} games played, {positions}"
-                    f"{made / elapsed:,.2f} games/s, {later:.0f} min left"
-                )
+                games = f"{there + made:,} of {count:,} games played"
+                on_made(f"{games}, {positions}{made / elapsed:,.2f} games/s, {later:.0f} min left")
     raise KeyboardInterrupt

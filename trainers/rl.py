@@ -29,7 +29,7 @@ from torch import Tensor
 from arena import CheckpointError
 from arena.files import replacing
 from arena.go.game import Rules
-from arena.go.planes import find_encoder
+from arena.go.planes import Encoder, find_encoder
 from arena.match.openings import Opening, draw_openings
 from arena.players.player import Player
 from arena.players.registry import Registry
@@ -78,24 +78,13 @@ def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
     return (sides * credits).astype(np.float32)
 
 
-def log_policy(logits: Tensor, sensible: Tensor) -> Tensor:
-    """The logs of the probabilities (B, n² + 1) with which moves are drawn; those that can't be have minus infinity."""
-    return logits.masked_fill(~sensible, -math.inf).log_softmax(1)
-
-
 def policy_loss(logits: Tensor, chosen: Tensor, sensible: Tensor, gained: Tensor) -> tuple[Tensor, Tensor]:
     """The loss whose gradient is that of REINFORCE, and the entropy of the moves in nats: means over rows. ``chosen``
     (B,) are moves of those that are ``sensible`` (B, n² + 1), and ``gained`` (B,) their advantages."""
-    logs = log_policy(logits, sensible)
+    logs = logits.masked_fill(~sensible, -math.inf).log_softmax(1)
     played = logs.gather(1, chosen[:, None])[:, 0]
     entropy = -(logs.exp() * logs.masked_fill(~sensible, 0.0)).sum(1).mean()  # 0 log 0 is 0
     return -(gained * played).mean(), entropy
-
-
-def divergence(logits: Tensor, first: Tensor, sensible: Tensor) -> Tensor:
-    """From the first net's policy to this one's (Kullback and Leibler), in nats, the mean over rows."""
-    own, theirs = (log_policy(each, sensible) for each in (logits, first))
-    return (own.exp() * (own - theirs).masked_fill(~sensible, 0.0)).sum(1).mean()
 
 
 # --- The games ---
@@ -108,27 +97,26 @@ class Play:
     """
 
     nets: tuple[Net, Net]
-    encoder: str
+    encoder: Encoder
     rules: Rules
     seeds: np.ndarray  # (games,) uint64
     openings: Sequence[Opening]  # one for two games
-
-    def new_game(self, number: int) -> NewGame:
-        return NewGame(number, int(self.seeds[number]), self.rules.komi, self.openings[number // 2])
 
     def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
         return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
     def on(self, nets: Sequence[TorchEvaluator], shape: Shape, numbers: Iterable[int]) -> Iterator[PlayedGame]:
-        return PolicyGames(self.rules, nets, self.seats, shape).play(map(self.new_game, numbers))
+        komi, seeds, openings = self.rules.komi, self.seeds.tolist(), self.openings
+        new_games = (NewGame(number, seeds[number], komi, openings[number // 2]) for number in numbers)
+        return PolicyGames(self.rules, nets, self.seats, shape).play(new_games)
 
 
 def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
     """Play some of the games that were sent to a node of a cluster."""
     torch.set_num_threads(1)
     play: Play = stage.sent
-    encoder, device = find_encoder(play.encoder), torch.device("cpu")
-    yield from play.on([TorchEvaluator(net, encoder, device) for net in play.nets], Shape(len(numbers)), numbers)
+    nets = [TorchEvaluator(net, play.encoder, torch.device("cpu")) for net in play.nets]
+    yield from play.on(nets, Shape(len(numbers)), numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +128,11 @@ class Pool:
     size: int
 
     def members(self, iteration: int) -> list[int]:
-        """Who is in it before an iteration, which count from 0."""
-        others = range(self.every, iteration + 1, self.every)
-        return [0, *others[max(0, len(others) - (self.size - 1)) :]]
+        """Those in it before an iteration, which count from 0."""
+        return [0, *range(self.every, iteration + 1, self.every)[1 - self.size :]] if self.size > 1 else [0]
 
     def draw(self, iteration: int, seed: int) -> int:
-        """Whom the learner meets in an iteration."""
+        """The opponent of an iteration."""
         return int(np.random.default_rng([seed, 1, iteration]).choice(self.members(iteration)))
 
     def add(self, iteration: int, network: Net) -> None:
@@ -158,9 +145,9 @@ class Pool:
         network.load_state_dict(read_tensors(self.folder / f"{iteration:06}.pt"))
 
     def keep(self, iteration: int) -> None:
-        """Delete who isn't in it any more; only once the state is saved that won't ask for them."""
+        """Delete what isn't in it any more; only once a state is saved that won't load it."""
         for path in self.folder.glob("*.pt"):
-            if int(path.stem) not in self.members(iteration) and int(path.stem) < iteration:
+            if int(path.stem) < iteration and int(path.stem) not in self.members(iteration):
                 path.unlink()
 
 
@@ -196,15 +183,17 @@ def train(
             means over dependent positions of few games it would be another policy, which REINFORCE can't use."""
             return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
 
-        network, opponent, first = first_net(), first_net(), first_net()
+        network, opponent = first_net(), first_net()
         run = Run(network, config, results, dynamic=True)
         run.settings["start"] = start.identity
         learner_plays, opponent_plays, averaged_plays, first_plays = (
-            TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first)
+            TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first_net())
         )
         pool = Pool(run.folder / "pool", config.pool_every, POOL_SIZE)
         games: Games | None = None  # of the latest iteration
-        micro_batch = MICRO_BATCH if device.type == "cpu" else MICRO_BATCH_ON_GPU
+        micro_batch, shape = MICRO_BATCH, Shape(min(AT_ONCE, config.games), config.num_workers)
+        if device.type != "cpu":
+            micro_batch, shape = MICRO_BATCH_ON_GPU, shape._replace(groups=2)
 
         def planes(count: int) -> np.ndarray:
             if games is None:
@@ -243,18 +232,15 @@ def train(
                 seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
                 openings = draw_openings(rules, config.games // 2, config.plies, seed)
                 seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))
-                play = Play((network, opponent), encoder.name, rules, seeds, openings)
+                play = Play((network, opponent), encoder, rules, seeds, openings)
                 if cores is None:
                     learner_plays.refresh()
                     opponent_plays.refresh()
-                    shape = Shape(min(AT_ONCE, config.games), config.num_workers, 1 if device.type == "cpu" else 2)
-                    played = list(play.on((learner_plays, opponent_plays), shape, numbers))
+                    new = play.on((learner_plays, opponent_plays), shape, numbers)
                 else:
                     there = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
-                    played = list(
-                        cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there))
-                    )
-                played.sort(key=lambda game: game.number)
+                    new = cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there))
+                played = sorted(new, key=lambda game: game.number)
 
                 # What is learned from it: the moves of the learner, with their advantages
                 chunk = make_chunk(played, config.size)
@@ -270,10 +256,10 @@ def train(
                 given = np.repeat([len(openings[game.number // 2]) for game in played], games.lengths)
                 places = np.flatnonzero(own & (games.plies >= given))
                 places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
-                sensible = all_sensible(games, rules)
+                sensible = all_sensible(games)
 
                 # One step: the sum over the moves of a game, the mean over games
-                sums, far = torch.zeros(4, device=device), torch.zeros((), device=device)
+                sums = torch.zeros(4, device=device)
                 run.zero_grad()
                 for at, batch in zip(range(0, len(places), micro_batch), batches(places), strict=True):
                     inputs, targets = heads.to_tensors(batch, device)
@@ -286,14 +272,8 @@ def train(
                     of_policy, entropy = policy_loss(outputs.policy, targets.moves, could, gain)
                     total = of_policy - config.entropy_weight * entropy + others
                     (total * (len(batch) / len(games))).backward()
-                    means = torch.stack([total, of_policy, entropy, others])
-                    sums += means.detach() * (len(batch) / len(places))
-                    if at == 0:  # rows enough to tell how far away the first net is
-                        with torch.no_grad():
-                            then = first(inputs).to(torch.float32).policy
-                            far = divergence(outputs.policy.detach(), then, could)
-                names = ("loss", "policy_loss", "entropy", "others_loss")
-                run.update(len(places), {**dict(zip(names, sums, strict=True)), "divergence": far})
+                    sums += torch.stack([total, of_policy, entropy, others]).detach() * (len(batch) / len(places))
+                run.update(len(places), dict(zip(("loss", "policy_loss", "entropy", "others_loss"), sums, strict=True)))
 
                 # Log and measure, then save: a run that is resumed lacks no figures and no match
                 black = np.sign(chunk["margins"]) / 2 + 0.5
@@ -303,7 +283,7 @@ def train(
                     "share": float(np.where(np.arange(config.games) % 2 == 0, black, 1 - black).mean()),
                     "black": float(black.mean()),
                     "length": float(games.lengths.mean()),
-                    **run.figures(1),
+                    **run.figures(last=True),
                 }
                 run.log(**figures)
                 if run.snapshot_is_due():
@@ -320,8 +300,8 @@ def train(
             run.save()
             is_done, ratings = run.done >= 1, read_ratings(run.folder, run.step_count)
             is_rated = run.step_count in {rating.iteration for rating in ratings}
-            count = LAST * config.eval_games
-            last = rate(count if is_done else min(SHORT, count), bots if is_done and not is_rated else ())
+            count = LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games)
+            last = rate(count, bots if is_done and not is_rated else ())
             metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
             metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
             if is_done:

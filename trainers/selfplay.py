@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -30,21 +30,11 @@ from arena.go.kernels import area_score
 from arena.go.planes import Encoder, Positions
 from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves
-from trainers.slots import (
-    GameSlots,
-    RuleParams,
-    SearchSlots,
-    SelfPlayParams,
-    begin_search,
-    copy_positions,
-    play_policy_moves,
-    put_game,
-    search_on,
-)
+from trainers.slots import GameSlots, SearchSlots, SelfPlayParams, copy_positions, play_policies, put_game, search_on
 
 RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
 NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
-PIECE = 64  # positions that a thread copies and encodes at a time: as many as stay in the cache
+PIECE = 64  # games that a thread moves on at a time: as many as stay in the cache
 
 
 class Evaluator(Protocol):
@@ -106,21 +96,19 @@ def take_each(numbers: deque[int]) -> Iterator[int]:
             yield numbers.popleft()
 
 
-Result = TypeVar("Result")
-
 Evaluations = Generator[tuple[int, np.ndarray], tuple[np.ndarray, np.ndarray], None]
-"""Gives the number of an evaluator and planes (B, P, n, n), and is sent what ``Evaluator.evaluate`` returns of them."""
+"""Yields the number of an evaluator and planes (B, P, n, n); is sent what ``Evaluator.evaluate`` returns of them."""
+
+Result = TypeVar("Result")
 
 
 class SelfPlayGames:
     """Games in slots. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
 
-    def __init__(self, rules: Rules, nets: Sequence[Evaluator], shape: Shape):
-        """Raises ConfigError for rules that count prisoners."""
-        self.pace: Any = Counter()
-        """Of all that was played: moves of games that are over, evaluations, batches, and seconds and net_seconds."""
-        self._rules, self._rule_params, self._nets = rules, RuleParams.of(rules), nets
-        self._games = GameSlots.empty(shape.slots, rules.move_limit)
+    def __init__(self, rules: Rules, nets: Sequence[Evaluator], shape: Shape, searched: int = 0):
+        """``searched`` is size² + 1 where moves are searched."""
+        self._rules, self._nets = rules, nets
+        self._games = GameSlots.empty(shape.slots, rules.move_limit, searched)
         self._numbers = np.full(shape.slots, -1)
         self._groups = np.array_split(np.arange(shape.slots), min(shape.groups, shape.slots))
         self._threads, self._pool = shape.threads, ThreadPoolExecutor(shape.threads)
@@ -134,11 +122,10 @@ class SelfPlayGames:
         with self._pool, ThreadPoolExecutor(1, "nets") as beside:
             while waiting:
                 group, answer = waiting.popleft()
-                began = time.perf_counter()
                 with suppress(StopIteration):  # which ends a group
-                    evaluate = partial(self._evaluate, *group.send(answer()))
+                    number, planes = group.send(answer())
+                    evaluate = partial(self._nets[number].evaluate, planes)
                     waiting.append((group, evaluate if len(groups) == 1 else beside.submit(evaluate).result))
-                self.pace["seconds"] += time.perf_counter() - began
                 yield from self._over
                 self._over.clear()
 
@@ -148,42 +135,27 @@ class SelfPlayGames:
             return False
         games = self._games
         for slot, new in zip(slots[~games.playing[slots]].tolist(), new_games, strict=False):
-            put_game(games, slot, self._rule_params, self._rules.size, new.komi, new.seed, new.opening)
-            self._numbers[slot] = new.number
-            self._begin(slot, new)
+            put_game(games, slot, self._rules.size, new.komi, new.seed, new.opening)
+            self._numbers[slot], games.drawn[slot] = new.number, new.drawn
         return bool(games.playing[slots].any())
-
-    def _evaluate(self, number: int, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        began = time.perf_counter()
-        answer = self._nets[number].evaluate(planes)
-        self.pace.update(net_seconds=time.perf_counter() - began, evaluations=len(planes), batches=1)
-        return answer
 
     def _finish(self, slots: np.ndarray) -> None:
         """Note the games of these slots that are over."""
-        size, games = self._rules.size, self._games
+        passing, games = self._rules.size**2, self._games
         for slot in slots[~games.playing[slots]].tolist():
             moves, komi = games.moves[slot, : games.lengths[slot]].copy(), float(games.komis[slot])
-            margin, is_sound = float(area_score(games.boards[slot])) - komi, moves[-2:].tolist() == [size**2, size**2]
-            self.pace["moves"] += len(moves)
-            self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *self._found(slot)))
+            margin, is_sound = float(area_score(games.boards[slot])) - komi, moves[-2:].tolist() == [passing, passing]
+            found = [each[slot, : games.counts[slot]].copy() for each in (games.plies, games.levels, games.win_rates)]
+            self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *found))
 
     def _in_parts(self, work: Callable[[slice], Result], count: int) -> list[Result]:
-        """What work returns for each part of ``count`` slots: one a thread, or one for all where they are few."""
-        parts = self._threads if count >= 2 * self._threads else 1
-        ranges = [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
-        return list((self._pool.map if parts > 1 else map)(work, ranges))
-
-    def _begin(self, slot: int, new: NewGame) -> None:
-        """Prepare a slot for its game."""
+        """What work returns for each piece of ``count`` slots; threads share the pieces."""
+        pieces = [slice(first, min(first + PIECE, count)) for first in range(0, count, PIECE)]
+        return list((self._pool.map if self._threads > 1 else map)(work, pieces))
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
         """Play in some slots as long as ``fill``, which is called before each round of moves, says so."""
         raise NotImplementedError
-
-    def _found(self, slot: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What searches found: the last fields of a ``PlayedGame``."""
-        return np.empty(0, np.int64), np.empty((0, self._rules.size**2 + 1), np.uint16), np.empty(0, np.float32)
 
 
 Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -192,43 +164,38 @@ int64, the number of an evaluator, or RANDOM; (k,) int64."""
 
 
 class PolicyGames(SelfPlayGames):
-    """Games whose moves are drawn from policies. Of the nets that one is asked next which is to move in the most games:
-    so two nets with a colour each fall out of step at once, and each is asked about all games, not half of them."""
+    """Games whose moves are drawn from policies. Of the nets that one is next which is to move in the most games: so
+    two nets with a colour each fall out of step at once, and each evaluates all games, not half of them."""
 
-    def __init__(self, rules: Rules, nets: Sequence[Evaluator], seats: Seats, shape: Shape, temperature: float = 1.0):
+    def __init__(self, rules: Rules, nets: Sequence[Evaluator], seats: Seats, shape: Shape):
         super().__init__(rules, nets, shape)
-        self._seats, self._temperature = seats, temperature
+        self._seats = seats
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
+        size, games = self._rules.size, self._games
+
+        def encode(part: slice) -> None:
+            positions = Positions.empty(part.stop - part.start)
+            copy_positions(games, which[part], positions)
+            encoder.encode(positions, len(positions.boards), planes[part].reshape(len(positions.boards), -1, size**2))
+
         def play(part: slice) -> None:
-            play_policy_moves(self._games, which[part], logits[part], self._temperature, self._rule_params)
+            play_policies(games, which[part], logits[part])
 
         while fill():
-            playing = slots[self._games.playing[slots]]
-            seated = self._seats(self._numbers[playing], self._games.lengths[playing])
+            playing = slots[games.playing[slots]]
+            seated = self._seats(self._numbers[playing], games.lengths[playing])
             if (which := playing[seated == RANDOM]).size:
-                logits = np.zeros((len(which), self._rules.size**2 + 1), np.float32)
+                logits = np.zeros((len(which), size**2 + 1), np.float32)
                 logits[:, -1] = NEVER
             else:
                 most = int(np.bincount(seated).argmax())
-                which = playing[seated == most]
-                logits, _ = yield most, self._encode(which, self._nets[most].encoder)
+                which, encoder = playing[seated == most], self._nets[most].encoder
+                planes = np.empty((len(which), encoder.planes, size, size), np.float32)
+                self._in_parts(encode, len(which))
+                logits, _ = yield most, planes
             self._in_parts(play, len(which))
             self._finish(which)
-
-    def _encode(self, which: np.ndarray, encoder: Encoder) -> np.ndarray:
-        size = self._rules.size
-        planes = np.empty((len(which), encoder.planes, size, size), np.float32)
-
-        def encode(part: slice) -> None:
-            positions = Positions.empty(min(PIECE, part.stop - part.start))
-            for first in range(part.start, part.stop, PIECE):
-                some = which[first : min(first + PIECE, part.stop)]
-                copy_positions(self._games, some, positions)
-                encoder.encode(positions, len(some), planes[first : first + len(some)].reshape(len(some), -1, size**2))
-
-        self._in_parts(encode, len(which))
-        return planes
 
 
 class SearchGames(SelfPlayGames):
@@ -238,14 +205,11 @@ class SearchGames(SelfPlayGames):
         self, rules: Rules, net: Evaluator, params: SelfPlayParams, puct: PuctParams, shape: Shape, most: int = 2**31
     ):
         """A tree has at most ``most`` nodes."""
-        super().__init__(rules, [net], shape)
-        self._encoder, self._params = net.encoder, (self._rule_params, params, puct)
         moves, self._at_once = rules.size**2 + 1, params.virtual_loss_batch
+        super().__init__(rules, [net], shape, moves)
+        self._encoder, self._params = net.encoder, (params, puct)
         capacity = (max(params.visits, params.cheap_search_visits) + self._at_once) * moves + 1
-        self._trees = SearchSlots.empty(shape.slots, min(most, capacity), rules.move_limit, moves)
-
-    def _begin(self, slot: int, new: NewGame) -> None:
-        begin_search(self._games, self._trees, np.array([slot]), new.drawn, *self._params)
+        self._trees = SearchSlots.empty(shape.slots, min(most, capacity))
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
         size, trees, turns = self._rules.size, self._trees, symmetry_table(self._rules.size)
@@ -271,18 +235,14 @@ class SearchGames(SelfPlayGames):
             bounds = [0, *accumulate(map(len, planes))]
             if bounds[-1]:
                 logits, win_rates = yield 0, np.concatenate(planes).reshape(bounds[-1], -1, size, size)
-                list((self._pool.map if len(leaves) > 1 else map)(expand, leaves, map(slice, bounds, bounds[1:])))
-
-    def _found(self, slot: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        found, count = self._trees, self._trees.counts[slot]
-        plies, levels, win_rates = (column[slot, :count] for column in (found.plies, found.levels, found.win_rates))
-        return plies.copy(), levels.copy(), win_rates.copy()
+                parts = map(slice, bounds, bounds[1:])
+                list((self._pool.map if self._threads > 1 else map)(expand, leaves, parts))
 
 
 # --- Beside a net that learns ---
 
 PlayGames = Callable[[Callable[[], bool]], Iterator[PlayedGame]]
-"""Plays while a condition holds, and gives games as they end."""
+"""Plays while a condition holds, and yields games as they end."""
 
 
 class Players:
@@ -315,7 +275,7 @@ class Players:
         return all([working.done() and working.result() is None for working in self._working])
 
     def take(
-        self, rows: float, goes_on: Callable[[], bool] = lambda: True, seconds: float = math.inf
+        self, rows: float = math.inf, goes_on: Callable[[], bool] = lambda: True, seconds: float = math.inf
     ) -> list[PlayedGame]:
         """Finished games that weren't taken yet, once they have ``rows`` rows, all have been played, some ``seconds``
         are over, or it no longer ``goes_on``. Raises what an engine raised."""

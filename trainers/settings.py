@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -93,8 +93,10 @@ class Loop(Settings):
     WARMUP: ClassVar[float] = 0.02  # share of the budget in which the learning rate rises
     DECAY: ClassVar[float] = 1.0  # share, at its end, in which it falls: along a cosine where that is all of it
     WEIGHT_DECAY: ClassVar[float] = 0.01  # decoupled weight decay of the convolutions
+    ownership_weight: ClassVar[float] = 0.3  # in the loss: a mean over points; the weight of the policy loss is 1
+    score_weight: ClassVar[float] = 0.1
 
-    start: str = setting("", "Checkpoint to train on from, by name or folder; A,B,C for the mean of their weights")
+    start: str = setting("", "Checkpoint to train on from, by name or folder")
     max_minutes: float | None = setting(None, "Minutes of training, all sittings together", 0)
     optimizer: str = setting("muon", "Optimizer", choices=tuple(RATES))
     learning_rate: float = setting(0.04, "Peak learning rate (adamw: an eighth of muon's; sgd: 2.5 times)", 0)
@@ -120,45 +122,38 @@ class Supervised(Loop, HeldOut):
 
 
 TINY: dict[str, Any] = {"batch_size": 32, "max_rows": 2_000, "ema_decay": 0.99, "validate_every": 1_000}
-"""What the tiny presets of trainers that play first share."""
-
-GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}  # what the gpu presets share
+TINY |= {"test_split": 0.3, "validation_split": 0.1}
+GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
+GPU_ROWS = GPU | {"batch_size": 1024, "validate_every": 500_000}
+"""What the tiny presets of trainers that play first share, and what the gpu presets do."""
 
 
 @dataclass(frozen=True)
 class SL(Supervised, Records):
-    """Settings of ``trainers.sl``."""
-
-    ownership_weight: ClassVar[float] = 0.3  # a mean over points; the weight of the policy loss is 1
-    score_weight: ClassVar[float] = 0.1
     value_weight: float = setting(0.4, "Weight of the value loss; that of the policy loss is 1", 0)
 
 
 SL_PRESETS = {
     "tiny": SL("tiny", net="arena-2x16", batch_size=64, max_rows=20_000, validate_every=5_000),
     "cpu": SL("sl", net="arena-6x56", batch_size=128, max_minutes=90, ema_decay=0.9995, validate_every=100_000),
-    "gpu": SL("sl-large", net="arena-10x128", batch_size=1024, max_minutes=25, validate_every=500_000, **GPU),
+    "gpu": SL("sl-large", net="arena-10x128", max_minutes=25, **GPU_ROWS),
 }
 
 
 @dataclass(frozen=True)
 class Ownership(Supervised, Records):
-    """Settings of ``trainers.ownership``."""
-
     net: str = setting("gocnn-5x64", "Net: gocnn-LAYERSxCHANNELS or arena-BLOCKSxCHANNELS")
 
 
 OWNERSHIP_PRESETS = {
     "tiny": Ownership("tiny-ownership", net="gocnn-3x16", batch_size=64, max_rows=20_000, validate_every=5_000),
     "cpu": Ownership("ownership", batch_size=128, max_minutes=20, learning_rate=0.01, validate_every=100_000),
-    "gpu": Ownership("ownership", batch_size=1024, max_minutes=10, validate_every=500_000, **GPU),
+    "gpu": Ownership("ownership", max_minutes=10, **GPU_ROWS),
 }
 
 
 @dataclass(frozen=True)
 class Rollout(Records):
-    """Settings of ``trainers.rollout``."""
-
     epochs: float = setting(0.6, "Passes over the games; less than one is enough", 1e-6)
     learning_rate: float = setting(0.3, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
 
@@ -168,12 +163,9 @@ ROLLOUT_PRESETS = {"tiny": Rollout("tiny-rollout", epochs=0.02), "cpu": Rollout(
 
 @dataclass(frozen=True)
 class RL(Loop):
-    """Settings of ``trainers.rl``."""
-
-    WARMUP = 0.0
-    WEIGHT_DECAY = 0.0
-    ownership_weight: ClassVar[float] = 0.05
-    score_weight: ClassVar[float] = 0.02
+    WARMUP = WEIGHT_DECAY = 0.0
+    ownership_weight = 0.05
+    score_weight = 0.02
 
     start: str = setting("sl-9x9", "Checkpoint to begin with and to be measured against, by name or folder")
     komi: float = setting(7.0, "Komi, by CGOS rules", -361, 361)
@@ -191,31 +183,17 @@ class RL(Loop):
     eval_games: int = setting(100, "Games of a match with the first net; 4 times as many in the last one", 2)
 
 
+RL_GPU = GPU | {"games": 1024, "learning_rate": 0.0006, "ema_decay": 0.9, "eval_games": 256, "compile": False}
 RL_PRESETS = {
     "tiny": RL("tiny-rl", games=16, max_iterations=20, pool_every=5, eval_games=16),
     "cpu": RL("rl", games=64, max_minutes=240, threads=2, num_workers=2),
-    "gpu": RL(
-        "rl-large",
-        start="distilled-9x9",
-        games=1024,
-        max_minutes=25,
-        learning_rate=0.0006,
-        ema_decay=0.9,
-        gae_lambda=0.9,
-        entropy_weight=0.01,
-        eval_games=256,
-        **GPU | {"compile": False},
-    ),
+    "gpu": RL("rl-large", start="distilled-9x9", max_minutes=25, gae_lambda=0.9, entropy_weight=0.01, **RL_GPU),
 }
 
 
 @dataclass(frozen=True)
 class Value(Supervised):
-    """Settings of ``trainers.value``."""
-
     value_weight: ClassVar[float] = 1.0
-    ownership_weight: ClassVar[float] = 0.3
-    score_weight: ClassVar[float] = 0.1
 
     policy: str = setting("sl-9x9", "Checkpoint that plays a game's first moves")
     finisher: str = setting("", "Checkpoint that plays a game to its end; '' for the policy")
@@ -228,20 +206,16 @@ class Value(Supervised):
 
 
 VALUE_PRESETS = {
-    "tiny": Value("tiny-value", games=200, test_split=0.3, validation_split=0.1, **TINY),
+    "tiny": Value("tiny-value", games=200, **TINY),
     "cpu": Value("value", batch_size=128, max_minutes=60, ema_decay=0.9995, validate_every=100_000),
-    "gpu": Value(
-        "value", games=1_000_000, batch_size=1024, max_minutes=10, validate_every=500_000, parallel_games=512, **GPU
-    ),
+    "gpu": Value("value", games=1_000_000, max_minutes=10, parallel_games=512, **GPU_ROWS),
 }
 
 
 @dataclass(frozen=True)
 class Distill(Supervised):
-    """Settings of ``trainers.distill``."""
-
-    ownership_weight: ClassVar[float] = 0.1
-    score_weight: ClassVar[float] = 0.05
+    ownership_weight = 0.1
+    score_weight = 0.05
 
     teacher: str = setting(
         "alphago:visits=200",
@@ -262,48 +236,27 @@ class Distill(Supervised):
     )
     validation_split: float = inherit(HeldOut, "validation_split", 0.03)
     net: str = setting("", "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
-    start: str = setting("distilled-9x9", "Checkpoint to start from, or the mean of A,B,C; '' for none")
+    start: str = setting("distilled-9x9", "Checkpoint to start from; '' for none")
     learning_rate: float = inherit(Loop, "learning_rate", 0.01)
     outcome_share: float = setting(0.5, "Weight of the result in the value target, beside the win rate", 0, 1)
     value_weight: float = inherit(SL, "value_weight", 0.4)
     parallel_games: int = setting(32, "Games under way at once, in each thread", 1)
 
 
+DISTILL_GPU = GPU_ROWS | {"teacher": "alphago:visits=200,precision=bf16", "parallel_games": 128, "num_workers": 16}
+DISTILL_GPU |= {"full_search_prob": 1.0, "learning_rate": 0.02, "outcome_share": 0.4}
 DISTILL_PRESETS = {
-    "tiny": Distill(
-        "tiny-distill",
-        teacher="alphago:visits=20",
-        games=40,
-        cheap_search_visits=5,
-        test_split=0.2,
-        validation_split=0.1,
-        **TINY,
-    ),
+    "tiny": Distill("tiny-distill", teacher="alphago:visits=20", games=40, cheap_search_visits=5, **TINY),
     "cpu": Distill("distilled", batch_size=128, max_minutes=30, ema_decay=0.998, validate_every=20_000, num_workers=2),
-    "gpu": Distill(
-        "distilled",
-        teacher="alphago:visits=200,precision=bf16",
-        games=20_000,
-        full_search_prob=1.0,
-        learning_rate=0.02,
-        outcome_share=0.4,
-        parallel_games=128,
-        batch_size=1024,
-        max_minutes=10,
-        validate_every=500_000,
-        **GPU | {"num_workers": 16},
-    ),
+    "gpu": Distill("distilled", games=20_000, max_minutes=10, **DISTILL_GPU),
 }
 
 
 @dataclass(frozen=True)
 class Zero(Loop):
-    """Settings of ``trainers.zero``."""
-
     WARMUP = 0.01
     DECAY = 0.2
-    ownership_weight: ClassVar[float] = 1.5
-    score_weight: ClassVar[float] = 0.1
+    ownership_weight = 1.5
 
     sizes: str = setting("", "Curriculum up to --size, all but the last with shares of the budget: 5:0.1,7:0.2,9")
     net: str = setting("arena-4x32", "Net: arena-BLOCKSxCHANNELS")
@@ -330,33 +283,13 @@ class Zero(Loop):
     parallel_games: int = inherit(Distill, "parallel_games", 128)
 
 
+ZERO_TINY: dict[str, Any] = {"size": 5, "net": "arena-2x16", "visits": 16, "cheap_search_visits": 8, "batch_size": 128}
+ZERO_TINY |= {"max_minutes": 1, "replay_window": 20_000, "ema_decay": 0.98, "snapshot_minutes": 2.0, "eval_games": 10}
+ZERO_GPU = GPU | {"net": "arena-6x96", "batch_size": 1024, "parallel_games": 256, "num_workers": 16, "max_minutes": 25}
 ZERO_PRESETS = {
-    "tiny": Zero(
-        "tiny-zero",
-        size=5,
-        net="arena-2x16",
-        visits=16,
-        cheap_search_visits=8,
-        max_minutes=1,
-        batch_size=128,
-        replay_window=20_000,
-        ema_decay=0.98,
-        snapshot_minutes=2.0,
-        eval_opponents=("random",),
-        eval_games=10,
-    ),
+    "tiny": Zero("tiny-zero", eval_opponents=("random",), **ZERO_TINY),
     "cpu": Zero("zero"),
-    "gpu": Zero(
-        "zero-large",
-        net="arena-6x96",
-        visits=64,
-        full_search_prob=0.25,
-        cheap_search_visits=16,
-        max_minutes=25,
-        batch_size=1024,
-        parallel_games=256,
-        **GPU | {"num_workers": 16},
-    ),
+    "gpu": Zero("zero-large", visits=64, full_search_prob=0.25, cheap_search_visits=16, **ZERO_GPU),
 }
 
 Chosen = TypeVar("Chosen", bound=Settings)
@@ -367,11 +300,6 @@ def choose_preset(presets: Mapping[str, Chosen], name: str) -> Chosen:
     if name not in presets:
         raise ConfigError(f"unknown preset '{name}'; there are {', '.join(presets)}")
     return presets[name]
-
-
-def is_list(item: Field[Any]) -> bool:
-    """Whether a setting is a list of paths or names."""
-    return item.type in (tuple[str, ...], "tuple[str, ...]")
 
 
 def change(settings: Chosen, given: Mapping[str, Any], where: str) -> Chosen:
@@ -386,7 +314,7 @@ def change(settings: Chosen, given: Mapping[str, Any], where: str) -> Chosen:
         if name not in known:
             hint = suggest(name, known) or "; --list-settings lists them"
             raise ConfigError(f"{where}: unknown setting '{name}'{hint}")
-        if is_list(known[name]) and isinstance(value, str):
+        if known[name].type == "tuple[str, ...]" and isinstance(value, str):
             value = [part for part in value.split(",") if part]
         values[name] = None if value is None else read_value(value, known[name], where)
     if isinstance(settings, Loop) and "optimizer" in values and "learning_rate" not in values:
@@ -430,7 +358,7 @@ def portable_settings(settings: Settings) -> dict[str, Any]:
     for name in {"data", "earlier"} & found.keys():
         found[name] = [Path(path).name for path in found[name]]
     for name in {"start", "policy", "finisher"} & found.keys():
-        found[name] = ",".join(Path(part).name for part in found[name].split(","))
+        found[name] = Path(found[name]).name
     return found
 
 

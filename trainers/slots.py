@@ -1,5 +1,7 @@
 """Games in slots, each with a search tree where one is wanted: kernels over ranges of slots, which release the GIL.
 
+Games are played by CGOS rules: area scoring, positional superko, no suicide; ``limit`` is the most moves.
+
 Kernels that are inlined into others stay in this file: Numba looks for changes in a kernel's own file only.
 """
 
@@ -11,27 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from arena import ConfigError, IllegalMove
+from arena import IllegalMove
 from arena.go import kernels
-from arena.go.game import Rules, Scoring
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    BOARD,
-    CELLS,
-    LEGAL,
-    area_score,
-    legal_mask,
-    move_of,
-    next_random,
-    play_any,
-    point_of,
-    seeded,
-)
+from arena.go.kernels import BOARD, CELLS, area_score, legal_mask, move_of, next_random, play_any, point_of, seeded
 from arena.go.planes import HISTORY, NO_MOVE, Positions
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
 from bots.search.puct import Leaves, prune_pass_alive, select_leaves
 from bots.search.tree import MAX_DEPTH, ROOT, Nodes, best_child, clear_tree, kept_nodes, set_root
 from trainers.records import Games
+
+SUPERKO, SUICIDE = True, False
 
 DRAWN, CHEAP, FULL = range(3)
 """How a move of a search is decided: drawn from the net's policy, by few visits, or by all of them."""
@@ -46,21 +38,6 @@ _SHARE = 2.0**-53
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _S11 = np.uint64(11)
 _ASIDE = np.uint64(1)  # tells the draws for a move from those of its search, which has its seed
-
-
-class RuleParams(NamedTuple):
-    """The rules, as kernels take them."""
-
-    superko: bool
-    suicide: bool
-    limit: int
-
-    @classmethod
-    def of(cls, rules: Rules) -> RuleParams:
-        """Raises ConfigError for rules that count prisoners."""
-        if rules.scoring is not Scoring.AREA:
-            raise ConfigError(f"{rules.name} rules count prisoners, which self-play doesn't; choose cgos")
-        return cls(rules.superko, rules.suicide, rules.move_limit)
 
 
 class SelfPlayParams(NamedTuple):
@@ -79,65 +56,63 @@ class SelfPlayParams(NamedTuple):
 
 
 class GameSlots(NamedTuple):
-    """Games in progress, one a slot."""
+    """Games in progress, one a slot, and what full searches of their moves found."""
 
     playing: np.ndarray  # (slots,) bool: whether there is a game that isn't over
+    is_new: np.ndarray  # (slots,) bool: whether no move of it was searched yet
     boards: np.ndarray  # (slots,) BOARD
     hashes: np.ndarray  # (slots, limit + 1 or more) uint64: of all positions so far; a search writes behind them
     moves: np.ndarray  # (slots, limit) uint16
     lengths: np.ndarray  # (slots,) int64: moves played; Black is to move when it's even
     seeds: np.ndarray  # (slots,) uint64
     komis: np.ndarray  # (slots,) float64
-
-    @classmethod
-    def empty(cls, slots: int, limit: int) -> GameSlots:
-        hashes, moves = (np.uint64, (limit + MAX_DEPTH + 2,)), (np.uint16, (limit,))
-        kinds: Any = (np.bool_, BOARD, hashes, moves, np.int64, np.uint64, np.float64)
-        return cls(*(np.zeros(slots, kind) for kind in kinds))
-
-
-class SearchSlots(NamedTuple):
-    """The tree of each slot, how its present move is decided, and what full searches of earlier moves found."""
-
-    nodes: Nodes
-    roots: np.ndarray  # (slots,) ROOT
-    owners: np.ndarray  # (slots, CELLS) int32: where rollouts note whose each point was
-    drawn: np.ndarray  # (slots,) int64: moves before this one are drawn from the policy
-    kinds: np.ndarray  # (slots,) int64: DRAWN, CHEAP or FULL
-    shares: np.ndarray  # (slots,) float64 in [0, 1): where the draw of the present move falls
-    decided: np.ndarray  # (slots,) int64: turns in a row in which the game was as good as decided
+    drawn: np.ndarray  # (slots,) int64: a search draws moves before this one from the policy
     counts: np.ndarray  # (slots,) int64: of what was found
     plies: np.ndarray  # (slots, limit) int64
     levels: np.ndarray  # (slots, limit, size² + 1) uint16: visits, or the improved policy, up to a factor
     win_rates: np.ndarray  # (slots, limit) float32: of the side to move
 
     @classmethod
-    def empty(cls, slots: int, capacity: int, limit: int, moves: int) -> SearchSlots:
-        found = (np.int64, (limit,)), (np.uint16, (limit, moves)), (np.float32, (limit,))
-        kinds: Any = (ROOT, (np.int32, (CELLS,)), *[np.int64] * 2, np.float64, *[np.int64] * 2, *found)
-        return cls(Nodes.empty(slots, capacity), *(np.zeros(slots, kind) for kind in kinds))
+    def empty(cls, slots: int, limit: int, searched: int = 0) -> GameSlots:
+        """``searched`` is size² + 1 where moves are searched."""
+        game: Any = ((np.bool_,), (np.bool_,), (BOARD,), (np.uint64, limit + MAX_DEPTH + 2), (np.uint16, limit))
+        more: Any = ((np.int64,), (np.uint64,), (np.float64,), (np.int64,))
+        found: Any = ((np.int64,), (np.int64, limit), (np.uint16, limit, searched), (np.float32, limit))
+        return cls(*(np.zeros((slots, *shape), kind) for kind, *shape in (*game, *more, *found)))
+
+
+class SearchSlots(NamedTuple):
+    """The tree of each slot, and how its present move is decided."""
+
+    nodes: Nodes
+    roots: np.ndarray  # (slots,) ROOT
+    owners: np.ndarray  # (slots, CELLS) int32: where rollouts note whose each point was
+    kinds: np.ndarray  # (slots,) int64: DRAWN, CHEAP or FULL
+    shares: np.ndarray  # (slots,) float64 in [0, 1): where the draw of the present move falls
+    decided: np.ndarray  # (slots,) int64: turns in a row in which the game was as good as decided
+
+    @classmethod
+    def empty(cls, slots: int, capacity: int) -> SearchSlots:
+        kinds: Any = ((ROOT,), (np.int32, CELLS), (np.int64,), (np.float64,), (np.int64,))
+        return cls(Nodes.empty(slots, capacity), *(np.zeros((slots, *shape), kind) for kind, *shape in kinds))
 
 
 # --- Games ---
 
 
-def put_game(
-    games: GameSlots, slot: int, rules: RuleParams, size: int, komi: float, seed: int, opening: Sequence[int]
-) -> None:
+def put_game(games: GameSlots, slot: int, size: int, komi: float, seed: int = 0, opening: Sequence[int] = ()) -> None:
     """Begin a game in a slot. Raises IllegalMove for an opening that can't be played, or that ends the game."""
     kernels.clear(games.boards[slot], size)
     hashes = games.hashes[slot]
     hashes[0] = games.boards["hash"][slot]
-    games.seeds[slot], games.komis[slot] = seed, komi
-    games.lengths[slot] = len(opening)
-    games.playing[slot] = True
+    games.seeds[slot], games.komis[slot], games.lengths[slot] = seed, komi, len(opening)
+    games.playing[slot] = games.is_new[slot] = True
+    games.counts[slot] = 0
     passing = size**2
-    ends = len(opening) >= rules.limit or (passing, passing) in pairwise(opening)
+    ends = len(opening) >= games.moves.shape[1] or (passing, passing) in pairwise(opening)
     for ply, move in enumerate(opening):
-        reason, _ = kernels.referee(
-            games.boards, slot, move, 1 + ply % 2, hashes, ply + 1, rules.superko, rules.suicide
-        )
-        if reason != LEGAL or ends:
+        reason, _ = kernels.referee(games.boards, slot, move, 1 + ply % 2, hashes, ply + 1, SUPERKO, SUICIDE)
+        if reason != kernels.LEGAL or ends:
             raise IllegalMove(f"the opening {opening} can't be played, or ends the game")
         games.moves[slot, ply] = move
 
@@ -157,7 +132,7 @@ def copy_positions(games, which, positions):
 
 
 @inlined
-def play_move(games, slot, move, rules):
+def play_move(games, slot, move):
     """Play a move that is allowed; the game is over by two passes or at the limit."""
     board, moves = games.boards[slot], games.moves[slot]
     length = games.lengths[slot]
@@ -171,17 +146,17 @@ def play_move(games, slot, move, rules):
     games.hashes[slot, length] = board.hash
     games.lengths[slot] = length
     passed_out = length > 1 and moves[length - 1] == passing and moves[length - 2] == passing
-    games.playing[slot] = not (passed_out or length >= rules.limit)
+    games.playing[slot] = not (passed_out or length >= games.moves.shape[1])
 
 
 # --- Moves of a policy ---
 
 
 @inlined
-def write_sensible(games, slot, rules, mask):
+def write_sensible(games, slot, mask):
     """Write to ``mask`` what ``Game.sensible_moves`` is in a slot."""
     colour, count = 1 + games.lengths[slot] % 2, games.lengths[slot] + 1
-    legal_mask(games.boards, slot, colour, games.hashes[slot], count, rules.superko, rules.suicide, False, mask)
+    legal_mask(games.boards, slot, colour, games.hashes[slot], count, SUPERKO, SUICIDE, False, mask)
     margin = area_score(games.boards[slot]) - games.komis[slot]
     if margin < 0 if colour == 1 else margin > 0:
         mask[-1] = not mask[:-1].any()
@@ -207,37 +182,34 @@ def draw_move(weights, temperature, share):
 
 
 @kernel
-def play_policy_moves(games, which, logits, temperature, rules):
+def play_policies(games, which, logits):
     """Draw a sensible move by ``logits`` (len(which), size² + 1) for each of the slots ``which``, and play it."""
     mask, weights = np.empty(logits.shape[1], np.bool_), np.empty(logits.shape[1])
     for i in range(which.shape[0]):
         slot = which[i]
-        write_sensible(games, slot, rules, mask)
+        write_sensible(games, slot, mask)
         top = np.float64(logits[i][mask].max())
         for move in range(mask.shape[0]):
             weights[move] = np.exp(np.float64(logits[i, move]) - top) if mask[move] else 0.0
         state = next_random(seeded(games.seeds[slot] + np.uint64(games.lengths[slot] + 1) * _STEP))
-        play_move(games, slot, draw_move(weights, temperature, np.float64(state >> _S11) * _SHARE), rules)
+        play_move(games, slot, draw_move(weights, 1.0, np.float64(state >> _S11) * _SHARE))
 
 
-def all_sensible(games: Games, rules: Rules) -> np.ndarray:
-    """What could sensibly be played in place of each move of some games, (all moves, size² + 1) bool. Raises ValueError
-    for a game that is longer than the limit of moves."""
-    if games.lengths.max(initial=0) > rules.move_limit:
-        raise ValueError(f"a game is longer than {rules.move_limit} moves")
+def all_sensible(games: Games) -> np.ndarray:
+    """What could sensibly be played in place of each move of some games, (all moves, size² + 1) bool."""
     masks = np.empty((len(games.moves), games.size**2 + 1), np.bool_)
-    one = GameSlots.empty(1, rules.move_limit)
-    for game, begin in enumerate(games.starts[:-1]):
-        put_game(one, 0, RuleParams.of(rules), games.size, float(games.komis[game]), 0, ())
-        _write_masks(one, games.moves[begin : games.starts[game + 1]], RuleParams.of(rules), masks[begin:])
+    one = GameSlots.empty(1, int(games.lengths.max(initial=0)))
+    for komi, (begin, end) in zip(games.komis.tolist(), pairwise(games.starts), strict=True):
+        put_game(one, 0, games.size, komi)
+        _write_masks(one, games.moves[begin:end], masks[begin:])
     return masks
 
 
 @kernel
-def _write_masks(games, moves, rules, masks):
+def _write_masks(games, moves, masks):
     for ply in range(moves.shape[0]):
-        write_sensible(games, 0, rules, masks[ply])
-        play_move(games, 0, np.int64(moves[ply]), rules)
+        write_sensible(games, 0, masks[ply])
+        play_move(games, 0, np.int64(moves[ply]))
 
 
 # --- Moves of a search ---
@@ -253,20 +225,15 @@ def move_seed(games, slot):
 
 
 @inlined
-def place_root(games, searches, slot, rules, recent):
+def place_root(games, searches, slot, recent):
     """Let the root of a tree be the present position of its game; ``recent`` (HISTORY,) int64 is scratch."""
     board, moves, length = games.boards[slot], games.moves[slot], games.lengths[slot]
-    points = np.int64(board.side) * np.int64(board.side)
     for age in range(HISTORY):
         recent[age] = np.int64(moves[length - 1 - age]) if age < length else NO_MOVE
-    passes, last = 0, 0
-    if length > 0 and recent[0] == points:
-        passes = 1
-    elif length > 0:
-        last = np.int64(point_of(board, recent[0]))
+    passes = 1 if recent[0] == np.int64(board.side) * np.int64(board.side) else 0
+    last = np.int64(point_of(board, recent[0])) if length > 0 and not passes else 0
     seed, komi = move_seed(games, slot), games.komis[slot]
-    superko = 1 if rules.superko else 0
-    set_root(searches.roots, slot, 1 + length % 2, passes, last, superko, 1, length + 1, komi, seed, recent)
+    set_root(searches.roots, slot, 1 + length % 2, passes, last, 1, 1, length + 1, komi, seed, recent)
 
 
 @inlined
@@ -317,46 +284,37 @@ def _move_of_child(board, nodes, slot, child, passing):
 
 
 @inlined
-def _visit_weights(games, searches, slot, weights):
-    """Write the visits of the root's children into ``weights`` (size² + 1,) float64, by moves."""
+def _child_weights(games, searches, slot, by_priors, weights):
+    """Write the visits of the root's children, or their priors, into ``weights`` (size² + 1,) float64, by moves."""
     nodes, board = searches.nodes, games.boards[slot]
     passing = weights.shape[0] - 1
     weights[:] = 0
     first = np.int64(nodes.first[slot, 0])
-    total = 0.0
-    if first >= 0:
-        for child in range(first, first + np.int64(nodes.children[slot, 0])):
-            if nodes.visits[slot, child] > 0:
-                weights[_move_of_child(board, nodes, slot, child, passing)] = nodes.visits[slot, child]
-                total += nodes.visits[slot, child]
-    if total == 0:  # the tree had no room
+    for child in range(first, first + np.int64(nodes.children[slot, 0]) if first >= 0 else first):
+        weight = np.float64(nodes.prior[slot, child] if by_priors else max(0, nodes.visits[slot, child]))
+        weights[_move_of_child(board, nodes, slot, child, passing)] = weight
+    if not weights.any():  # the tree had no room
         child = best_child(nodes, searches.roots, slot) if first >= 0 else -1
         weights[_move_of_child(board, nodes, slot, child, passing) if child >= 0 else passing] = 1
 
 
 @inlined
-def _prior_weights(games, searches, slot, weights):
-    """Write the priors of the root's children into ``weights`` (size² + 1,) float64, by moves."""
-    nodes, board = searches.nodes, games.boards[slot]
-    weights[:] = 0
-    first = np.int64(nodes.first[slot, 0])
-    for child in range(first, first + np.int64(nodes.children[slot, 0])):
-        weights[_move_of_child(board, nodes, slot, child, weights.shape[0] - 1)] = nodes.prior[slot, child]
-
-
-@inlined
-def _begin_move(games, searches, slots, rules, params, puct, recent):
+def _begin_move(games, searches, slots, params, puct, recent):
     """Draw how the present move of a slot, which ``slots`` (1,) names, is decided, and begin its search."""
     slot = slots[0]
     root = searches.roots[slot]
-    place_root(games, searches, slot, rules, recent)
+    if games.is_new[slot]:
+        games.is_new[slot] = False
+        searches.decided[slot] = 0
+        clear_tree(searches.nodes, searches.roots, slot)
+    place_root(games, searches, slot, recent)
     prune_pass_alive(games.boards, searches.roots, searches.nodes, slots)
     chance, share = chances(move_seed(games, slot))
     searches.shares[slot] = share
     often = params.full_search_prob
     if searches.decided[slot] >= DECIDED_TURNS:
         often *= params.decided_full_search_factor
-    if games.lengths[slot] < searches.drawn[slot]:
+    if games.lengths[slot] < games.drawn[slot]:
         searches.kinds[slot], root.budget = DRAWN, 1
     elif chance < often:
         searches.kinds[slot], root.budget = FULL, params.visits
@@ -364,70 +322,54 @@ def _begin_move(games, searches, slots, rules, params, puct, recent):
         searches.kinds[slot], root.budget = CHEAP, params.cheap_search_visits
     if puct.gumbel and root.budget > 1:
         root.simulations = root.budget - 1
-        draw_gumbel(searches.roots, slot, searches.levels.shape[2], params.gumbel_scale)
-
-
-@kernel
-def begin_search(games, searches, slots, drawn, rules, params, puct):
-    """Begin to search a new game in the slot of ``slots`` (1,); moves before ``drawn`` are drawn from the policy."""
-    slot = slots[0]
-    clear_tree(searches.nodes, searches.roots, slot)
-    searches.counts[slot] = 0
-    searches.decided[slot] = 0
-    searches.drawn[slot] = drawn
-    _begin_move(games, searches, slots, rules, params, puct, np.empty(HISTORY, np.int64))
+        draw_gumbel(searches.roots, slot, games.levels.shape[2], params.gumbel_scale)
 
 
 @inlined
-def _decide(games, searches, slots, rules, params, puct, weights, recent):
+def _decide(games, searches, slot, params, puct, weights):
     """Note what the search of a slot found where it was a full one, and play a move."""
-    slot = slots[0]
     nodes, board, length, kind = searches.nodes, games.boards[slot], games.lengths[slot], searches.kinds[slot]
     win_rate = np.float32(1) - nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
     searches.decided[slot] = searches.decided[slot] + 1 if min(win_rate, 1 - win_rate) < DECIDED_MARGIN else 0
     forced = puct.gumbel and nodes.children[slot, 0] == 1
     if kind == FULL and not forced:
-        count = searches.counts[slot]
+        count = games.counts[slot]
         if puct.gumbel:
             improved_policy(games.boards, nodes, slot, puct, weights)
             highest = weights.max()
             for move in range(weights.shape[0]):
-                searches.levels[slot, count, move] = np.uint16(LEVELS_OF_BEST * weights[move] / highest + 0.5)
+                games.levels[slot, count, move] = np.uint16(LEVELS_OF_BEST * weights[move] / highest + 0.5)
         else:
-            _visit_weights(games, searches, slot, weights)
-            to_levels(weights, searches.levels[slot, count])
-        searches.plies[slot, count] = length
-        searches.win_rates[slot, count] = win_rate
-        searches.counts[slot] = count + 1
-    if kind == DRAWN:
-        _prior_weights(games, searches, slot, weights)
-        move = draw_move(weights, 1.0, searches.shares[slot])
-    elif puct.gumbel:
+            _child_weights(games, searches, slot, False, weights)
+            to_levels(weights, games.levels[slot, count])
+        games.plies[slot, count] = length
+        games.win_rates[slot, count] = win_rate
+        games.counts[slot] = count + 1
+    if puct.gumbel and kind != DRAWN:
         child = best_move(nodes, searches.roots, slot, puct)
         move = np.int64(_move_of_child(board, nodes, slot, child, weights.shape[0] - 1))
     else:
-        _visit_weights(games, searches, slot, weights)
-        temperature = params.temperature if length < params.temperature_moves else 0.0
-        move = draw_move(weights, temperature, searches.shares[slot])
+        _child_weights(games, searches, slot, kind == DRAWN, weights)
+        late = 0.0 if length >= params.temperature_moves else params.temperature
+        move = draw_move(weights, 1.0 if kind == DRAWN else late, searches.shares[slot])
     point = point_of(board, move) if move < weights.shape[0] - 1 else 0
-    play_move(games, slot, move, rules)
-    if games.playing[slot]:
-        follow(searches, slot, point, params.reuse)
-        _begin_move(games, searches, slots, rules, params, puct, recent)
+    play_move(games, slot, move)
+    follow(searches, slot, point, params.reuse)
 
 
 @kernel
-def search_on(games, searches, slots, rules, params, puct, leaves):
+def search_on(games, searches, slots, params, puct, leaves):
     """Walk down the trees of ``slots`` to ``leaves`` that need the net; where a search is over its move is played, and
     the next one begins. Returns the number of leaves. A slot without any is not playing any more."""
     count = 0
     nodes, roots = searches.nodes, searches.roots
     recent = np.empty(HISTORY, np.int64)
-    weights = np.empty(searches.levels.shape[2])
+    weights = np.empty(games.levels.shape[2])
     for i in range(slots.shape[0]):
-        one = slots[i : i + 1]
-        slot = slots[i]
+        one, slot = slots[i : i + 1], slots[i]
         while games.playing[slot]:
+            if games.is_new[slot] or roots[slot].positions != games.lengths[slot] + 1:
+                _begin_move(games, searches, one, params, puct, recent)
             first, children = np.int64(nodes.first[slot, 0]), np.int64(nodes.children[slot, 0])
             if nodes.visits[slot, 0] == 1 and children > 1 and games.lengths[slot] < params.first_pass:
                 for child in range(first, first + children):
@@ -442,5 +384,5 @@ def search_on(games, searches, slots, rules, params, puct, leaves):
             if more:
                 count += more
                 break
-            _decide(games, searches, one, rules, params, puct, weights, recent)
+            _decide(games, searches, slot, params, puct, weights)
     return count

@@ -11,15 +11,14 @@ import shutil
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -133,16 +132,16 @@ def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
 def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
     """While inside, SIGINT, SIGTERM and SIGHUP call ``ask`` and do nothing else; under nohup the last one doesn't. Only
     in the main thread."""
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, lambda *_: ask())
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.remove(signal.SIGHUP)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, lambda *_: ask()) for number in numbers if is_main}
     try:
         yield
     finally:
-        for known, handler in before.items():
-            signal.signal(known, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # --- The first net ---
@@ -153,13 +152,11 @@ def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
     check_run(config)
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation_split leave no games to learn from; lower them")
-    if config.batch_size % int(os.environ.get("WORLD_SIZE", "1")):
-        raise ConfigError(
-            f"a batch of {config.batch_size} can't be shared by {os.environ['WORLD_SIZE']} processes; choose a multiple"
-        )
-    network, encoder = build(config, results).eval(), encoder_of(config)
+    if config.batch_size % (shared := int(os.environ.get("WORLD_SIZE", "1"))):
+        raise ConfigError(f"a batch of {config.batch_size} can't be shared by {shared} processes; choose a multiple")
     with torch.no_grad():
-        outputs = network(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
+        planes = torch.zeros(1, encoder_of(config).planes, config.size, config.size)
+        outputs = build(config, results).eval()(planes)._asdict()
     if missing := [head for head in heads if outputs[head] is None]:
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {config.trainer} trains")
 
@@ -188,16 +185,11 @@ def start_of(config: RL | Zero, results: Path) -> Checkpoint:
     return start
 
 
-def starts_of(start: str, results: Path) -> list[Checkpoint]:
-    """The checkpoints that ``start`` names, with commas between them. Raises CheckpointError."""
-    return [Checkpoint.open(find(name.strip(), results)) for name in start.split(",") if name.strip()]
-
-
 def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
-    """By what the games were split that the checkpoints of ``start`` and those before them learned from; none without.
-    Raises CheckpointError."""
-    known = [rule for checkpoint in starts_of(start, results) for rule in checkpoint.manifest.splits]
-    return tuple(dict.fromkeys(SplitRule(**rule) for rule in known))
+    """By what the games were split that the checkpoint ``start`` and those before it learned from; none without. Raises
+    CheckpointError."""
+    splits = Checkpoint.open(find(start, results)).manifest.splits if start else ()
+    return tuple(dict.fromkeys(SplitRule(**rule) for rule in splits))
 
 
 def encoder_of(config: Supervised | Zero) -> Encoder:
@@ -206,18 +198,13 @@ def encoder_of(config: Supervised | Zero) -> Encoder:
 
 
 def build(config: Supervised | Zero, results: Path) -> Net:
-    """The net to begin with: untrained and the same for the same seed, or the mean of those of ``start``, as in
-    stochastic weight averaging (Izmailov et al. 2018). Raises CheckpointError."""
+    """The net to begin with: untrained and the same for the same seed, or with the weights of ``start``. Raises
+    CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = named_network(config.net, encoder_of(config).planes, config.size)
-    states = []
-    for checkpoint in starts_of(config.start, results):
-        start_from(network, checkpoint)
-        states.append(deepcopy(network.state_dict()))
-    if states:
-        stacked = {key: torch.stack([state[key] for state in states]) for key in states[0]}
-        network.load_state_dict({key: part.double().mean(0).to(part.dtype) for key, part in stacked.items()})
+    if config.start:
+        start_from(network, Checkpoint.open(find(config.start, results)))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 
@@ -258,21 +245,12 @@ MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound ru
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
 
-REMEMBERED = 50  # steps whose mean figures are shown
+REMEMBERED = 50  # steps over which figures are averaged, about
 READ_SECONDS = 0.5  # how often the figures are read from a GPU: meanwhile it is ahead of what is shown
 
 Ready = TypeVar("Ready")
 Measure = Callable[[str], Mapping[str, float]]
 """Measures the averaged net on a part, "validation" or "test", with which the names of the figures begin."""
-
-
-class Step(NamedTuple):
-    """What is remembered of a step."""
-
-    figures: Tensor  # (names,), on the device: reading them waits for it
-    rows: int
-    ended: float
-    waited: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +282,7 @@ class Run:
         if processes() > 1:
             self.model = DistributedDataParallel(self.model, static_graph=True)
         self.settings = settings_of_a_step(config)
-        self.parent = ", ".join(checkpoint.identity for checkpoint in starts_of(config.start, results))
+        self.parent = Checkpoint.open(find(config.start, results)).identity if config.start else ""
         self.step_count = self.rows = self.games = 0
         self.stop_asked = self._stop_agreed = False
         self._sums: Tensor | None = None  # of the processes' clocks and wishes to stop, in the last step
@@ -313,21 +291,23 @@ class Run:
         self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
         self._seconds_before = self._agreed_seconds = 0.0
         self._started = self._saved = self._kept = time.monotonic()
-        self._is_first_step = True
-        self._recent: deque[Step] = deque(maxlen=REMEMBERED)
+        self._counts_all = False  # the minutes before the first step, too
         self._names: tuple[str, ...] = ()
-        self._rate = self._waited = 0.0
+        self._last = self._means = torch.empty(0)  # figures, on the device: reading them waits for it
+        self._pace = np.zeros(3)  # rows, seconds, and seconds of waiting for rows of a step
+        self._steps_here = self._last_rows = 0  # steps of this sitting, rows of the last one
+        self._ended = self._rate = self._waited = 0.0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         self._logged = -1
-        self._open = ExitStack()
+        self._signals = stop_signals(self.ask_to_stop)
         make_private(self.folder)
 
     def __enter__(self) -> Run:
-        self._open.enter_context(stop_signals(self.ask_to_stop))
+        self._signals.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._open.close()
+    def __exit__(self, *_: object) -> None:
+        self._signals.__exit__(None, None, None)
 
     def ask_to_stop(self) -> None:
         """Have the run end after its present step."""
@@ -403,7 +383,7 @@ class Run:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = self._rate * group["share"]
-        if self._is_first_step:  # it may have compiled the net for a minute, which would be most of the warmup
+        if not self._counts_all:  # the first step may have compiled the net for a minute, most of the warmup
             self._started = time.monotonic()
         self.count_minutes()
         norm = torch.nn.utils.clip_grad_norm_(list(self.network.parameters()), MAX_GRAD_NORM, foreach=True)
@@ -412,15 +392,20 @@ class Run:
         self.step_count += 1
         self.rows += rows
         self._average()
-        self._names = (*figures, "grad_norm")
-        read = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
-        self._recent.append(Step(read, rows, time.monotonic(), self._waited))
+        self._names, self._last_rows = (*figures, "grad_norm"), rows
+        self._last = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
+        self._steps_here += 1
+        share, now = 1 / min(self._steps_here, REMEMBERED), time.monotonic()
+        self._means = self._means.lerp(self._last, share) if self._steps_here > 1 else self._last
+        pace = np.array([rows, now - max(self._ended, self._started), self._waited])
+        self._pace += share * (pace - self._pace)
+        self._ended = now
         return self.progress()
 
     def count_minutes(self) -> None:
         """Have all processes see the same clock, and whether one was asked to stop. A run that plays before it learns
         calls this first: else the minutes count from the end of its first step."""
-        self._is_first_step = False
+        self._counts_all = True
         asked, seconds = float(self.stop_asked), self.seconds
         if processes() > 1:  # read a step later, or every process would wait for its GPU here
             sums = torch.tensor([asked, seconds], device=self.device)
@@ -438,27 +423,19 @@ class Run:
 
     # --- Figures ---
 
-    def figures(self, steps: int = REMEMBERED) -> dict[str, float]:
-        """The means over the last steps of what ``update`` was told and of the gradient's norm. Waits for a GPU."""
-        last = [step.figures for step in self._recent][-steps:]
-        return dict(zip(self._names, torch.stack(last).mean(0).cpu().tolist(), strict=True)) if last else {}
+    def figures(self, last: bool = False) -> dict[str, float]:
+        """The means over steps, or those of the last one, of what ``update`` was told and of the gradient's norm. Waits
+        for a GPU."""
+        return dict(zip(self._names, (self._last if last else self._means).tolist(), strict=True))
 
     def progress(self) -> Progress:
         """How it is doing: means of the last steps."""
         if self.device.type == "cpu" or time.monotonic() - self._read > READ_SECONDS:
             self._shown |= self.figures()
             self._read = time.monotonic()
-        recent = list(self._recent)
-        elapsed = max(1e-9, recent[-1].ended - recent[0].ended) if recent else math.inf
-        return Progress(
-            step=self.step_count,
-            rows=self.rows,
-            rows_per_second=sum(step.rows for step in recent[1:]) / elapsed,
-            loss=self._shown["loss"],
-            right=self._shown["right"],
-            minutes_left=self.minutes_left,
-            waiting=sum(step.waited for step in recent[1:]) / elapsed,
-        )
+        rows, _, waited = self._pace / max(1e-9, self._pace[1])
+        shown = self._shown["loss"], self._shown["right"], self.minutes_left
+        return Progress(self.step_count, self.rows, float(rows), *shown, min(1.0, float(waited)))
 
     def log(self, **figures: float) -> None:
         """Append figures to the log beside the state, JSON a line."""
@@ -471,8 +448,7 @@ class Run:
     def _log_validation(self, figures: Mapping[str, float]) -> None:
         """Log the figures of a validation beside those of the last steps."""
         progress = self.progress()
-        speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
-        self.log(**self.figures(), **speed, **figures)
+        self.log(**self.figures(), rows_per_second=progress.rows_per_second, waiting=progress.waiting, **figures)
 
     # --- Saving ---
 
@@ -505,12 +481,12 @@ class Run:
             state = read_tensors(path)
             if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
                 raise CheckpointError(f"{path}: the state is of another version; start again with --new")
-            before, now = state["settings"], self.settings
-            if wrong := [
-                f"{key} = {before.get(key)!r}, not {now[key]!r}" for key in now if before.get(key) != now[key]
-            ]:
+            before = state["settings"]
+            differing = [key for key, value in self.settings.items() if before.get(key) != value]
+            if differing:
+                wrong = ", ".join(f"{key} = {before.get(key)!r}, not {self.settings[key]!r}" for key in differing)
                 raise CheckpointError(
-                    f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start again with --new"
+                    f"{path}: this run has {wrong}; resume it with its settings, or start again with --new"
                 )
             self.network.load_state_dict(state["network"])
             self.averaged.load_state_dict(state["averaged"])
@@ -520,9 +496,8 @@ class Run:
             self.step_count, self.rows = counters["step"], counters["rows"]
             self._seconds_before = self._agreed_seconds = counters["seconds"]
             self._started = self._saved = self._kept = time.monotonic()
-            if is_first():
-                self._reopen_log()
         if is_first():
+            self._reopen_log()
             write_file(self.config, self.folder)
         return is_there
 
@@ -575,7 +550,7 @@ class Run:
         """Log the figures of a validation if the last step reached a multiple of ``validate_every`` rows; keep a
         snapshot and save the state when it is time."""
         assert isinstance(self.config, Supervised)  # whose budget may be in rows
-        rows, before = self.config.validate_every, self.rows - self._recent[-1].rows
+        rows, before = self.config.validate_every, self.rows - self._last_rows
         if is_first() and self.rows // rows > before // rows:
             self._log_validation(measure("validation"))
         if self.snapshot_is_due():
@@ -608,8 +583,5 @@ def read_tensors(path: Path) -> Any:
 def claim(config: Supervised, results: Path) -> None:
     """Keep the settings of a run that plays games first, so that it can be resumed by name while it does. Raises
     CheckpointError where a run of this name left a state that doesn't fit: before the games, not after them."""
-    folder = results / "training" / config.name
-    if is_first() and (folder / STATE_FILE).exists():
+    if is_first():
         Run(build(config, results), config, results).restore()
-    elif is_first():
-        write_file(config, folder)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +35,7 @@ from trainers.cluster import Lent
 from trainers.losses import Losses, Target, to_tensors
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.progress import Progress
-from trainers.records import NO_RESULT, UNKNOWN, Games, Rows, SplitRule, in_order, parts_of
+from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, VALIDATION, Games, Rows, SplitRule, in_order, parts_of
 from trainers.replay import Replay, play_games
 from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
 from trainers.settings import Value as Config
@@ -50,27 +50,23 @@ FORMAT = 2  # written into the name of every folder of games; a change of who pl
 class Recipe:
     """Who plays the games, and how; see ``replay.Recipe``."""
 
-    policy: Checkpoint
-    finisher: Checkpoint
+    policy: Player
+    finisher: Player
     rules: Rules
     policy_moves: int  # the most moves of the first phase
     seed: int
     on_gpu: bool = False
 
     @classmethod
-    def of(cls, config: Config, results: Path) -> Recipe:
-        """Raises CheckpointError for a checkpoint that isn't there or doesn't play on such boards."""
-        policy, finisher = (
-            Checkpoint.open(find(name, results)) for name in (config.policy, config.finisher or config.policy)
-        )
-        for checkpoint in (policy, finisher):
-            checkpoint.require_size(config.size)
-            checkpoint.require("policy")
-        rules, on_gpu = Rules.preset("cgos", config.size, config.komi), pick_device(config.device).type != "cpu"
+    def of(cls, config: Config, results: Path, on_gpu: bool = False) -> Recipe:
+        """Raises UserError for a checkpoint that isn't there or doesn't play on such boards."""
+        folders = [find(name, results) for name in (config.policy, config.finisher or config.policy)]
+        policy, finisher = (Registry().resolve(f"checkpoint:{folder}").checked(config.size) for folder in folders)
+        rules = Rules.preset("cgos", config.size, config.komi)
         return cls(policy, finisher, rules, config.size**2 * 3 // 4, config.seed, on_gpu)
 
     def folder(self, cache: Path) -> Path:
-        parts = (FORMAT, self.policy.identity, self.finisher.identity, self.rules, self.policy_moves, self.seed)
+        parts = (FORMAT, self.policy.net, self.finisher.net, self.rules, self.policy_moves, self.seed)
         return cache / f"value-games-{hashlib.sha256(repr(parts).encode()).hexdigest()[:24]}"
 
     def first_moves(self, number: int) -> tuple[int, int]:
@@ -82,8 +78,8 @@ class Recipe:
         return [self._engine(numbers, shape) for shape in Shape.of(self.on_gpu, slots, threads)]
 
     def _engine(self, numbers: deque[int], shape: Shape) -> PlayGames:
-        checkpoints = {checkpoint.identity: checkpoint for checkpoint in (self.policy, self.finisher)}
-        nets = [Evaluator(checkpoint, "bf16" if self.on_gpu else "auto") for checkpoint in checkpoints.values()]
+        folders = {player.net: player.config.checkpoint for player in (self.policy, self.finisher)}.values()
+        nets = [Evaluator(Checkpoint.open(folder), "bf16" if self.on_gpu else "auto") for folder in folders]
         lengths: dict[int, int] = {}
 
         def seats(which: np.ndarray, plies: np.ndarray) -> np.ndarray:
@@ -94,38 +90,27 @@ class Recipe:
             seed, lengths[number] = self.first_moves(number)
             return NewGame(number, seed, self.rules.komi)
 
-        games = PolicyGames(self.rules, nets, seats, shape)
-        return partial(games.play, map(new_game, take_each(numbers)))
-
-    def packed(self) -> tuple[Recipe, list[Player]]:
-        nets = {net.identity: net.folder for net in (self.policy, self.finisher)}
-        return replace(self, on_gpu=False), [Registry().resolve(f"checkpoint:{folder}") for folder in nets.values()]
-
-    def moved(self, place: Path) -> Recipe:
-        def there(net: Checkpoint) -> Checkpoint:
-            return Checkpoint.open(folder) if (folder := place / net.identity).is_dir() else net
-
-        return replace(self, policy=there(self.policy), finisher=there(self.finisher))
+        return partial(PolicyGames(self.rules, nets, seats, shape).play, map(new_game, take_each(numbers)))
 
 
 # --- Rows ---
 
 
 def read_positions(
-    config: Config, recipe: Recipe, results: Path, rules: tuple[SplitRule, ...]
+    recipe: Recipe, replay: Replay, count: int, rules: Sequence[SplitRule]
 ) -> tuple[Games, list[np.ndarray]]:
-    """The games, and the flat indices of the positions to learn from, of the validation and of the test, apart by
-    games. A game that the move limit cut off, or that ended before the position to be kept, has none. Raises
-    ConfigError where nothing is left to learn from or to be tested on."""
-    searched, numbers = Replay(recipe.folder(results / "cache"), config.size).by_number(config.games)
+    """The first ``count`` games, and the flat indices of the positions to learn from, of the validation and of the
+    test, apart by games. A game that the move limit cut off, or that ended before the position to be kept, has none.
+    Raises ConfigError where nothing is left to learn from or to be tested on."""
+    searched, numbers = replay.by_number(count)
     plies = np.array([recipe.first_moves(number)[1] + 1 for number in numbers.tolist()])
     known = searched.games.winners != UNKNOWN
     games, plies = searched.games.select(known), plies[known]
     sides = np.where(games.lengths > plies, parts_of(games, rules), -1)
-    train, validation, test = ((games.starts[:-1] + plies)[sides == part] for part in range(3))
-    if not len(train) or not len(test):
-        raise ConfigError(f"{config.games} games leave nothing to learn from or for the test; play more games")
-    return games, [train, validation, test]
+    parts = [(games.starts[:-1] + plies)[sides == part] for part in (TRAIN, VALIDATION, TEST)]
+    if not len(parts[TRAIN]) or not len(parts[TEST]):
+        raise ConfigError(f"{count} games leave nothing to learn from or for the test; play more games")
+    return games, parts
 
 
 # --- The loss ---
@@ -158,13 +143,16 @@ def train(
     """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
     of this name stopped; the checkpoint's folder. Games are in cache/; otherwise as ``sl.train``."""
     check(config, ("policy", "value"), results)
-    recipe, encoder = Recipe.of(config, results), encoder_of(config)
-    play_games(config, recipe, results, on_made, lent)
+    encoder, on_gpu = encoder_of(config), lent is None and pick_device(config.device).type != "cpu"
+    recipe = Recipe.of(config, results, on_gpu)
+    replay = play_games(config, recipe, results, on_made, lent)
     rules = (SplitRule.of_played(config), *inherited_rules(config.start, results))
-    games, (learned, validation, test) = read_positions(config, recipe, results, rules)
+    games, (learned, validation, test) = read_positions(recipe, replay, config.games, rules)
     rows = Rows(games, encoder, config.seed, config.num_workers, learned)
     kept = Rows(games, encoder, config.seed + 1, 1, validation if len(validation) else learned)
-    names = " and ".join(f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher))
+    names = " and ".join(
+        f"{Path(net.config.checkpoint).name} ({net.net[:12]})" for net in (recipe.policy, recipe.finisher)
+    )
     words = f"{config.games} games of {names}"
     origin = Origin(encoder, recipe.rules, words, lambda count: kept.batch(0, count).planes, rules)
     network = build(config, results)
@@ -178,19 +166,18 @@ def train(
         return of_rows(network, in_order(games, encoder, some, 512), part) if len(some) else {}
 
     with joined(config) as device, Run(network.to(device).train(), config, results) as run:
-        if before is not None:
-            before.to(device)
-        run.restore()
 
         def measure(part: str) -> dict[str, float]:
             """Of the test also the errors on training games, and those of the net from which the run started."""
             found = errors(run.averaged, part)
             if part == "test":
                 found |= errors(run.averaged, "train")
-            if part == "test" and before is not None:
-                found |= {f"start_{name}": figure for name, figure in errors(before, part).items()}
+                found |= {f"start_{name}": figure for name, figure in (errors(before, part) if before else {}).items()}
             return found
 
+        if before is not None:
+            before.to(device)
+        run.restore()
         with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
             for planes, targets in batches:
                 policy = None

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -50,26 +51,16 @@ from trainers.slots import SelfPlayParams
 from trainers.train import Origin, Run, build, check_run, encoder_of, inherited_rules, joined, start_of
 
 GAMES = "games"  # the folder of a run's games, beside its state
-
-MANY, RANGE = 1_000_000, 8
-"""Games that a sitting without a limit may play, and how many, a slot, a core of a cluster is asked for at a time."""
-
+MANY = 1_000_000  # games that a sitting without a limit may play
+RANGE = 8  # games, a slot, that a core of a cluster is asked for at a time
 NICE_INCREMENT = 6  # of the threads that play: they step back behind the net that learns
 ROUND_BATCHES, SCALED = 8, 64  # batches of new rows between two learning phases, and positions that scale int8
 PLIES, EVAL_VISITS = 4, 100  # random moves at the start of the games against other bots, and visits a move there
 
-POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3
-"""The share of games whose first moves are drawn from the policy, and the most of them."""
-
-FORK_GAME_PROB = 0.05
-"""The share of games that begin with the first moves of an earlier game and a move drawn from the policy."""
-
-KOMI_STDEV, SMALL_KOMI_STDEV = 1.0, 4.0
-"""The standard deviation of komi, and that under 7x7, where one side may win all of the board."""
-
-WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0
-"""The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
-
+POLICY_INIT_PROB, POLICY_INIT_MOVES = 0.5, 3  # of games whose first moves are drawn from the policy; most such moves
+FORK_GAME_PROB = 0.05  # of games that begin as an earlier one did, and go on with a move drawn from the policy
+KOMI_STDEV, SMALL_KOMI_STDEV = 1.0, 4.0  # of komi, and under 7x7, where one side may win all of the board
+WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0  # of games whose komi varies so much more: the net is to know all komi
 FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the points
 DECIDED_FULL_SEARCH_FACTOR = 0.25  # on full_search_prob in games that are as good as decided
 
@@ -146,20 +137,6 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
     yield from play(stage.sent.games(net, Shape(slots)), lambda: stage.sent, iter(numbers), slots, goes_on)
 
 
-def engines_of(
-    config: Config, net: LiveEvaluator, latest: Callable[[], Latest], numbers: range, cores: Cores | None
-) -> tuple[list[SearchGames], list[PlayGames]]:
-    """Who plays the games of ``numbers``, each to be called in a thread of its own, and what of it is here."""
-    slots = config.parallel_games
-    if cores is not None:
-        there = partial(play_there, slots, net.encoder.name)
-        return [], [lambda goes_on: cores.play(there, deque(numbers), RANGE * slots, goes_on, latest)]
-    net.take(latest().network, latest().planes)
-    shapes = Shape.of(net.device.type != "cpu", slots, config.num_workers)
-    searches, left = [latest().games(net, shape) for shape in shapes], iter(numbers)
-    return searches, [partial(play, games, latest, left, slots) for games in searches]
-
-
 # --- The settings ---
 
 
@@ -179,17 +156,17 @@ def stages_of(config: Config) -> list[tuple[int, float]]:
     ConfigError."""
     *pairs, last = config.sizes.split(",") if config.sizes else [f"{config.size}"]
     try:
-        given = [pair.split(":") for pair in pairs]
-        sizes, shares = [int(size) for size, _ in given], [float(share) for _, share in given]
-        is_right = int(last) == config.size and len({*sizes, config.size}) > len(sizes) and sum(shares) < 1
+        given = [(int(size), float(share)) for size, share in (pair.split(":") for pair in pairs)]
+        sizes, shares = [*(size for size, _ in given), int(last)], [share for _, share in given]
     except ValueError:
-        is_right = False
-    if not is_right or not all(MIN_SIZE <= size <= MAX_SIZE for size in sizes) or min(shares, default=1) <= 0:
+        sizes, shares = [], []
+    is_right = len({*sizes}) == len(sizes) > 0 and sizes[-1] == config.size and MIN_SIZE <= min(sizes)
+    if not is_right or max(sizes) > MAX_SIZE or min(shares, default=1) <= 0 or sum(shares) >= 1:
         raise ConfigError(
             f"sizes = '{config.sizes}': give each size but the last its share of the budget, such as 5:0.1,7:0.2,9; "
             f"the last is --size {config.size}"
         )
-    return list(zip([*sizes, config.size], [*np.cumsum(shares).tolist(), 1.0], strict=True))
+    return list(zip(sizes, [*np.cumsum(shares).tolist(), 1.0], strict=True))
 
 
 # --- The run ---
@@ -221,6 +198,10 @@ def train(
             """Games, positions or rows of all sizes."""
             return sum(getattr(replay, name) for replay in replays.values())
 
+        def keep(replay: Replay, played: Sequence[PlayedGame]) -> None:
+            replay.add(played)
+            run.games = total("games")
+
         def planes_of(replay: Replay, count: int) -> np.ndarray:
             """Planes of positions that were played, (count, P, n, n); of random games before that."""
             if replay.rows:
@@ -229,9 +210,7 @@ def train(
             return np.resize(sample, (count, *sample.shape[1:]))
 
         def origin() -> Origin:
-            words = (
-                f"{total('games')} games of its own search, {total('rows')} of {total('positions')} positions in full"
-            )
+            words = f"{run.games} games of its own search, {total('rows')} of {total('positions')} positions in full"
             return Origin(encoder, rules, words, partial(planes_of, replays[config.size]), splits)
 
         def latest_of(replay: Replay) -> Latest:
@@ -246,47 +225,53 @@ def train(
             search = Search(str(folder), search="gumbel", visits=EVAL_VISITS, rollout_weight=0.0, precision=precision)
             player, match = AlphaGo(search), RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
             for opponent in opponents:
-                rating = match.rate(step, player, opponent, lambda: not (run.stop_asked or has_ended.is_set()))
-                if rating is not None:
-                    write_rating(run.folder, rating)
+                if found := match.rate(step, player, opponent, lambda: not (run.stop_asked or has_ended.is_set())):
+                    write_rating(run.folder, found)
 
         run.restore()
         run.games = total("games")
         matches: Future[None] | None = None
-        round_rows = ROUND_BATCHES * config.batch_size
+        round_rows, batch, slots = ROUND_BATCHES * config.batch_size, config.batch_size, config.parallel_games
         while not run.is_over and not run.stop_asked:
             size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
             replay, net = replays[size], LiveEvaluator(encoder, device, config.bf16)
             latest = latest_of(replay)
-            last = math.ceil(end * config.max_games) if config.max_games else run.games + MANY
-            searches, engines = engines_of(config, net, lambda: latest, range(run.games, last), cores)  # noqa: B023  # of this stage
+            numbers = range(run.games, math.ceil(end * config.max_games) if config.max_games else run.games + MANY)
+
+            def newest() -> Latest:
+                return latest  # noqa: B023  # of this stage
 
             def goes_on(end: float = end) -> bool:
                 run.count_minutes()
                 return run.done < end and not run.stop_asked
 
+            engines: list[PlayGames]
+            if cores is None:
+                net.take(latest.network, latest.planes)
+                shapes, left = Shape.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
+                engines = [partial(play, latest.games(net, shape), newest, left, slots) for shape in shapes]
+            else:
+                work = partial(play_there, slots, encoder.name)
+                engines = [partial(cores.play, work, deque(numbers), RANGE * slots, sent=newest)]
             with Players(engines, NICE_INCREMENT) as players:
                 while goes_on():
                     # Play
-                    began, before = time.monotonic(), pace_of(searches)
+                    began = time.monotonic()
                     played = players.take(round_rows, goes_on)
-                    replay.add(played)
-                    run.games = total("games")
+                    keep(replay, played)
                     if run.stop_asked or not played:
                         break
 
                     # Learn: as many steps as the new rows allow, but no more than those of two rounds
                     learning, rows = time.monotonic(), run.rows
                     due = min(config.replay_ratio * total("rows") - rows, 2 * config.replay_ratio * round_rows)
-                    if (steps := int(due) // config.batch_size) > 0:
-                        drawn = partial(replay.batch, config.seed, encoder, config.num_workers)
-                        batch, ready = config.batch_size, partial(to_tensors, device=device)
-                        with prefetched(drawn, ready, rows, batch, batch) as ahead:
-                            for _, (planes, targets) in zip(range(steps), ahead, strict=False):
-                                losses = search_loss(run.forward(planes), targets, config.outcome_share)
-                                run.step(losses.total(config), batch, losses.figures())
-                                if run.stop_asked:
-                                    break
+                    make = partial(replay.batch, config.seed, encoder, config.num_workers)
+                    with prefetched(make, partial(to_tensors, device=device), rows, batch, batch) as ahead:
+                        for planes, targets in islice(ahead, max(0, int(due) // batch)):
+                            losses = search_loss(run.forward(planes), targets, config.outcome_share)
+                            run.step(losses.total(config), batch, losses.figures())
+                            if run.stop_asked:
+                                break
                     learned_per_second = (run.rows - rows) / max(1e-9, time.monotonic() - learning)
 
                     # Let the games have what was learned
@@ -296,7 +281,9 @@ def train(
 
                     # Log, save and measure
                     figures = {
-                        **figures_of(played, pace_of(searches) - before, time.monotonic() - began),
+                        "games_per_second": len(played) / (time.monotonic() - began),
+                        "length": float(np.mean([len(game.moves) for game in played])),
+                        "black": float(np.mean([np.sign(game.margin) / 2 + 0.5 for game in played])),
                         "size": size,
                         "games": run.games,
                         "positions": total("positions"),
@@ -316,35 +303,15 @@ def train(
                             matches = beside.submit(rate, snapshot, run.step_count)
                     ratings = read_ratings(run.folder, run.step_count)
                     on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
-            replay.add(players.rest())
-            run.games = total("games")
+            keep(replay, players.rest())
         run.save()
-        metrics: dict[str, float] = {"games": total("games"), "positions": total("positions")}
+        metrics: dict[str, float] = {"games": run.games, "positions": total("positions")}
         if run.done >= 1 and not run.stop_asked:
             if matches is not None:
                 matches.result()
             if opponents:
                 rate(run.save_snapshot(origin(), calibrates=True), run.step_count)
-            ratings = read_ratings(run.folder, run.step_count)
-            shares = {each.against: each.share for each in ratings if each.iteration == run.step_count}
-            metrics |= {f"share_against_{name}": share for name, share in shares.items()}
+            last = [each for each in read_ratings(run.folder, run.step_count) if each.iteration == run.step_count]
+            metrics |= {f"share_against_{each.against}": each.share for each in last}
             forget_snapshots(run.saved)
         return run.save_checkpoint(origin(), metrics)
-
-
-def pace_of(searches: Sequence[SearchGames]) -> Counter[str]:
-    """What all of them have played."""
-    return sum((games.pace for games in searches), Counter())
-
-
-def figures_of(played: Sequence[PlayedGame], pace: Counter[str], spent: float) -> dict[str, float]:
-    """Of a round's games, and of how they were played in ``spent`` seconds."""
-    margins = np.array([game.margin for game in played])
-    return {
-        "games_per_second": len(played) / spent,
-        "evaluations_per_second": pace["evaluations"] / spent,
-        "net_share": pace["net_seconds"] / max(1e-9, pace["seconds"]),
-        "batch": pace["evaluations"] / max(1, pace["batches"]),
-        "length": float(np.mean([len(game.moves) for game in played])),
-        "black": float((np.sign(margins) / 2 + 0.5).mean()),
-    }

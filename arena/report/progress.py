@@ -109,13 +109,12 @@ def training_words(predicted: str) -> Callable[[training.Progress], str]:
 
 
 ITERATION = (
-    "{games_per_second:.2g} games/s · against the pool {share:.0%} · entropy {entropy:.2f} · from the start "
-    "{divergence:.3f} nats · {length:.0f} moves · Black {black:.0%}"
+    "{games_per_second:.2g} games/s · against the pool {share:.0%} · entropy {entropy:.2f} · {length:.0f} moves · "
+    "Black {black:.0%}"
 )
 ROUND = (
-    "{games:,.0f} games · {games_per_second:.3g}/s · {new_rows:,.0f} rows · {evaluations_per_second:,.0f} "
-    "evaluations/s, {net_share:.0%} of the time in the net, batches of {batch:.0f} · learns {learned_per_second:,.0f} "
-    "rows/s · loss {loss:.3f} · top-1 {right:.1%} · {length:.0f} moves · Black {black:.0%} at komi {komi:.1f}"
+    "{games:,.0f} games · {games_per_second:.3g}/s · {new_rows:,.0f} rows · learns {learned_per_second:,.0f} rows/s · "
+    "loss {loss:.3f} · top-1 {right:.1%} · {length:.0f} moves · Black {black:.0%} at komi {komi:.1f}"
 )
 """The figures of a run of ``rl``, and of one of ``zero``."""
 

@@ -51,12 +51,10 @@ def test_files_of_games_are_read_as_they_were_written(played: list[PlayedGame], 
     assert found.levels.dtype == np.uint8 and len(searched_games(SIZE, make_chunk([], SIZE))) == 0
 
 
-def test_games_are_asked_for_by_their_numbers_and_each_is_there_once(played: list[PlayedGame], tmp_path: Path) -> None:
+def test_games_are_given_by_their_numbers_each_once(played: list[PlayedGame], tmp_path: Path) -> None:
     replay = Replay(tmp_path, SIZE)
-    assert list(replay.missing(3)) == [0, 1, 2]
     for part in (played[20:30], played[:5], played[25:35]):
         replay.add(part)
-    assert list(replay.missing(22)) == list(range(5, 20))
     found, numbers = replay.by_number(33)
     assert numbers.tolist() == [*range(5), *range(20, 33)] and len(found.games) == 18
     for number, game in zip(numbers.tolist(), range(18), strict=True):
@@ -79,7 +77,7 @@ def test_damaged_files_are_skipped_and_other_sizes_refused(
     with caplog.at_level(logging.WARNING):
         again = Replay(tmp_path, SIZE, 10_000)
     assert len(caplog.messages) == 3 and all("is damaged and skipped" in message for message in caplog.messages)
-    assert again.games == 20 and len(again.searched.games) == 5 and len(again.missing(20)) == 15
+    assert again.games == 20 and len(again.searched.games) == 5
     with pytest.raises(ConfigError, match="another name"):
         Replay(tmp_path, 7, 10_000)
 

@@ -14,39 +14,17 @@ from arena import ConfigError
 from arena.cli import app
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, train, zero
-from trainers.settings import (
-    DISTILL_PRESETS,
-    METRICS_FILE,
-    OWNERSHIP_PRESETS,
-    RL,
-    RL_PRESETS,
-    ROLLOUT_PRESETS,
-    SETTINGS_FILE,
-    SL,
-    SL_PRESETS,
-    VALUE_PRESETS,
-    ZERO_PRESETS,
-    change,
-    choose_preset,
-    read_file,
-)
+from trainers import settings as known
+from trainers.settings import METRICS_FILE, RL, SETTINGS_FILE, SL, change, choose_preset, read_file
 
-PRESETS = {
-    "distill": DISTILL_PRESETS,
-    "sl": SL_PRESETS,
-    "ownership": OWNERSHIP_PRESETS,
-    "rl": RL_PRESETS,
-    "rollout": ROLLOUT_PRESETS,
-    "value": VALUE_PRESETS,
-    "zero": ZERO_PRESETS,
-}
-
+TRAINERS = ("distill", "sl", "ownership", "rl", "rollout", "value", "zero")
+PRESETS = {trainer: getattr(known, f"{trainer.upper()}_PRESETS") for trainer in TRAINERS}
 
 pytestmark = pytest.mark.usefixtures("unexported")
 
 
 def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None:
-    usual = SL_PRESETS["cpu"]
+    usual = PRESETS["sl"]["cpu"]
     assert usual.max_minutes is not None
     shorter = change(usual, {"max_rows": "1000", "bf16": "true", "learning_rate": 0.1}, "file")
     assert (shorter.max_rows, shorter.max_minutes, shorter.bf16, shorter.learning_rate) == (1000, None, True, 0.1)
@@ -59,7 +37,7 @@ def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None
 
 def test_an_optimizer_that_is_chosen_does_not_inherit_the_learning_rate_of_another() -> None:
     assert change(SL("x"), {"optimizer": "adamw"}, "--set").learning_rate == 0.005
-    assert change(RL_PRESETS["cpu"], {"optimizer": "muon"}, "--set").learning_rate == 0.0016
+    assert change(PRESETS["rl"]["cpu"], {"optimizer": "muon"}, "--set").learning_rate == 0.0016
     assert change(SL("x"), {"optimizer": "adamw", "learning_rate": 0.01}, "--set").learning_rate == 0.01
     assert change(SL("x"), {"optimizer": "muon"}, "--set") == SL("x")
 
@@ -84,18 +62,18 @@ def test_a_wrong_setting_is_refused_in_one_line(kind: type, given: dict[str, obj
 
 @pytest.mark.parametrize("preset", ["tiny", "cpu", "gpu"])
 def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_path: Path) -> None:
-    taught = distill.with_net_named(replace(DISTILL_PRESETS[preset], device="cpu"), tmp_path)
-    for config in (taught, replace(VALUE_PRESETS[preset], device="cpu")):
+    taught = distill.with_net_named(replace(PRESETS["distill"][preset], device="cpu"), tmp_path)
+    for config in (taught, replace(PRESETS["value"][preset], device="cpu")):
         train.check(config, ("policy", "value"), tmp_path)
-    train.start_of(RL_PRESETS[preset], tmp_path)
-    zero.check(replace(ZERO_PRESETS[preset], device="cpu"), tmp_path)
+    train.start_of(PRESETS["rl"][preset], tmp_path)
+    zero.check(replace(PRESETS["zero"][preset], device="cpu"), tmp_path)
     with pytest.raises(ConfigError, match="without start there is no net"):
-        distill.with_net_named(replace(DISTILL_PRESETS[preset], start=""), tmp_path)
+        distill.with_net_named(replace(PRESETS["distill"][preset], start=""), tmp_path)
 
 
 def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there are tiny, cpu, gpu"):
-        choose_preset(SL_PRESETS, "tpu")
+        choose_preset(PRESETS["sl"], "tpu")
     broken = tmp_path / "run.toml"
     broken.write_text("batch_size = = 3")
     for path in (broken, tmp_path / "nothing.toml"):
@@ -131,13 +109,11 @@ def test_a_wrong_option_is_refused_with_what_to_write(typed: list[str], expected
 
 
 def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive: Path, tmp_path: Path) -> None:
-    """In one process, but for the last word, whose exit code and one line are those of the command."""
-    told = tmp_path / "run.toml"
+    told, results = tmp_path / "run.toml", tmp_path / "results"
     told.write_text(
         f'data = ["{archive}"]\nsize = {SIZE}\ntest_from = ""\nbatch_size = 16\nmax_rows = 32\nname = "told"\n'
         "validate_every = 16\n"
     )
-    results = tmp_path / "results"
 
     def train(*typed: str) -> Result:
         return CliRunner().invoke(app, ["train", "sl", *typed, "--results", str(results)])
@@ -148,16 +124,15 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     assert (left["net"], left["batch_size"], left["max_rows"], left["snapshot_minutes"]) == ("arena-1x8", 16, 32, 3)
     further = train("--resume", "told", "--max-rows", "64")
     assert further.exit_code == 0, further.output
-    manifest = Checkpoint.open(results / "checkpoints" / "told").manifest
-    assert manifest.rows == 64 and manifest.settings["net"] == "arena-1x8"
-    lines = (results / "training" / "told" / METRICS_FILE).read_text().splitlines()
-    assert len(lines) == 4 and all(json.loads(line)["policy_loss"] > 0 for line in lines)
+    assert Checkpoint.open(results / "checkpoints" / "told").manifest.rows == 64
+    assert len((results / "training" / "told" / METRICS_FILE).read_text().splitlines()) == 4
     other = str(train("--resume", "told", "--net", "arena-1x9", "--seed", "2").exception)
     assert "net = 'arena-1x8', not 'arena-1x9'" in other and "seed = 1, not 2" in other and "--new" in other
+    assert json.loads((results / "training" / "told" / SETTINGS_FILE).read_text())["net"] == "arena-1x8"
     anew = train("--resume", "told", "--net", "arena-1x9", "--new")
     assert anew.exit_code == 0, anew.output
-    unknown = arena("train", "sl", "--resume", "nobody", "--results", str(results), folder=tmp_path)
-    assert unknown.returncode == 2 and unknown.stderr.count("\n") == 1 and "nobody" in unknown.stderr
+    with pytest.raises(ConfigError, match="no run 'nobody' to resume"):
+        CliRunner().invoke(app, ["train", "sl", "--resume", "nobody"], catch_exceptions=False)
 
 
 def test_a_new_run_without_a_name_removes_no_other_run(tmp_path: Path) -> None:

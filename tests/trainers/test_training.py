@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -29,12 +28,12 @@ from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
-from trainers import losses, sl, train
+from trainers import losses, sl
 from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
-from trainers.settings import METRICS_FILE, SETTINGS_FILE, STATE_FILE, Loop, Zero, listing
+from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
 from trainers.train import Run, build, inherited_rules, refuse_torchrun
 
 SIZE = 7
@@ -229,22 +228,24 @@ class Killed(Exception):
     """Stands for a crash."""
 
 
-def killed_at(step: int) -> Callable[[Progress], None]:
-    def watch(progress: Progress) -> None:
-        if progress.step == step:
-            raise Killed
-
-    return watch
-
-
 def steps_logged(folder: Path) -> list[int]:
     return [json.loads(line)["step"] for line in (folder / METRICS_FILE).read_text().splitlines()]
 
 
-def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
-    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("net", "optimizer"),
+    [
+        ("", "muon"),
+        *(pytest.param("", name, marks=pytest.mark.slow) for name in ("adamw", "sgd")),
+        ("trencseni-cnn", "adamw"),  # it has dropout
+    ],
+)
+def test_a_run_that_is_killed_once_its_state_is_saved_goes_on_bit_for_bit_and_lacks_no_line_of_its_log(
+    tiny: sl.Config, tmp_path: Path, net: str, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = replace(tiny, max_rows=6 * 32, validate_every=64, save_minutes=0)
+    config = replace(tiny, net=net or tiny.net, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
+    config = replace(config, validate_every=64)
+    whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
     save = Run.save
 
     def saved(run: Run) -> Path:
@@ -256,42 +257,23 @@ def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
 
     monkeypatch.setattr(Run, "save", saved)
     with pytest.raises(Killed):
-        sl.train(config, tmp_path)
-    sl.train(config, tmp_path)
-    assert steps_logged(tmp_path / "training" / "tiny") == [2, 4, 6]
-
-
-@pytest.mark.parametrize(
-    ("net", "optimizer"),
-    [
-        ("", "muon"),
-        *(pytest.param("", name, marks=pytest.mark.slow) for name in ("adamw", "sgd")),
-        ("trencseni-cnn", "adamw"),  # it has dropout
-    ],
-)
-def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, net: str, optimizer: str) -> None:
-    config = replace(tiny, net=net or tiny.net, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
-    whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
-    with pytest.raises(Killed):
-        sl.train(replace(config, save_minutes=0), tmp_path / "parts", killed_at(5))
+        sl.train(replace(config, save_minutes=0), tmp_path / "parts")
     parts = Checkpoint.open(sl.train(config, tmp_path / "parts"))
-    assert whole.identity == parts.identity
-    assert whole.manifest.rows == parts.manifest.rows == 12 * 32
+    assert whole.identity == parts.identity and whole.manifest.rows == parts.manifest.rows == 12 * 32
     assert whole.manifest.metrics == parts.manifest.metrics
+    assert steps_logged(tmp_path / "parts" / "training" / "tiny") == [2, 4, 6, 8, 10, 12]
 
 
 def test_training_lowers_the_loss_and_leaves_a_net_that_plays(
     tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()  # it is exported
-    config = replace(tiny, max_rows=90 * 32, batch_size=32, ema_decay=0.9)
     seen: list[Progress] = []
-    folder = sl.train(config, tmp_path, seen.append)
-    assert [progress.step for progress in seen] == list(range(1, 91))
-    assert seen[-1].rows == 90 * 32 and seen[-1].minutes_left is not None
+    folder = sl.train(replace(tiny, max_rows=90 * 32, ema_decay=0.9), tmp_path, seen.append)
+    assert [progress.step for progress in seen] == list(range(1, 91)) and seen[-1].minutes_left is not None
     trained = Checkpoint.open(folder)
-    assert folder == tmp_path / "checkpoints" / "tiny"
     manifest = trained.manifest
+    assert folder == tmp_path / "checkpoints" / "tiny"
     assert seen[0].loss > 4 > 3.75 > manifest.metrics["test_policy_loss"]  # ln 50 is 3.91
     assert manifest.metrics["test_positions"] > 1000 and manifest.metrics["fp32_difference"] < 1e-4
     assert (manifest.size, manifest.komi, manifest.rows, manifest.trainer) == (SIZE, 7.0, 90 * 32, "sl")
@@ -299,30 +281,26 @@ def test_training_lowers_the_loss_and_leaves_a_net_that_plays(
     policy, win_rates = Evaluator(trained).evaluate(np.zeros((2, 17, SIZE, SIZE), np.float32))
     assert policy.shape == (2, SIZE * SIZE + 1) and win_rates.shape == (2,)
     lines = [json.loads(line) for line in (tmp_path / "training" / "tiny" / METRICS_FILE).read_text().splitlines()]
-    validated = [256 * number for number in range(1, 1 + 90 * 32 // 256)]
-    assert [line["rows"] for line in lines] == [*validated, 90 * 32]  # and once more at the end
+    assert [line["rows"] for line in lines] == [*range(256, 90 * 32, 256), 90 * 32]  # and once more at the end
     heads = [f"{head}_loss" for head in ("policy", "value", "ownership", "score")]
-    for line in lines:
-        assert all(line[figure] > 0 for figure in ("loss", "learning_rate", "grad_norm", *heads))
+    assert all(line[figure] > 0 for line in lines for figure in ("loss", "learning_rate", "grad_norm", *heads))
 
 
 def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Config, tmp_path: Path) -> None:
-    seen: set[str] = set()
+    there: list[set[str]] = []
 
     def look(progress: Progress) -> None:
-        there = [path for path in (tmp_path / "checkpoints").glob("tiny-step*") if path.is_dir()]
-        assert len(there) <= 3
-        for path in there:
-            if path.name not in seen:
-                Evaluator(Checkpoint.open(path)).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
-        seen.update(path.name for path in there)
-        if progress.step == 5:
+        paths = [path for path in (tmp_path / "checkpoints").glob("tiny-step*") if path.is_dir()]
+        there.append({path.name for path in paths})
+        for path in paths:
+            load_network(Checkpoint.open(path))
+        if progress.step == 6:
             raise Killed
 
-    config = replace(tiny, snapshot_minutes=1e-9, max_rows=6 * 32)
+    config = replace(tiny, snapshot_minutes=1e-9, max_rows=7 * 32)
     with pytest.raises(Killed):
         sl.train(config, tmp_path, look)
-    assert seen == {f"tiny-step{step}" for step in range(1, 5)}
+    assert there[-1] == {"tiny-step3", "tiny-step4", "tiny-step5"}
     sl.train(replace(config, snapshot_minutes=0), tmp_path)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny"]
 
@@ -350,38 +328,25 @@ def test_without_a_compiler_a_net_learns_uncompiled_with_one_line(
     assert caplog.text.count("needs a compiler") == 1 and "learns uncompiled" in caplog.text
 
 
-def test_a_run_starts_from_a_checkpoint_or_the_mean_of_several_of_its_shape(tiny: sl.Config, tmp_path: Path) -> None:
-    runs = [replace(tiny, name=name, seed=seed, max_rows=32) for seed, name in enumerate(("one", "two", "three"))]
-    nets = [Checkpoint.open(sl.train(run, tmp_path)) for run in runs]
-    mean = replace(tiny, name="mean", start="one,two, three", max_rows=32, learning_rate=1e-9)
-    states = [load_network(net).state_dict() for net in nets]
-    for start, some in (("two", states[1:2]), (mean.start, states)):
-        for key, found in build(replace(mean, start=start), tmp_path).state_dict().items():
-            wanted = sum(state[key].double() for state in some) / len(some)
-            assert torch.allclose(found.double(), wanted, atol=1e-6) or not found.is_floating_point()
-    manifest = Checkpoint.open(sl.train(mean, tmp_path)).manifest
-    assert manifest.parent == ", ".join(net.identity for net in nets) and manifest.settings["start"] == "one,two, three"
-    for wrong, words in (
-        ({"start": "one,four"}, "four"),
-        ({"net": "arena-2x8"}, "channels 16; give its net"),
-        ({"net": "alphago-2x16", "encoder": "arena-17"}, "blocks 2"),
-    ):
-        with pytest.raises(CheckpointError, match=words):
-            sl.train(replace(mean, name="wrong", **wrong), tmp_path)  # type: ignore[arg-type]
-
-
-def test_a_net_that_is_told_who_plays_starts_as_the_one_that_is_not(tiny: sl.Config, tmp_path: Path) -> None:
-    first = Checkpoint.open(sl.train(replace(tiny, max_rows=64), tmp_path))
-    human = replace(tiny, name="people", start=str(first.folder), encoder="human-34")
-    network = build(human, tmp_path).eval()
+def test_a_run_starts_from_a_checkpoint_of_its_shape_also_if_it_is_told_who_plays(
+    tiny: sl.Config, tmp_path: Path
+) -> None:
+    first = Checkpoint.open(sl.train(replace(tiny, name="first", max_rows=32), tmp_path))
+    people = replace(tiny, start="first", encoder="human-34", name="people", max_rows=64)
     planes = torch.rand(4, 34, SIZE, SIZE)
     with torch.no_grad():
-        before, after = load_network(first).eval()(planes[:, :17]), network(planes)
-    assert torch.allclose(before.policy, after.policy, atol=1e-5) and torch.allclose(
-        before.value, after.value, atol=1e-5
-    )
-    trained = Checkpoint.open(sl.train(replace(human, max_rows=64), tmp_path))
-    assert (trained.manifest.encoder, trained.manifest.planes) == ("human-34", 34)
+        before, after = load_network(first).eval()(planes[:, :17]), build(people, tmp_path).eval()(planes)
+    assert torch.allclose(before.policy, after.policy, atol=1e-5)
+    assert torch.allclose(before.value, after.value, atol=1e-5)
+    manifest = Checkpoint.open(sl.train(people, tmp_path)).manifest
+    assert (manifest.encoder, manifest.planes, manifest.parent) == ("human-34", 34, first.identity)
+    for wrong, words in (
+        ({"start": "four"}, "four"),
+        ({"net": "arena-2x8"}, "channels 16; give its net"),
+        ({"net": "alphago-2x16"}, "blocks 2"),
+    ):
+        with pytest.raises(CheckpointError, match=words):
+            sl.train(replace(tiny, **{"name": "wrong", "start": "first", **wrong}), tmp_path)  # type: ignore[arg-type]
 
 
 def test_a_childs_held_out_games_are_never_its_parents_training_games(
@@ -408,37 +373,30 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(
     assert first == data.SplitRule(20180101, 0.4, 0.2) and tuple(before) == rules
 
 
-def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config, tmp_path: Path) -> None:
+def test_a_run_with_a_damaged_state_is_refused(tiny: sl.Config, tmp_path: Path) -> None:
     config = replace(tiny, max_rows=2 * 32)
     sl.train(config, tmp_path)
-    with pytest.raises(CheckpointError, match="net = 'arena-2x16', not 'arena-2x24'"):
-        sl.train(replace(config, net="arena-2x24"), tmp_path)
-    assert '"net": "arena-2x16"' in (tmp_path / "training" / "tiny" / SETTINGS_FILE).read_text()
     state = tmp_path / "training" / "tiny" / STATE_FILE
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match="state"):
         sl.train(config, tmp_path)
 
 
-def torchrun(trainer: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """``arena train`` in two processes."""
+def torchrun(*words: str, folder: Path) -> str:
+    """``arena train`` in two processes; what it printed."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
-    return subprocess.run(
-        [*torchrun, "train", trainer, *words],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(sl.__file__).parent.parent), "OMP_NUM_THREADS": "1"},
-        timeout=300,
-    )
+    environment = os.environ | {"PYTHONPATH": str(Path(sl.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+    command = [*torchrun, "train", *words]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 @pytest.mark.slow
 def test_two_processes_learn_ownership_in_a_net_that_has_other_heads_too(archive: Path, tmp_path: Path) -> None:
     """They waited for gradients of heads that have none."""
     words = "--preset tiny --name o --net arena-1x8 --max-rows 256 --device cpu --size 7".split()
-    run = torchrun("ownership", "--data", str(archive), *words, folder=tmp_path)
-    assert run.returncode == 0, run.stderr
+    torchrun("ownership", "--data", str(archive), *words, folder=tmp_path)
 
 
 @pytest.mark.slow
@@ -447,15 +405,12 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     config = replace(tiny, net="alphago-2x8", optimizer="sgd", max_rows=6 * 32, validate_every=96)
     alone = sl.train(config, tmp_path / "alone")
     (tmp_path / "run.toml").write_text("\n".join(listing(config)))
-    run = torchrun("sl", "--settings", "run.toml", "--new", folder=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.count("test positions") == 1
-    one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "results" / "checkpoints" / "tiny"))
-    assert one.manifest.rows == two.manifest.rows == 6 * 32
-    assert len((tmp_path / "results" / "training" / "tiny" / METRICS_FILE).read_text().splitlines()) == 2
-    before, after = load_network(one).state_dict(), load_network(two).state_dict()
+    assert torchrun("sl", "--settings", "run.toml", "--new", folder=tmp_path).count("test positions") == 1
+    assert len(steps_logged(tmp_path / "results" / "training" / "tiny")) == 2
+    folders = alone, tmp_path / "results" / "checkpoints" / "tiny"
+    before, after = (load_network(Checkpoint.open(folder)).state_dict() for folder in folders)
+    untrained = build(config, tmp_path).state_dict()
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
-    untrained = train.build(config, tmp_path).state_dict()
     assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)
 
 

@@ -18,14 +18,13 @@ from test_training import Killed
 from torch.nn import functional
 
 from arena import CheckpointError, ConfigError, RecordError
-from arena.go.game import Game
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
 from trainers import replay, value
 from trainers.losses import Target
 from trainers.progress import Progress
-from trainers.records import DRAW, LOSS, NO_RESULT, TRAIN, WIN, Games, Rows, SplitRule
+from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame
 from trainers.settings import METRICS_FILE, SETTINGS_FILE
@@ -65,24 +64,23 @@ def recipe(tiny: Config) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def results(tiny: Config, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the games of ``tiny`` have been played."""
-    folder = tmp_path_factory.mktemp("results")
-    play(tiny, recipe, folder)
-    return folder
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("results")
 
 
-def play(config: Config, recipe: Recipe, results: Path) -> None:
-    replay.play_games(replace(config, parallel_games=8), recipe, results, lambda _: None, None)
+@pytest.fixture(scope="module")
+def played(tiny: Config, recipe: Recipe, results: Path) -> Replay:
+    """The games of ``tiny``, in ``results``."""
+    return play(tiny, recipe, results)
 
 
-def read(recipe: Recipe, results: Path, count: int = 60) -> tuple[Games, np.ndarray]:
-    searched, numbers = Replay(recipe.folder(results / "cache"), SIZE).by_number(count)
-    return searched.games, numbers
+def play(config: Config, recipe: Recipe, results: Path) -> Replay:
+    return replay.play_games(replace(config, parallel_games=8), recipe, results, lambda _: None, None)
 
 
-def same(one: Games, other: Games) -> bool:
-    return all(np.array_equal(getattr(one, item.name), getattr(other, item.name)) for item in fields(Games))
+def same(one: Replay, other: Replay) -> bool:
+    games = [replay.by_number(60)[0].games for replay in (one, other)]
+    return all(np.array_equal(*(getattr(some, item.name) for some in games)) for item in fields(Games))
 
 
 # --- The loss ---
@@ -122,46 +120,33 @@ def test_a_game_has_three_phases(
     assert min(lengths) >= 1 and max(lengths) <= 36 and len(set(lengths)) > 5
     assert all(map(np.array_equal, (game.moves for game in played), (game.moves for game in games(nets[other]))))
     for game, another, u in zip(played, others, lengths, strict=True):
-        referee = Game(recipe.rules)
-        for move in game.moves.tolist():
-            referee.play(move)
-        assert referee.outcome is not None and referee.outcome.margin == game.margin
         assert game.moves[: u + 1].tolist() == another.moves[: u + 1].tolist()
     assert [game.moves.tolist() for game in played] != [game.moves.tolist() for game in others]
 
 
 def test_the_position_after_the_random_move_is_learned_from_with_the_result(
-    tiny: Config, recipe: Recipe, results: Path
+    tiny: Config, recipe: Recipe, played: Replay
 ) -> None:
     rules = (SplitRule.of_played(tiny),)
-    games, parts = value.read_positions(tiny, recipe, results, rules)
+    games, parts = value.read_positions(recipe, played, 60, rules)
     owners = [np.searchsorted(games.starts, places, side="right") - 1 for places in parts]
-    assert len(set(np.concatenate(owners).tolist())) == sum(map(len, parts)) > 50  # apart by game
-    assert all(map(len, parts))
+    assert len(set(np.concatenate(owners).tolist())) == sum(map(len, parts)) > 50 and all(map(len, parts))  # by game
     lengths = {recipe.first_moves(number)[1] + 1 for number in range(60)}
     for places, of in zip(parts, owners, strict=True):
-        plies = places - games.starts[of]
-        assert set(plies.tolist()) <= lengths
-    rows = Rows(games, value.encoder_of(tiny), 3, places=parts[TRAIN])
-    epochs = [rows.positions(rows.per_epoch * epoch, rows.per_epoch)[0] for epoch in range(2)]
-    assert all(sorted(places) == parts[TRAIN].tolist() for places in epochs) and not np.array_equal(*epochs)
-
-
-def test_a_game_that_ended_before_the_kept_position_gives_none(tiny: Config, recipe: Recipe, tmp_path: Path) -> None:
-    late, rules = replace(recipe, policy_moves=10**6), (SplitRule.of_played(tiny),)
-    play(tiny, late, tmp_path)
+        assert set((places - games.starts[of]).tolist()) <= lengths
+    late = replace(recipe, policy_moves=10**6)  # games end before that position
     with pytest.raises(ConfigError, match="play more games"):
-        value.read_positions(tiny, late, tmp_path, rules)
+        value.read_positions(late, played, 60, rules)
 
 
-def test_games_in_parts_on_lent_cores_are_the_same(recipe: Recipe, results: Path, tmp_path: Path) -> None:
+def test_games_in_parts_on_lent_cores_are_the_same(recipe: Recipe, played: Replay, tmp_path: Path) -> None:
     kept = Replay(tmp_path, SIZE)
     kept.add(list(CoresHere().play(partial(replay.play_there, recipe), deque(range(60)), 7)))
-    assert same(kept.by_number(60)[0].games, read(recipe, results)[0])
+    assert same(kept, played)
 
 
 def test_a_run_has_its_settings_while_games_are_played_and_keeps_those_that_are_over(
-    tiny: Config, recipe: Recipe, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Config, recipe: Recipe, played: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.01)
 
@@ -173,8 +158,7 @@ def test_a_run_has_its_settings_while_games_are_played_and_keeps_those_that_are_
     assert (tmp_path / "training" / "tiny" / SETTINGS_FILE).is_file()  # what --resume reads
     first = sorted(recipe.folder(tmp_path / "cache").glob("*.npz"))[0]
     written = first.stat().st_mtime_ns
-    play(tiny, recipe, tmp_path)
-    assert first.stat().st_mtime_ns == written and same(read(recipe, results)[0], read(recipe, tmp_path)[0])
+    assert same(played, play(tiny, recipe, tmp_path)) and first.stat().st_mtime_ns == written
 
 
 def test_torchrun_is_told_to_wait_for_the_games(tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +170,7 @@ def test_torchrun_is_told_to_wait_for_the_games(tiny: Config, tmp_path: Path, mo
 # --- Training ---
 
 
-def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, results: Path) -> None:
+def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, played: Replay, results: Path) -> None:
     config = replace(tiny, name="learned", max_rows=60 * 16, ema_decay=0.9, learning_rate=0.02)
     seen: list[Progress] = []
     folder = value.train(config, results, seen.append)
@@ -201,7 +185,9 @@ def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, res
     assert Evaluator(checkpoint).encoder.name == "arena-17"
 
 
-def test_a_run_with_other_settings_is_refused_before_the_games(tiny: Config, results: Path, unexported: None) -> None:
+def test_a_run_with_other_settings_is_refused_before_the_games(
+    tiny: Config, played: Replay, results: Path, unexported: None
+) -> None:
     parts, seen = replace(tiny, name="parts", max_rows=16), list[str]()
     value.train(parts, results)
     with pytest.raises(CheckpointError, match="this run has games = 60, not 80"):

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -27,13 +29,14 @@ from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
 from bots.nets.int8 import PackedModel, is_supported
+from bots.nets.network import Network, win_rates
 from trainers import live_inference, zero
 from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
 from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.progress import SelfPlayProgress
 from trainers.replay import Replay
-from trainers.selfplay import PlayedGame, Players
+from trainers.selfplay import PlayedGame, Players, Shape
 from trainers.settings import METRICS_FILE, ZERO_PRESETS, change
 from trainers.settings import Zero as Config
 
@@ -53,17 +56,28 @@ def latest_of(config: Config, komi: float) -> zero.Latest:
     return zero.Latest(network, sample_planes(ENCODER, SIZE), config, SIZE, komi)
 
 
-def play(config: Config, rows: int, komi: float = 0.5) -> list[PlayedGame]:
-    latest = latest_of(config, komi)
-    net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
-    _, engines = zero.engines_of(config, net, lambda: latest, range(100, 10_000), None)
-    with Players(engines) as players:
-        return players.take(rows)
+def play(
+    config: Config, komi: float, rows: int, cores: CoresHere | None = None, komi_later: float | None = None
+) -> list[PlayedGame]:
+    """Games until they have so many rows, and then one with another mean komi."""
+    latest, net = latest_of(config, komi), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
+    if cores is None:
+        net.take(latest.network, latest.planes)
+        engine = partial(zero.play, latest.games(net, Shape(8)), lambda: latest, iter(range(100, 10_000)), 8)
+    else:
+        work = partial(zero.play_there, 6, ENCODER.name)
+        engine = partial(cores.play, work, deque(range(10_000)), 48, sent=lambda: latest)
+    with Players([engine]) as players:
+        games = players.take(rows)
+        if komi_later is not None:
+            latest = latest_of(config, komi_later)
+            while games[-1].komi != komi_later:
+                games += players.take(1)
+    return games
 
 
 def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
-    config = config_of(parallel_games=8)
-    games = play(config, 200)
+    games = play(config_of(), 0.5, 200)
     assert len({game.komi for game in games}) > 4 and all(game.komi % 0.5 == 0 for game in games)
     assert len({game.number for game in games}) == len(games) and min(game.number for game in games) >= 100
     for game in games:
@@ -76,28 +90,33 @@ def test_games_have_a_komi_of_their_own_and_follow_the_rules() -> None:
 def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero, "FORK_GAME_PROB", 1.0)
     recipe, earlier = latest_of(config_of(), 0.5), np.array([7, 12, 25, 3, 25, 25], np.uint16)
-    openings = {recipe.begin(number, [earlier]).opening for number in range(50)}
-    assert openings == {(), (7,), (7, 12)}
-    assert all(new.drawn == len(new.opening) + 1 for new in (recipe.begin(number, [earlier]) for number in range(9)))
+    games = [recipe.begin(number, [earlier]) for number in range(50)]
+    assert {new.opening for new in games} == {(), (7,), (7, 12)}
+    assert all(new.drawn == len(new.opening) + 1 for new in games)
     assert recipe.begin(3, []) == recipe.begin(3, []) and recipe.begin(3, []).opening == ()
 
 
 def test_cores_of_a_cluster_play_with_the_weights_that_were_sent_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero, "SMALL_KOMI_STDEV", 0.0)
-    config = config_of(parallel_games=6)
-    latest, cores = latest_of(config, 0.5), CoresHere()
-    net = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
-    _, engines = zero.engines_of(config, net, lambda: latest, range(10_000), cores)  # type: ignore[arg-type]  # what is asked of it
-    with Players(engines) as players:
-        games = players.take(40)
-        assert {game.komi for game in games} == {0.5}
-        latest = latest_of(config, 7.0)
-        while games[-1].komi != 7.0:
-            games += players.take(1)
-    assert cores.asked[0] == list(range(48)) and len({game.number for game in games}) == len(games)
+    cores = CoresHere()
+    games = play(config_of(), 0.5, 40, cores, 7.0)
+    assert games[0].komi == 0.5 and cores.asked[0] == list(range(48))
+    assert len({game.number for game in games}) == len(games)
 
 
 # --- Nets that play while they learn ---
+
+
+def seeded_net(net: str, size: int) -> Network:
+    torch.manual_seed(2)
+    return named_network(net, ENCODER.planes, size).eval()
+
+
+def answers(network: Network, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What torch says: logits and win rates."""
+    with torch.no_grad():
+        answer = network(torch.from_numpy(planes))
+    return answer.policy.numpy(), win_rates(answer.value).numpy()
 
 
 @pytest.mark.parametrize(("positions", "packs"), [(32, True), (32, False), (8, True)])
@@ -107,33 +126,24 @@ def test_a_live_net_plays_with_the_weights_that_it_was_given_last(
     """In our own int8, in that of ONNX Runtime, and in fp32, where positions are too few to compare int8 by."""
     if not packs:
         monkeypatch.setattr(live_inference, "is_supported", lambda: False)
-    torch.manual_seed(1)
-    network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
-    live = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
+    network, live = seeded_net("arena-2x16", SIZE), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)[:positions]
     for _ in range(2):
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter += 0.1 * torch.randn_like(parameter)
-            answer = network(torch.from_numpy(planes))
         live.take(network, planes)
-        logits, rates = live.evaluate(planes)
-        odds = answer.value.softmax(1).numpy()
-        wanted = answer.policy.numpy()
+        (logits, rates), (wanted, expected) = live.evaluate(planes), answers(network, planes)
         if live.is_int8:
-            assert (logits - wanted).var() < 0.01 * wanted.var()
-            assert np.abs(rates - odds[:, 0] - odds[:, 1] / 2).mean() < 0.02
+            assert (logits - wanted).var() < 0.01 * wanted.var() and np.abs(rates - expected).mean() < 0.02
         else:
-            assert logits == pytest.approx(wanted, abs=1e-4)
-            assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=1e-5)
+            assert logits == pytest.approx(wanted, abs=1e-4) and rates == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only its policy was compared."""
-    torch.manual_seed(1)
-    network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
+    network, live = seeded_net("arena-2x16", SIZE), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
-    live = LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     live.take(network, planes)
     assert live.is_int8 or not has_fast_int8()
     for model in (PackedModel, OnnxModel):
@@ -151,25 +161,19 @@ def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytes
 @pytest.mark.skipif(not is_supported(), reason="the processor has no AVX-512 VNNI")
 @pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-2x32", 7)])
 def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, size: int) -> None:
-    torch.manual_seed(2)
-    network = named_network(net, ENCODER.planes, size).eval()
+    network, planes = seeded_net(net, size), sample_planes(ENCODER, size)
     with torch.no_grad():
         for name, tensor in network.state_dict().items():
             if tensor.is_floating_point():
                 tensor += 0.1 * torch.rand_like(tensor) * (1 if "var" in name else 2)
-    planes = sample_planes(ENCODER, size)
     numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
     model = PackedModel(numbers, ranges_of(network, planes))
-    logits, values = model.run(["policy", "value"], planes)
+    logits, _ = model.run(["policy", "value"], planes)
     alone = [model.run(["value", "policy"], planes[row : row + 1])[1][0] for row in range(len(planes))]
     assert (logits == np.stack(alone)).all()
-    rates = evaluate_with(model, planes)[1]
-    with torch.no_grad():
-        answer = network(torch.from_numpy(planes))
-    wanted, odds = answer.policy.numpy(), answer.value.softmax(1).numpy()
+    wanted, expected = answers(network, planes)
     assert (logits - wanted).var() < 0.003 * wanted.var()
-    assert values == pytest.approx(answer.value.numpy(), rel=0.03, abs=0.03)
-    assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=0.03)
+    assert evaluate_with(model, planes)[1] == pytest.approx(expected, abs=0.03)
 
 
 # --- Runs ---
@@ -203,7 +207,7 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     games = manifest.metrics["games"]
     assert manifest.trainer == "zero" and games == 24 and manifest.rows > 0
     last = rounds[-1].figures
-    assert last["games"] <= games and 0 < rounds[0].figures["net_share"] < 1 and last["new_rows"] <= last["positions"]
+    assert last["games"] <= games and last["new_rows"] <= last["positions"]
     assert "learns" in self_play_words(ROUND)(rounds[-1])
     assert "share_against_random" in manifest.metrics
     steps = rounds[-1].step
@@ -222,7 +226,7 @@ def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: 
     given = TINY | {"name": "z", "size": 6, "sizes": "5:0.5,6", "eval_opponents": [], "batch_size": 4}
     config, half = change(ZERO_PRESETS["tiny"], given, "test"), 12
     results, registry = tmp_path / "results", Registry(results=tmp_path / "results")
-    zero.train(replace(config, max_games=20 * half), results, registry, stop_after(1))
+    zero.train(replace(config, max_games=20 * half), results, registry, lambda _: signal.raise_signal(signal.SIGTERM))
     small, large = (Replay(results / "training" / "z" / name, size, 10_000) for name, size in FOLDERS)
     assert small.games and not large.games
     zero.train(replace(config, max_games=6 * half), results, registry)
@@ -244,18 +248,6 @@ def test_minutes_count_before_there_is_anything_to_learn(tmp_path: Path) -> None
     folder = zero.train(change(ZERO_PRESETS["tiny"], TINY | never, "test"), tmp_path, Registry())
     manifest = Checkpoint.open(folder).manifest
     assert manifest.rows == 0 and manifest.metrics["games"] and time.monotonic() - began > 1.2
-
-
-def stop_after(rounds: int) -> Callable[[SelfPlayProgress], None]:
-    """A callback that sends this process SIGTERM in the given round."""
-    told: list[SelfPlayProgress] = []
-
-    def stop(progress: SelfPlayProgress) -> None:
-        told.append(progress)
-        if len(told) == rounds:
-            signal.raise_signal(signal.SIGTERM)
-
-    return stop
 
 
 def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
