@@ -68,33 +68,29 @@ class Recipe:
     @classmethod
     def of(cls, config: Config, registry: Registry) -> Recipe:
         """Raises ConfigError or CheckpointError for a teacher that can't be."""
-        teacher = registry.resolve(config.teacher)
-        player = registry.resolve(config.player).checked(config.size) if config.player else None
-        if not teacher.bot_kind.teachers:
-            raise ConfigError(
-                f"teacher = {config.teacher} returns only a move; choose an alphago, or checkpoint:NAME for a net alone"
-            )
-        if not isinstance(teacher.config, gtp.Config):
-            teacher = teacher.checked(config.size)
-        elif teacher.config.analysis:
-            Analyst(teacher.config)  # or the command is refused after the first games
-        else:
-            raise ConfigError(
-                f"teacher = {config.teacher} has no analysis mode: give its entry in arena.toml "
-                "analysis = 'katago analysis -config ... -model ...'"
-            )
-        if player is not None and (not player.bot_kind.teachers or player.bot_kind.external):
-            raise ConfigError(
-                f"player = {config.player} does not weigh all moves; choose an alphago or checkpoint:NAME"
-            )
-        for name, bot in (("teacher", teacher), ("player", player)):
-            if bot is not None and (bot.limits.seconds is not None or bot.limits.time is not None):
+        found: dict[str, Player] = {}
+        for name in ("teacher", "player") if config.player else ("teacher",):
+            typed = getattr(config, name)
+            bot = registry.resolve(typed)
+            analysis = bot.config.analysis if isinstance(bot.config, gtp.Config) and name == "teacher" else None
+            if analysis is None and (not bot.bot_kind.teachers or bot.bot_kind.external):
                 raise ConfigError(
-                    f"{name} = {getattr(config, name)} uses limits in seconds, so games would differ; give visits"
+                    f"{name} = {typed} returns only a move; choose an alphago, or checkpoint:NAME for a net alone"
                 )
-        rules = Rules.preset("cgos", config.size, config.komi)
+            if analysis == "":
+                raise ConfigError(
+                    f"teacher = {typed} has no analysis mode: give its entry in arena.toml "
+                    "analysis = 'katago analysis -config ... -model ...'"
+                )
+            if bot.limits.seconds is not None or bot.limits.time is not None:
+                raise ConfigError(f"{name} = {typed} uses limits in seconds, so games would differ; give visits")
+            if analysis:
+                Analyst(bot.config)  # or the command is refused after the first games
+            found[name] = bot if analysis else bot.checked(config.size)
         alike = {item.name: getattr(config, item.name) for item in fields(cls)[2:-1]}
-        return cls(teacher, rules, player=player, **alike)
+        return cls(
+            found["teacher"], Rules.preset("cgos", config.size, config.komi), **alike, player=found.get("player")
+        )
 
     def folder(self, cache: Path) -> Path:
         parts = [FORMAT, self.teacher.identity, *(getattr(self, item.name) for item in fields(self)[1:-1])]

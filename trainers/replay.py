@@ -1,7 +1,6 @@
 """Games that were played to be learned from, in files, the window of the latest ones, and how a run plays them first.
 
-A file (chunk) holds whole games: their moves, and what full searches found. It is written aside and renamed, so a
-process that is killed loses the games since the last one.
+A file (chunk) holds whole games: their moves, and what full searches found. It is written aside and renamed.
 """
 
 from __future__ import annotations
@@ -309,8 +308,7 @@ def play_games(
 ) -> Replay:
     """Play the games that are still missing, here or on the cores that are ``lent``; all that are there. No more begin
     once the minutes of play are over, those of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are
-    over are kept, and it raises KeyboardInterrupt; a later call goes on with the others. Raises ConfigError under
-    torchrun, where each process would play them."""
+    over are kept, and it raises KeyboardInterrupt. Raises ConfigError under torchrun: each process would play them."""
     replay, players, count = Replay(recipe.folder(results / "cache"), config.size), _players(recipe), config.games
     minutes = config.play_minutes if isinstance(config, Distill) else None
     left = math.inf if minutes is None else 60 * minutes - replay.seconds
@@ -330,6 +328,7 @@ def play_games(
             slots = min(SLOTS_THERE, config.parallel_games)
             engines = [partial(cores.play, partial(play_there, packed), missing, slots)]
         asked, playing, began = threading.Event(), Players(engines), time.monotonic()
+        counted = began
         stack.enter_context(stop_signals(asked.set))
         stack.callback(lambda: replay.add(playing.rest()))
         stack.enter_context(playing)
@@ -339,10 +338,13 @@ def play_games(
                 missing.clear()
             seconds = min(CHUNK_SECONDS, left - spent) if spent < left else CHUNK_SECONDS
             played = playing.take(goes_on=lambda: not asked.is_set(), seconds=seconds)
-            replay.add(played, time.monotonic() - began - spent)
-            if playing.are_done and not played:
+            made, now = made + len(played), time.monotonic()
+            elapsed = now - began
+            if played:  # else the seconds count with the next games
+                replay.add(played, now - counted)
+                counted = now
+            elif playing.are_done:
                 return replay
-            made, elapsed = made + len(played), time.monotonic() - began
             if made:
                 later = min(elapsed * (count - there - made) / made, max(0.0, left - elapsed)) / 60
                 positions = f"{replay.rows:,} positions, " if replay.rows else ""  # games without a search have no rows

@@ -1,12 +1,10 @@
 """Reinforcement learning: a policy gets stronger by playing against its earlier selves. No records, no search.
 
-REINFORCE (Williams 1992) as AlphaGo's second stage has it (Silver et al. 2016, "Mastering the game of Go with deep
-neural networks and tree search", Methods, "Policy network: reinforcement learning"). An iteration is a batch of games
-against one opponent, drawn from a pool of snapshots, and one step: moves after which it went better than was expected
-get likelier, the others less likely. What was expected is the net's own value, and how it went that of the next
-positions rather than the result alone (Schulman et al. 2016, "High-dimensional continuous control using generalized
-advantage estimation"). The other heads go on learning from the same games, or they would no longer understand the tower
-that they share. In one process, on one device; games may be played on the cores of a cluster.
+REINFORCE (Williams 1992) as in AlphaGo's second stage (Silver et al. 2016, "Mastering the game of Go with deep neural
+networks and tree search", Methods). An iteration is a batch of games against a snapshot from a pool, and one step:
+moves after which it went better than the net's own value expected get likelier, the others less likely (Schulman et al.
+2016, "High-dimensional continuous control using generalized advantage estimation"). The other heads go on learning, or
+they would no longer understand the tower that they share.
 """
 
 from __future__ import annotations
@@ -63,9 +61,8 @@ MICRO_BATCH, MICRO_BATCH_ON_GPU = 512, 8192  # rows in memory at once; all rows 
 def advantages(games: Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
     """How much better than forecast it went after each move, for whoever played it; (all moves,) float32.
 
-    A move is credited with the change of the forecast over it, and with ``trace`` ^ k of the change over the k-th move
-    after it; the last change is to the result. With ``trace`` 1 that is the result less the forecast. ``forecasts``
-    (all moves,) are returns for the side to move.
+    A move is credited with the change of the forecast over it, and with ``trace`` ^ k of that over the k-th move after
+    it; the last change is to the result. ``forecasts`` (all moves,) are returns for the side to move.
     """
     sides = np.where(games.plies % 2 == 0, 1, -1)  # credits are Black's
     last = games.starts[1:] - 1
@@ -135,14 +132,13 @@ class Pool:
         """The opponent of an iteration."""
         return int(np.random.default_rng([seed, 1, iteration]).choice(self.members(iteration)))
 
+    def path(self, iteration: int) -> Path:
+        return self.folder / f"{iteration:06}.pt"
+
     def add(self, iteration: int, network: Net) -> None:
         """Write a snapshot, aside and then renamed."""
-        with replacing(self.folder / f"{iteration:06}.pt", error=CheckpointError) as aside:
+        with replacing(self.path(iteration), error=CheckpointError) as aside:
             torch.save({name: tensor.cpu() for name, tensor in network.state_dict().items()}, aside)
-
-    def load(self, iteration: int, network: Net) -> None:
-        """Give ``network`` a member's weights. Raises CheckpointError when they can't be read."""
-        network.load_state_dict(read_tensors(self.folder / f"{iteration:06}.pt"))
 
     def keep(self, iteration: int) -> None:
         """Delete what isn't in it any more; only once a state is saved that won't load it."""
@@ -162,12 +158,11 @@ def train(
     lent: Lent | None = None,
 ) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
-    against are of ``registry``. Games are played here, or on the cores that are ``lent``: the same ones, where nets
-    play on a CPU here, too.
+    against are of ``registry``. Games are played here, or on the cores that are ``lent``: the same ones, on CPUs.
 
     Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
     iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
-    budget in iterations, a run that was stopped ends with the same weights bit for bit as one that wasn't. Raises
+    budget in iterations, it then ends with the same weights bit for bit as a run that wasn't stopped. Raises
     ConfigError for settings, and CheckpointError for a net or a state, that can't be.
     """
     check_run(config)
@@ -228,7 +223,8 @@ def train(
             while not run.is_over and not run.stop_asked:
                 # Play, against a member of the pool
                 begun, iteration = time.monotonic(), run.step_count
-                pool.load(met := pool.draw(iteration, config.seed), opponent)
+                met = pool.draw(iteration, config.seed)
+                opponent.load_state_dict(read_tensors(pool.path(met)))
                 seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
                 openings = draw_openings(rules, config.games // 2, config.plies, seed)
                 seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))

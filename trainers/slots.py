@@ -31,8 +31,11 @@ DRAWN, CHEAP, FULL = range(3)
 LEVELS = 65535  # shares of visits are stored in this many steps
 LEVELS_OF_BEST = 255  # an improved policy is stored in this many steps of its largest share
 
-DECIDED_MARGIN, DECIDED_TURNS = 0.05, 5
-"""A game is as good as decided after so many turns in a row with a win rate this close to 0 or 1."""
+GUMBEL_SCALE = 1.0
+
+DECIDED_MARGIN, DECIDED_TURNS, DECIDED_FULL_SEARCH_FACTOR = 0.05, 5, 0.25
+"""A game is as good as decided after so many turns in a row with a win rate this close to 0 or 1; with Gumbel's search
+that is a factor on ``full_search_prob``."""
 
 _SHARE = 2.0**-53
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -51,8 +54,6 @@ class SelfPlayParams(NamedTuple):
     virtual_loss_batch: int = 1  # leaves of one tree in a batch
     reuse: bool = False
     first_pass: int = 0  # nobody passes before this move
-    gumbel_scale: float = 0.0
-    decided_full_search_factor: float = 1.0  # on full_search_prob once a game is as good as decided
 
 
 class GameSlots(NamedTuple):
@@ -312,8 +313,8 @@ def _begin_move(games, searches, slots, params, puct, recent):
     chance, share = chances(move_seed(games, slot))
     searches.shares[slot] = share
     often = params.full_search_prob
-    if searches.decided[slot] >= DECIDED_TURNS:
-        often *= params.decided_full_search_factor
+    if puct.gumbel and searches.decided[slot] >= DECIDED_TURNS:
+        often *= DECIDED_FULL_SEARCH_FACTOR
     if games.lengths[slot] < games.drawn[slot]:
         searches.kinds[slot], root.budget = DRAWN, 1
     elif chance < often:
@@ -322,7 +323,7 @@ def _begin_move(games, searches, slots, params, puct, recent):
         searches.kinds[slot], root.budget = CHEAP, params.cheap_search_visits
     if puct.gumbel and root.budget > 1:
         root.simulations = root.budget - 1
-        draw_gumbel(searches.roots, slot, games.levels.shape[2], params.gumbel_scale)
+        draw_gumbel(searches.roots, slot, games.levels.shape[2], GUMBEL_SCALE)
 
 
 @inlined

@@ -267,9 +267,8 @@ class Origin:
 class Run:
     """One training run: the net, its averaged twin, the optimizers and the counters, saved together in a folder.
 
-    A context manager: while inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step. A run that
-    was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with as many threads and
-    processes, when its budget is in rows or steps (with one in minutes the learning rate follows the clock).
+    A context manager: while inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step. A resumed
+    run goes on bit for bit, on the same CPU with as many threads and processes, when its budget is in rows or steps.
     """
 
     def __init__(self, network: nn.Module, config: Loop, results: Path, **compiling: Any):
@@ -370,15 +369,13 @@ class Run:
         return self.update(rows, {"loss": loss, **(figures or {})})
 
     def zero_grad(self) -> None:
-        """Forget the last gradients. A step whose rows don't fit into memory at once is this, then ``backward`` of the
-        loss of each part, then ``update``."""
+        """Begin a step of many parts: then follow ``backward`` of the loss of each, and ``update``."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
 
     def update(self, rows: int, figures: Mapping[str, Tensor]) -> Progress:
-        """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss"
-        and, for predictions, "right", and what else is to be logged. Nothing here waits for a GPU unless
-        figures are due."""
+        """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss",
+        for predictions "right", and what else is to be logged. Nothing waits for a GPU unless figures are due."""
         self._rate = learning_rate(self.config, self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -424,8 +421,7 @@ class Run:
     # --- Figures ---
 
     def figures(self, last: bool = False) -> dict[str, float]:
-        """The means over steps, or those of the last one, of what ``update`` was told and of the gradient's norm. Waits
-        for a GPU."""
+        """Means over the last steps, or figures of the last one: those of ``update``, and the gradient's norm."""
         return dict(zip(self._names, (self._last if last else self._means).tolist(), strict=True))
 
     def progress(self) -> Progress:
@@ -536,8 +532,8 @@ class Run:
         return export(network, self.saved.with_name(manifest.name), manifest, calibration, checked).folder
 
     def snapshot_is_due(self) -> bool:
-        minutes = self.config.snapshot_minutes
-        return is_first() and bool(minutes) and time.monotonic() - self._kept > 60 * minutes
+        minutes = self.config.snapshot_minutes or math.inf
+        return is_first() and time.monotonic() - self._kept > 60 * minutes
 
     def save_snapshot(self, origin: Origin, calibrates: bool = False) -> Path:
         """Keep the averaged net as the checkpoint NAME-stepN, which can be played at once; older ones go."""

@@ -1,10 +1,9 @@
 """A value net: who will win, from any position. AlphaGo's third stage; no moves are learned, nothing is searched.
 
 After Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree search", Methods ("Value network:
-regression"). A game has three phases: U moves by a policy, U being uniform up to a limit; one random move; the rest by
-a second policy. Learned from is the position after the random move, with the result: one a game, because the others
-share their result with it, and a net would learn games by heart. It begins with a policy net, and the policy stays: the
-divergence from it is part of the loss.
+regression"). A game has U moves by a policy, U being uniform up to a limit; one random move; the rest by a second
+policy. Learned from is the position after the random move, with the result: one a game, or a net would learn games by
+heart. It begins with a policy net, and the policy stays: the divergence from it is part of the loss.
 """
 
 from __future__ import annotations

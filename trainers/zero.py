@@ -29,7 +29,6 @@ from arena import ConfigError
 from arena.go.coords import MAX_SIZE, MIN_SIZE, pass_move
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
-from arena.match.openings import Opening
 from arena.players.registry import Registry
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
@@ -53,6 +52,7 @@ from trainers.train import Origin, Run, build, check_run, encoder_of, inherited_
 GAMES = "games"  # the folder of a run's games, beside its state
 MANY = 1_000_000  # games that a sitting without a limit may play
 RANGE = 8  # games, a slot, that a core of a cluster is asked for at a time
+REMEMBERED = 128  # latest games of a thread, as which another one may begin
 NICE_INCREMENT = 6  # of the threads that play: they step back behind the net that learns
 ROUND_BATCHES, SCALED = 8, 64  # batches of new rows between two learning phases, and positions that scale int8
 PLIES, EVAL_VISITS = 4, 100  # random moves at the start of the games against other bots, and visits a move there
@@ -62,7 +62,6 @@ FORK_GAME_PROB = 0.05  # of games that begin as an earlier one did, and go on wi
 KOMI_STDEV, SMALL_KOMI_STDEV = 1.0, 4.0  # of komi, and under 7x7, where one side may win all of the board
 WIDE_KOMI_PROB, WIDE_KOMI_FACTOR = 0.1, 5.0  # of games whose komi varies so much more: the net is to know all komi
 FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the points
-DECIDED_FULL_SEARCH_FACTOR = 0.25  # on full_search_prob in games that are as good as decided
 
 
 # --- The games ---
@@ -81,42 +80,34 @@ class Latest:
     def games(self, net: Evaluator, shape: Shape) -> SearchGames:
         """An engine that plays them."""
         config, points = self.config, self.size**2
-        params = SelfPlayParams(
-            config.visits + 1,  # the root's own visit, which tells nothing of moves
-            config.cheap_search_visits + 1,
-            config.full_search_prob,
-            first_pass=int(FIRST_PASS * points),
-            gumbel_scale=1.0,
-            decided_full_search_factor=DECIDED_FULL_SEARCH_FACTOR,
-        )
+        visits = config.visits + 1, config.cheap_search_visits + 1  # with the root's own, which tells nothing of moves
+        params = SelfPlayParams(*visits, config.full_search_prob, first_pass=int(FIRST_PASS * points))
         search = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
-        rules = Rules.preset("cgos", self.size, move_limit=2 * points + 38)
-        return SearchGames(rules, net, params, search, shape)
+        return SearchGames(Rules.preset("cgos", self.size, move_limit=2 * points + 38), net, params, search, shape)
 
     def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
         """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one
         before half of it and before the first pass."""
-        random = np.random.default_rng([self.config.seed, number])
+        random, limit, passing = np.random.default_rng([self.config.seed, number]), self.size**2, pass_move(self.size)
         stdev = KOMI_STDEV if self.size >= 7 else SMALL_KOMI_STDEV
         stdev *= WIDE_KOMI_FACTOR if random.random() < WIDE_KOMI_PROB else 1.0
-        komi = max(-float(self.size**2), min(float(self.size**2), round(2 * random.normal(self.komi, stdev)) / 2))
-        seed, drawn = int(random.integers(2**62)), 0
-        opening: Opening = ()
+        komi = min(limit, max(-limit, round(2 * random.normal(self.komi, stdev)) / 2))
+        seed, drawn, opening = int(random.integers(2**62)), 0, ()
         if random.random() < POLICY_INIT_PROB:
             drawn = int(random.integers(POLICY_INIT_MOVES + 1))
         if earlier and random.random() < FORK_GAME_PROB:
             moves = earlier[int(random.integers(len(earlier)))]
             moves = moves[: random.integers(1 + len(moves) // 2)].tolist()
-            opening = tuple(moves[: (*moves, pass_move(self.size)).index(pass_move(self.size))])
+            opening = tuple(moves[: (*moves, passing).index(passing)])
             drawn = len(opening) + 1
-        return NewGame(number, seed, komi, opening, drawn)
+        return NewGame(number, seed, float(komi), opening, drawn)
 
 
 def play(
-    games: SearchGames, latest: Callable[[], Latest], numbers: Iterator[int], slots: int, goes_on: Callable[[], bool]
+    games: SearchGames, latest: Callable[[], Latest], numbers: Iterator[int], goes_on: Callable[[], bool]
 ) -> Iterator[PlayedGame]:
     """Play the games of ``numbers``, each as is usual at the moment when it begins."""
-    earlier: deque[np.ndarray] = deque(maxlen=slots)
+    earlier: deque[np.ndarray] = deque(maxlen=REMEMBERED)
     for game in games.play((latest().begin(number, earlier) for number in numbers), goes_on):
         earlier.append(game.moves)
         yield game
@@ -134,7 +125,7 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
         return not stage.is_over
 
     goes_on()
-    yield from play(stage.sent.games(net, Shape(slots)), lambda: stage.sent, iter(numbers), slots, goes_on)
+    yield from play(stage.sent.games(net, Shape(slots)), lambda: stage.sent, iter(numbers), goes_on)
 
 
 # --- The settings ---
@@ -249,7 +240,7 @@ def train(
             if cores is None:
                 net.take(latest.network, latest.planes)
                 shapes, left = Shape.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
-                engines = [partial(play, latest.games(net, shape), newest, left, slots) for shape in shapes]
+                engines = [partial(play, latest.games(net, shape), newest, left) for shape in shapes]
             else:
                 work = partial(play_there, slots, encoder.name)
                 engines = [partial(cores.play, work, deque(numbers), RANGE * slots, sent=newest)]

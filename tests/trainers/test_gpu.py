@@ -4,10 +4,10 @@ as torch knows its devices when it first learns."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,10 @@ from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, export, losses, ownership, rl, sl, train, value, zero
+from trainers import export, losses, train
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value, Zero
 
 pytestmark = pytest.mark.xdist_group("gpu")
-
-Train = Callable[[Any, Path], Path]
-"""Trains by some settings under a folder of results; the checkpoint's folder."""
 
 REAL = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"))
 
@@ -60,44 +57,39 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def trainer(name: str, given: Path) -> tuple[Loop, Train]:
-    """One that learns with torch, with settings that take seconds."""
-    archive, net = given / "random.sgfs", str(given / "net")
-    usual: dict[str, Any] = {"size": SIZE, "net": "arena-1x8", "batch_size": 16, "max_rows": 64, "validate_every": 32}
-    records = usual | {"data": (str(archive),), "test_from": "", "validation_split": 0.2}
-
-    def registered(trained: Callable[..., Path], config: Loop, results: Path) -> Path:
-        return trained(config, results, Registry())
-
+def config_of(name: str, given: Path) -> Loop:
+    """Settings of a trainer with which it takes seconds."""
+    net = str(given / "net")
+    rows: dict[str, Any] = {"size": SIZE, "net": "arena-1x8", "batch_size": 16, "max_rows": 64, "validate_every": 32}
+    records: dict[str, Any] = {"data": (str(given / "random.sgfs"),), "validation_split": 0.2}
+    short: dict[str, Any] = {"max_minutes": None, "eval_opponents": ()}
     if name == "sl":
-        return SL("run", **records), sl.train
+        return SL(**rows, **records)
     if name == "ownership":
-        return Ownership("run", **records | {"net": "gocnn-2x8"}), ownership.train
+        return Ownership(**rows | {"net": "gocnn-2x8"}, **records)
     if name == "value":
-        return Value("run", **usual, start=net, policy=net, games=60, test_split=0.3, parallel_games=24), value.train
+        return Value(**rows, start=net, policy=net, games=60, test_split=0.3, parallel_games=24)
     if name == "distill":
         teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0"
-        taught = Distill("run", **usual, start=net, teacher=teacher, games=24, parallel_games=24, test_split=0.2)
-        return taught, partial(registered, distill.train)
+        return Distill(**rows, start=net, teacher=teacher, games=24, parallel_games=24, test_split=0.2)
     if name == "zero":
-        played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "eval_opponents": ()}
-        shaped: dict[str, Any] = {"size": 5, "net": "arena-1x8", "batch_size": 8, "max_games": 24, "max_minutes": None}
-        return Zero("run", **shaped, **played), partial(registered, zero.train)
-    short: dict[str, Any] = {"games": 4, "eval_games": 2, "eval_opponents": (), "pool_every": 1}
+        played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "max_games": 24}
+        return Zero(size=5, net="arena-1x8", batch_size=8, **played, **short)
     learned: dict[str, Any] = {"gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
-    return RL("run", start=net, size=SIZE, **short, **learned), partial(registered, rl.train)
+    return RL(start=net, size=SIZE, games=4, eval_games=2, pool_every=1, **learned, **short)
 
 
 def learned(name: str, bf16: bool, given: Path, results: Path, device: str) -> dict[str, torch.Tensor]:
     """The weights of a run in two halves. Only what ``sl`` learned on a GPU is exported: that takes longest."""
-    config, trained = trainer(name, given)
-    config = replace(config, name=device, device=device, bf16=bf16, ema_decay=0.5)
+    config = replace(config_of(name, given), name=device, device=device, bf16=bf16, ema_decay=0.5)
+    trained = import_module(f"trainers.{name}").train
+    more = [Registry()] if name in ("distill", "rl", "zero") else []
     exporting, export.write_models = export.write_models, lambda *_: {}
     end = {"rl": "max_iterations", "zero": "max_games"}.get(name, "max_rows")
-    trained(replace(config, **{end: getattr(config, end) // 2}), results)
+    trained(replace(config, **{end: getattr(config, end) // 2}), results, *more)
     if (name, device) == ("sl", "cuda"):
         export.write_models = exporting
-    weights = load_network(Checkpoint.open(trained(config, results))).state_dict()
+    weights = load_network(Checkpoint.open(trained(config, results, *more))).state_dict()
     export.write_models = exporting
     return weights
 

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from commandline import arena
 from test_training import SIZE
 from typer.testing import CliRunner, Result
 
-from arena import ConfigError
+from arena import ConfigError, UserError
 from arena.cli import app
+from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, train, zero
 from trainers import settings as known
@@ -69,6 +71,49 @@ def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_p
     zero.check(replace(PRESETS["zero"][preset], device="cpu"), tmp_path)
     with pytest.raises(ConfigError, match="without start there is no net"):
         distill.with_net_named(replace(PRESETS["distill"][preset], start=""), tmp_path)
+
+
+SPLIT = {"test_split": 0.9, "validation_split": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "changed", "words"),
+    [
+        ("sl", {"max_rows": None}, "needs an end: give max_minutes or max_rows"),
+        ("sl", {"encoder": "arena-16"}, "arena-16"),
+        ("sl", {"data": ()}, "no game records"),
+        ("sl", {"test_from": "yesterday", "data": ("games",)}, "yesterday"),
+        ("sl", SPLIT, "no games to learn from"),
+        ("value", SPLIT, "no games to learn from"),
+        ("value", {"net": "gocnn-3x16", "start": ""}, "has no policy and no value"),
+        ("value", {"policy": "nobody"}, "no checkpoint 'nobody'"),
+        ("value", {"size": 4}, "can't play 4x4"),
+        ("distill", {"teacher": "mcts"}, "returns only a move; choose an alphago"),
+        ("distill", {"teacher": "alphago@seconds=1"}, "uses limits in seconds"),
+        ("distill", {"net": "alphago-2x8", "start": ""}, "has no value"),
+        ("rl", {"games": 7}, "games = 7 can't be played in pairs"),
+        ("rl", {"max_iterations": None}, "give max_minutes or max_iterations"),
+        ("rl", {"eval_opponents": ("nobody",)}, "nobody"),
+        ("rl", {"start": "nobody"}, "no checkpoint 'nobody'"),
+        ("zero", {"max_games": None, "max_minutes": None}, "needs an end"),
+        *(
+            ("zero", {"sizes": sizes}, "give each size but the last its share")
+            for sizes in ("5,x", "7,5", "5:0.5,7", "7:0.5,7:0.1,5", "7:1,5", "3:0.1,5")
+        ),
+        ("zero", {"eval_games": 3}, "eval_games = 3 can't be played in pairs"),
+        ("zero", {"net": "gocnn-5x64"}, "choose arena-"),
+        ("zero", {"start": "nowhere"}, "nowhere"),
+        ("zero", {"start": "sl-9x9"}, "sl-9x9"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_played(
+    trainer: str, changed: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    config = replace(PRESETS[trainer]["tiny"], **changed)
+    given = [Registry()] if trainer in ("distill", "rl", "zero") else []
+    with pytest.raises(UserError, match=words):
+        import_module(f"trainers.{trainer}").train(config, tmp_path, *given)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:

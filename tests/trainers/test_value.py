@@ -14,10 +14,9 @@ import pytest
 import torch
 from lent_cores import CoresHere
 from small_nets import untrained
-from test_training import Killed
 from torch.nn import functional
 
-from arena import CheckpointError, ConfigError, RecordError
+from arena import CheckpointError, ConfigError
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
@@ -27,7 +26,7 @@ from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame
-from trainers.settings import METRICS_FILE, SETTINGS_FILE
+from trainers.settings import METRICS_FILE
 from trainers.settings import Value as Config
 from trainers.value import Recipe
 
@@ -145,28 +144,6 @@ def test_games_in_parts_on_lent_cores_are_the_same(recipe: Recipe, played: Repla
     assert same(kept, played)
 
 
-def test_a_run_has_its_settings_while_games_are_played_and_keeps_those_that_are_over(
-    tiny: Config, recipe: Recipe, played: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.01)
-
-    def stop(_: str) -> None:
-        raise Killed
-
-    with pytest.raises(Killed):
-        value.train(tiny, tmp_path, on_made=stop)
-    assert (tmp_path / "training" / "tiny" / SETTINGS_FILE).is_file()  # what --resume reads
-    first = sorted(recipe.folder(tmp_path / "cache").glob("*.npz"))[0]
-    written = first.stat().st_mtime_ns
-    assert same(played, play(tiny, recipe, tmp_path)) and first.stat().st_mtime_ns == written
-
-
-def test_torchrun_is_told_to_wait_for_the_games(tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="60 games are still to be played"):
-        value.train(tiny, tmp_path)
-
-
 # --- Training ---
 
 
@@ -193,20 +170,3 @@ def test_a_run_with_other_settings_is_refused_before_the_games(
     with pytest.raises(CheckpointError, match="this run has games = 60, not 80"):
         value.train(replace(parts, games=80), results, on_made=seen.append)
     assert seen == []
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
-        ({"net": "gocnn-3x16", "start": ""}, "has no policy and no value"),
-        ({"policy": "nobody"}, "no checkpoint 'nobody'"),
-        ({"size": 4}, "can't play 4x4"),
-    ],
-)
-def test_a_setting_that_cannot_be_is_refused(
-    tiny: Config, tmp_path: Path, change: dict[str, object], expected: str
-) -> None:
-    with pytest.raises((ConfigError, CheckpointError, RecordError), match=expected):
-        value.train(replace(tiny, **change), tmp_path)  # type: ignore[arg-type]  # wrong on purpose
-    assert not any(tmp_path.iterdir())
