@@ -20,12 +20,9 @@ from arena.files import write
 SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.pt", "metrics.jsonl"
 """All settings of a run, what it is resumed from, and its log."""
 
-RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}
-"""Learning rates at which the optimizers are alike: one that is chosen without a rate has the preset's, times the ratio
-of theirs."""
+RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}  # at which the optimizers are alike
 
-ENDS = ("max_rows", "max_minutes", "max_iterations", "max_games")
-"""Settings that end a run."""
+ENDS = ("max_rows", "max_minutes", "max_iterations", "max_games")  # settings that end a run
 
 ADJUSTABLE = frozenset(
     "max_rows max_minutes max_iterations max_games data save_minutes snapshot_minutes validate_every eval_opponents "
@@ -46,8 +43,6 @@ def is_first() -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of every trainer."""
-
     name: str = setting("", "Name of the checkpoint and of the run")
     size: int = setting(9, "Board size", 5, 19)
     seed: int = setting(1, "Random seed", 0)
@@ -72,24 +67,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class HeldOut(Settings):
-    """Settings of trainers that hold games out."""
-
     test_split: float = setting(0.05, "Share of games in the test set; with test_from, of undated ones", 0, 0.9)
     validation_split: float = setting(0.01, "Share of the other games held out for validation", 0, 1)
 
 
 @dataclass(frozen=True)
 class Records(HeldOut):
-    """Settings of trainers that learn from game records."""
-
     data: tuple[str, ...] = setting((), "SGF files, folders, archives or an arena.db, or one dataset")
     test_from: str = setting("", "Test set: games of this day or later, as in 2018-03-01. A dataset has its own")
 
 
 @dataclass(frozen=True)
 class Loop(Settings):
-    """Settings of trainers that train a net in torch."""
-
     WARMUP: ClassVar[float] = 0.02  # share of the budget in which the learning rate rises
     DECAY: ClassVar[float] = 1.0  # share, at its end, in which it falls: along a cosine where that is all of it
     WEIGHT_DECAY: ClassVar[float] = 0.01  # decoupled weight decay of the convolutions
@@ -112,8 +101,6 @@ class Loop(Settings):
 
 @dataclass(frozen=True)
 class Supervised(Loop, HeldOut):
-    """Settings of trainers whose nets learn from rows."""
-
     net: str = setting("arena-6x64", "Net: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
     encoder: str = setting("", "Encoder of positions; '' for the usual one of the net")
     max_rows: int | None = setting(None, "Training rows", 1)
@@ -305,8 +292,8 @@ def choose_preset(presets: Mapping[str, Chosen], name: str) -> Chosen:
 def change(settings: Chosen, given: Mapping[str, Any], where: str) -> Chosen:
     """``settings`` with other values for some, from TOML or from text, where commas part a list.
 
-    Where only one end of the run is given, the other one no longer counts. Raises ConfigError, which begins with
-    ``where``, for unknown names and for values of the wrong kind.
+    Where only one end of the run is given, the other one no longer counts; where only an optimizer is, the learning
+    rate changes as in ``RATES``. Raises ConfigError, which begins with ``where``, for unknown names and wrong values.
     """
     known = {item.name: item for item in fields(settings)}
     values: dict[str, Any] = {}
@@ -345,11 +332,8 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def settings_of_a_step(settings: Settings) -> dict[str, Any]:
     """The settings that a resumed run must have as it had them, with values as a saved state has them."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(settings).items()
-        if name not in ADJUSTABLE
-    }
+    found = {name: value for name, value in asdict(settings).items() if name not in ADJUSTABLE}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def portable_settings(settings: Settings) -> dict[str, Any]:

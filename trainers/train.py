@@ -422,7 +422,7 @@ class Run:
 
     def figures(self, last: bool = False) -> dict[str, float]:
         """Means over the last steps, or figures of the last one: those of ``update``, and the gradient's norm."""
-        return dict(zip(self._names, (self._last if last else self._means).tolist(), strict=True))
+        return dict(zip(self._names, (self._last if last else self._means).cpu().tolist(), strict=True))
 
     def progress(self) -> Progress:
         """How it is doing: means of the last steps."""
