@@ -716,9 +716,14 @@ Prepared = TypeVar("Prepared")
 
 @contextmanager
 def prefetched(
-    make_batch: MakeBatch, prepare: Callable[[Batch], Prepared], first: int, batch: int, stride: int
+    make_batch: MakeBatch,
+    prepare: Callable[[Batch], Prepared],
+    first: int,
+    batch: int,
+    stride: int,
+    most: int | None = None,
 ) -> Iterator[Iterator[Prepared]]:
-    """Batches of ``batch`` rows, made ahead of time in a thread and given to ``prepare`` there.
+    """Batches of ``batch`` rows, at ``most`` so many, made ahead of time in a thread and given to ``prepare`` there.
 
     The first begins at row ``first`` and each next one ``stride`` rows on: several processes that share the rows
     of every step begin at different ``first``.
@@ -728,10 +733,11 @@ def prefetched(
         return prepare(make_batch(first + number * stride, batch))
 
     def batches() -> Iterator[Prepared]:
-        waiting = deque(pool.submit(make, number) for number in range(AHEAD))
-        for number in count(AHEAD):
+        numbers = islice(count(), most)
+        waiting = deque(pool.submit(make, number) for number in islice(numbers, AHEAD))
+        while waiting:
             made = waiting.popleft().result()
-            waiting.append(pool.submit(make, number))
+            waiting.extend(pool.submit(make, number) for number in islice(numbers, 1))
             yield made
 
     with ThreadPoolExecutor(1, "rows") as pool:

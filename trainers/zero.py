@@ -19,7 +19,6 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -257,8 +256,9 @@ def train(
                     learning, rows = time.monotonic(), run.rows
                     due = min(config.replay_ratio * total("rows") - rows, 2 * config.replay_ratio * round_rows)
                     make = partial(replay.batch, config.seed, encoder, config.num_workers)
-                    with prefetched(make, partial(to_tensors, device=device), rows, batch, batch) as ahead:
-                        for planes, targets in islice(ahead, max(0, int(due) // batch)):
+                    steps, ready = max(0, int(due) // batch), partial(to_tensors, device=device)
+                    with prefetched(make, ready, rows, batch, batch, steps) as ahead:
+                        for planes, targets in ahead:
                             losses = search_loss(run.forward(planes), targets, config.outcome_share)
                             run.step(losses.total(config), batch, losses.figures())
                             if run.stop_asked:
