@@ -101,20 +101,15 @@ def totals(games: Sequence[Played], players: Sequence[str]) -> dict[str, Any]:
             if move >= game.opening:
                 turns[game.black if to_play is BLACK else game.white] += 1
             to_play = to_play.opponent
-        winner, loser = (game.black, game.white) if outcome.winner is BLACK else (game.white, game.black)
+        names = {BLACK: (game.black, game.white), WHITE: (game.white, game.black), None: ("", "")}
+        winner, loser = names[outcome.winner]
         if outcome.winner is not None and outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT):
             turns[loser] += 1
         seconds[game.black] += game.black_seconds
         seconds[game.white] += game.white_seconds
-        count, won, lost = found["endings"].get(outcome.ending, (0, Counter(), Counter()))
-        decided = outcome.winner is not None
-        found["endings"][outcome.ending] = (
-            count + 1,
-            won + Counter([winner] * decided),
-            lost + Counter([loser] * decided),
-        )
+        found["endings"].setdefault(outcome.ending, Counter())[winner] += 1
         if outcome.ending.is_forfeit:
-            found["forfeits"].append((game.id, outcome.ending, game.reason or f"{loser}: {outcome.ending}"))
+            found["forfeits"].append(game)
     return found | {"times": {one: seconds[one] / turns[one] if turns[one] else None for one in players}}
 
 
@@ -122,8 +117,8 @@ def totals_of(table: Standings) -> dict[str, Any]:
     """The same of the standings."""
     return {
         "lengths": table.lengths,
-        "played on": [table.check.played_on, table.check.otherwise],
-        "forfeits": [tuple(forfeit) for forfeit in table.forfeits],
-        "endings": {count.ending: (count.games, count.won, count.lost) for count in table.endings},
+        "played on": [table.played_on, table.overturned],
+        "forfeits": table.forfeits,
+        "endings": table.endings,
         "times": {name: table.seconds_a_move(name) for name in table.players.values()},
     }

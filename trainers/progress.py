@@ -43,7 +43,7 @@ class Rating:
     @classmethod
     def of(cls, iteration: int, against: str, points: np.ndarray) -> Rating:
         """From the points of the learner, (games,), two games after another with one opening."""
-        ends = compare(PairCounts.of((points[0::2] + points[1::2]).tolist())).elo.interval
+        ends = compare(PairCounts.of((points[0::2] + points[1::2]).tolist())).elo
         low = 0.0 if ends.low is None else expected_score(ends.low)
         high = 1.0 if ends.high is None else expected_score(ends.high)
         return cls(iteration, against, len(points), float(points.mean()), low, high)

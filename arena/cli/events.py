@@ -63,9 +63,8 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     if given.book is not None:
         if given.plies == 0:
             raise ConfigError("--plies 0 uses nothing of a book; give at least 1, or leave out --plies or --book")
-        found = read_book(given.book, rules, given.plies, seed)
-        book = found.openings
-        say(f"{given.book}: {found}.")
+        book, summary = read_book(given.book, rules, given.plies, seed)
+        say(f"{given.book}: {summary}.")
     return Terms(rules, given.openings or 0, plies, seed, Adjudication.read(given.adjudicate or ""), book, is_usual)
 
 
@@ -87,7 +86,8 @@ def notes_on(event: Event, store: Store) -> Iterator[str]:
     if isinstance(event, Ladder):
         event.pairings()
     elif store.count(event=event.event) < event.games:
-        event.terms.require_openings(event.games if isinstance(event, Match) else event.games_each)
+        games = event.games if isinstance(event, Match) else event.games_each
+        event.terms.opening(event.terms.distinct_openings(games) - 1)
     yield from size_doubts(players, event.terms.rules.size)
 
 

@@ -1,20 +1,18 @@
-"""Openings: drawn at random, or from a book of games. Who plays them is not here."""
+"""Openings: drawn at random, or from a book of games."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import chain, product
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from random import Random
 from threading import Lock
 
 import numpy as np
 
-from arena import ConfigError, IllegalMove
+from arena import ConfigError, IllegalMove, plural
 from arena.go.collection import Refusal, read_path
 from arena.go.coords import BLACK, SYMMETRIES, Move, apply_symmetry, moves_by_sgf, pass_move, symmetry_table
 from arena.go.game import Game, Rules
@@ -34,32 +32,12 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
     any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
     cancels over the two colours. Raises ConfigError when there are not that many.
     """
-    openings = Openings(rules, count, plies, seed)
-    return tuple(openings[number] for number in range(count))
+    return tuple(drawn_opening(rules, number, plies, seed) for number in range(count))
 
 
-class Openings:
-    """Those of a book, then what ``draw_openings`` returns, as far as they are asked for: none are drawn in vain."""
-
-    def __init__(self, rules: Rules, count: int, plies: int, seed: int, book: Sequence[Opening] = ()):
-        if plies and count > max(DRAWN, len(book)):
-            raise ConfigError(
-                f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
-                f"or --openings {DRAWN} to use them in turn"
-            )
-        self._draw = partial(_drawing, rules, plies, seed) if plies else None
-        self._count, self._book = count, book
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, number: int) -> Opening:
-        """Raises ConfigError when there are not that many."""
-        if number >= self._count:
-            raise IndexError(number)
-        if number < len(self._book):
-            return self._book[number]
-        return self._draw()[number - len(self._book)] if self._draw else ()
+def drawn_opening(rules: Rules, number: int, plies: int, seed: int) -> Opening:
+    """The opening of this number, from 0, of those that ``draw_openings`` returns."""
+    return _drawing(rules, plies, seed)[number] if plies else ()
 
 
 @lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more
@@ -73,6 +51,7 @@ class _Drawing:
     def __init__(self, rules: Rules, plies: int, seed: int):
         self._rules, self._plies, self._length = rules, plies, plies
         self._lock = Lock()
+        self._random = Random(f"openings of {rules.size} by {seed}")
         edge = min(2, (rules.size - 5) // 2)
         inside = list(product(range(edge, rules.size - edge), repeat=2))
         self._points = np.array([y * rules.size + x for y, x in inside] + [pass_move(rules.size)])
@@ -80,17 +59,13 @@ class _Drawing:
             bytes(at for at, (y, x) in enumerate(inside) if abs(y - row) + abs(x - column) <= 1)
             for row, column in inside
         ]
-        # the first of each 32 random bits: 8 are enough for any point
-        random = Random(f"openings of {rules.size} by {seed}")
-        self._chance = chain.from_iterable(iter(lambda: random.randbytes(1 << 12)[3::4], b""))
         # a number for each stone, 0 for a pass: their sum tells positions apart, but for a chance of 1 in 2**64
         stones = np.random.default_rng(1).integers(1 << 64, size=(2, pass_move(rules.size) + 1), dtype=np.uint64)
         stones[:, -1] = 0
         self._stones = stones[:, symmetry_table(rules.size).T].reshape(-1, SYMMETRIES)  # Black's moves, then White's
         self._seen = {0}  # positions of openings, each by the least number that it has under the 8 symmetries
         self._drawn: list[Opening] = []
-        self._shorter = 0  # openings of fewer moves
-        self._failures = 0
+        self._shorter = self._failures = 0  # openings of fewer moves, and draws since the last new opening
 
     def __getitem__(self, number: int) -> Opening:
         """Raises ConfigError when there are not that many."""
@@ -101,8 +76,14 @@ class _Drawing:
 
     def _draw(self) -> None:
         """Draw as often as openings can't get longer in between. Stones without neighbours are legal by any rules."""
-        if self._failures == TRIES:
-            self._lengthen()
+        found, size = len(self._drawn), self._rules.size
+        if self._failures == TRIES or found >= DRAWN:
+            if found == self._shorter or found >= DRAWN or self._length + 2 >= self._rules.move_limit:
+                raise ConfigError(
+                    f"there are only about {found} different openings of {self._plies} plies or more on {size}x{size}; "
+                    f"use fewer games, or --openings {max(1, found // 2)} to use them in turn"
+                )
+            self._length, self._shorter, self._failures = self._length + 2, found, 0
         draws = self._points[self._random_moves(TRIES - self._failures)]
         colours = np.arange(self._length) % 2 * (len(self._stones) // 2)
         forms = self._stones.take(draws.T + colours[:, None], 0).sum(0).min(1)  # from (moves, draws, 8)
@@ -115,32 +96,20 @@ class _Drawing:
 
     def _random_moves(self, draws: int) -> np.ndarray:
         """A row of moves for each of ``draws`` openings; all are passes where there is no room for so many."""
-        chance, near = self._chance, self._near
-        every, passes = bytes(range(len(near))), bytes([len(near)] * self._length)
-        moves = bytearray()
+        near, random_bits, length = self._near, self._random.getrandbits, self._length
+        every, passes, moves = bytes(range(len(near))), bytes([len(near)] * length), bytearray()
         for _ in range(draws):
             free = every
-            for done in range(self._length):
+            for done in range(length):
                 if not free:
                     moves[-done:] = passes
                     break
-                most = len(free)
-                unused = 8 - most.bit_length()
-                while (place := next(chance) >> unused) >= most:
+                bits = len(free).bit_length()
+                while (place := random_bits(bits)) >= len(free):  # as Random.choice does, in half the time
                     pass
-                move = free[place]
-                moves.append(move)
+                moves.append(move := free[place])
                 free = free.translate(None, near[move])
         return np.frombuffer(moves, np.uint8).reshape(draws, -1)
-
-    def _lengthen(self) -> None:
-        if len(self._drawn) == self._shorter or self._length + 2 >= self._rules.move_limit:
-            found, size = len(self._drawn), self._rules.size
-            raise ConfigError(
-                f"there are only about {found} different openings of {self._plies} plies or more on {size}x{size}; "
-                f"use fewer games, or --openings {max(1, found // 2)} to use them in turn"
-            )
-        self._length, self._shorter, self._failures = self._length + 2, len(self._drawn), 0
 
 
 # --- Books ---
@@ -165,51 +134,31 @@ def _shuffled(openings: list[Opening], seed: int) -> tuple[Opening, ...]:
     return tuple(openings)
 
 
-@dataclass(frozen=True, slots=True)
-class Book:
-    """The openings of a set of games: which were taken, how many lead to a position that another leads to, and how
-    many games were refused, by reason."""
+def read_book(
+    path: str | Path, rules: Rules, plies: int | None = None, seed: int = 1
+) -> tuple[tuple[Opening, ...], str]:
+    """The openings of the games at ``path`` (as in ``read_path``), and a summary of what was read.
 
-    openings: tuple[Opening, ...]
-    repeated: int
-    refused: Mapping[str, int]
-
-    def __str__(self) -> str:
-        lengths = [len(opening) for opening in self.openings]
-        some = "opening" if len(lengths) == 1 else "openings"
-        moves = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
-        words = [f"{len(lengths)} {some} of {moves} moves"]
-        if self.repeated:
-            same = (
-                "that leads to the same position was" if self.repeated == 1 else "that lead to the same position were"
-            )
-            words.append(f"{self.repeated} {same} left out")
-        if self.refused:
-            words.append(f"refused were {_listed(self.refused)}")
-        return "; ".join(words)
-
-
-def read_book(path: str | Path, rules: Rules, plies: int | None = None, seed: int = 1) -> Book:
-    """The openings of the games at ``path`` (as in ``read_path``): the main line of each, ``plies`` moves at most.
-
-    Positions that are equal under the 8 symmetries count once; the order is a shuffle by ``seed``. Raises RecordError
-    when the path can't be read, and ConfigError when it holds no opening for these rules.
+    An opening is the main line of a game, ``plies`` moves at most. Positions that are equal under the 8 symmetries
+    count once; the order is a shuffle by ``seed``. Raises RecordError when the path can't be read, and ConfigError when
+    it holds no opening for these rules.
     """
     found: dict[bytes, Opening] = {}
-    refused: Counter[str] = Counter()
-    taken = 0
+    left_out: Counter[str] = Counter()
     for item in read_path(path):
         try:
             game = _opened(item, rules, plies)
+            if (position := position_of(game)) in found:
+                raise ConfigError("that lead to the position of another")
+            found[position] = tuple(game.moves)
         except ConfigError as error:
-            refused[str(error)] += 1
-            continue
-        taken += 1
-        found.setdefault(position_of(game), tuple(game.moves))
+            left_out[str(error)] += 1
+    reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common())
     if not found:
-        size = f"{rules.size}x{rules.size}"
-        raise ConfigError(f"no game in {path} is an opening on {size}: refused were {_listed(refused)}")
-    return Book(_shuffled([*found.values()], seed), taken - len(found), dict(refused.most_common()))
+        raise ConfigError(f"no game in {path} is an opening on {rules.size}x{rules.size}; left out: {reasons}")
+    lengths = [len(opening) for opening in found.values()]
+    summary = f"{plural(len(found), 'opening')} of {min(lengths)} to {max(lengths)} moves"
+    return _shuffled([*found.values()], seed), f"{summary}; left out: {reasons}" if reasons else summary
 
 
 def position_of(game: Game) -> bytes:
@@ -220,29 +169,21 @@ def position_of(game: Game) -> bytes:
 
 
 def _opened(item: GameRecord | Refusal, rules: Rules, plies: int | None) -> Game:
-    """The opening of a game on the board. Raises ConfigError, in a word or two, when it is none."""
+    """The opening of a game on the board. Raises ConfigError, in a few words, when it is none."""
     if isinstance(item, Refusal):
         raise ConfigError(item.reason)
     if item.rules.size != rules.size:
         raise ConfigError(f"on {item.rules.size}x{item.rules.size}")
-    if any(item.setup):
-        raise ConfigError("with setup stones")
-    if item.first is not BLACK:
-        raise ConfigError("begun by White")
+    if any(item.setup) or item.first is not BLACK:
+        raise ConfigError("with setup stones or White to begin")
     if not item.moves[:plies]:
         raise ConfigError("empty")
     game = Game(rules)
     try:
         for move in item.moves[:plies]:
-            if game.is_over:
-                break
             game.play(move)
     except IllegalMove:
         raise ConfigError("illegal move") from None
     if game.is_over:
         raise ConfigError("over")
     return game
-
-
-def _listed(refused: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in refused.items())

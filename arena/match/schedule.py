@@ -15,7 +15,7 @@ from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules
 from arena.go.record import Played
-from arena.match.openings import Opening, Openings
+from arena.match.openings import Opening, drawn_opening
 from arena.match.standings import PEOPLE, Standings
 from arena.players.player import Player
 from arena.ratings import Sprt
@@ -69,31 +69,19 @@ class Terms:
         if self.book:
             openings["book"] = hashlib.sha256(json.dumps(self.book).encode()).hexdigest()[:12]
         rules, adjudication = asdict(self.rules), asdict(self.adjudication)
-        seed = {"seed": self.seed, "adjudication": adjudication}
-        return {"rules": rules, "openings": self.openings, **openings, **seed}
+        return {"rules": rules, "openings": self.openings, **openings, "seed": self.seed, "adjudication": adjudication}
 
-    def openings_for(self, games: int) -> Openings:
-        """The openings that two players use in turn in this many games, drawn when they are accessed. Raises
-        ConfigError when there are fewer."""
+    def distinct_openings(self, games: int) -> int:
+        """How many openings two players use in turn in this many games."""
         pairs = (games + 1) // 2
         wanted = min(self.openings or pairs, pairs)
-        if self.book and not self.then_drawn:
-            wanted = min(wanted, len(self.book))
-        return Openings(self.rules, wanted, self.plies, self.seed, self.book)
+        return min(wanted, len(self.book)) if self.book and not self.then_drawn else wanted
 
-    def require_openings(self, games: int) -> None:
-        """Draw all openings that these games need. Raises ConfigError when there are fewer."""
-        openings = self.openings_for(games)
-        openings[len(openings) - 1]
-
-
-IsKnown = Callable[[str], bool]
-"""Whether a game with this id is known."""
-
-
-def no_game(id: str) -> bool:
-    """No game is known."""
-    return False
+    def opening(self, number: int) -> Opening:
+        """The opening of this number, from 0. Raises ConfigError when there are not that many."""
+        if number < len(self.book):
+            return self.book[number]
+        return drawn_opening(self.rules, number - len(self.book), self.plies, self.seed)
 
 
 class Series(NamedTuple):
@@ -106,30 +94,21 @@ class Series(NamedTuple):
     numbers: range
 
 
-def pairings_of(series: Sequence[Series], openings: Openings, is_known: IsKnown = no_game) -> list[Pairing]:
-    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``."""
-    found = []
+IsKnown = Callable[[str], bool]  # whether a game with this id is known; by default none is
+
+
+def pairings_of(series: Sequence[Series], terms: Terms, games: int, is_known: IsKnown) -> list[Pairing]:
+    """The first game of each series, then the second of each, and so on, without those whose id ``is_known``. Each two
+    players play ``games`` games in all."""
+    found, openings = [], terms.distinct_openings(games)
     for numbers in zip(*(one.numbers for one in series), strict=True):
         for one, number in zip(series, numbers, strict=True):
             id = f"{one.prefix}/{number + 1:05d}"
             if not is_known(id):
                 black, white = one.players[::-1] if number % 2 else one.players
                 seed = int.from_bytes(hashlib.sha256(f"{one.seeds}/{number}".encode()).digest()[:7], "big")
-                found.append(Pairing(id, number, black, white, openings[number // 2 % len(openings)], seed))
+                found.append(Pairing(id, number, black, white, terms.opening(number // 2 % openings), seed))
     return found
-
-
-class Matchup(NamedTuple):
-    """Two players in an order that doesn't depend on any list, and the digest that their games' ids carry."""
-
-    first: Player
-    second: Player
-    digest: str
-
-    @classmethod
-    def of(cls, one: Player, other: Player) -> Matchup:
-        first, second = sorted((one, other), key=lambda player: player.identity)
-        return cls(first, second, hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +154,20 @@ class Match:
     def settings(self) -> dict[str, object]:
         """All that decides which games are played, except their number. A gate is one event for two players and rules.
         Its seed, openings and test don't count, so a net can't be tried again until it is lucky."""
-        players = {"players": [self.first.identity, self.second.identity]}
-        terms = self.terms.settings
+        players, terms = {"players": [self.first.identity, self.second.identity]}, self.terms.settings
         if self.gate is not None:
             kept = {key: terms[key] for key in ("rules", "adjudication")}
             return {**players, **kept, "gate": {"entry": self.gate.entry}}
-        names = {"names": [self.first.name, self.second.name]}
-        return {**players, **names, **terms, **({"name": self.name} if self.name else {})}
+        name = {"name": self.name} if self.name else {}
+        return {**players, "names": [self.first.name, self.second.name], **terms, **name}
 
     @property
     def key(self) -> str:
         """The common beginning of the ids of this match's runs: readable words and a digest of the settings."""
-        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
+        words = self.name or f"{_slug(self.first.name)}-{_slug(self.second.name)}"
         if self.gate is not None:
-            return f"gate-{_slug(self.gate.entry)}-{_slug(self.gate.checkpoint)}-{digest}"
-        if self.name:
-            return f"{self.name}-{digest}"
-        return f"{_slug(self.first.name)}-{_slug(self.second.name)}-{digest}"
+            words = f"gate-{_slug(self.gate.entry)}-{_slug(self.gate.checkpoint)}"
+        return f"{words}-{hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]}"
 
     @property
     def event(self) -> str:
@@ -199,11 +175,10 @@ class Match:
 
     def standings(self) -> Standings:
         tests = {} if self.test is None else {self.event: self.test}
-        players = {name: name for name in self.players}
-        return Standings(players, self.event, self.games, is_match=True, tests=tests)
+        return Standings({name: name for name in self.players}, self.event, self.games, is_match=True, tests=tests)
 
-    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
-        return pairings_of(self.series(played), self.terms.openings_for(self.games), is_known)
+    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
+        return pairings_of(self.series(played), self.terms, self.games, is_known)
 
     def series(self, played: Iterable[Played] = ()) -> list[Series]:
         """All games. If the games ``played`` decide the test, only those that count."""
@@ -249,15 +224,14 @@ class OpenEvent:
         if len(self.entries) < 2:
             raise ConfigError(f"a {what} takes at least 2 bots; {self.name} has {len(self.entries)}")
         for one, other in combinations(self.entries, 2):
-            if one.name == other.name:
-                raise ConfigError(f"'{one.name}' is given twice; a {what} takes each bot once")
-            if one.identity == other.identity:
+            if one.identity == other.identity or one.name == other.name:
                 raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
 
-    def series_of(self, matchup: Matchup, prefix: str, numbers: range) -> Series:
-        """Games of two players; ``prefix`` follows the event's name in their ids."""
-        first, second, digest = matchup
-        return Series((first.name, second.name), f"{self.name}/{prefix}", f"{self.terms.seed}/{digest}", numbers)
+    def series_between(self, one: Player, other: Player, numbers: range, round: str = "") -> Series:
+        """Games of two players, which depend on these two alone."""
+        first, second = sorted((one, other), key=lambda player: player.identity)
+        digest = digest_of(one, other)
+        return Series((first.name, second.name), f"{self.name}/{round}{digest}", f"{self.terms.seed}/{digest}", numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,12 +266,11 @@ class Tournament(OpenEvent):
     def games(self) -> int:
         return self.games_each * len(self.matchups)
 
-    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = no_game) -> list[Pairing]:
-        return pairings_of(self.series(), self.terms.openings_for(self.games_each), is_known)
+    def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
+        return pairings_of(self.series(), self.terms, self.games_each, is_known)
 
     def series(self, played: Iterable[Played] = ()) -> list[Series]:
-        matchups = [Matchup.of(one, other) for one, other in self.matchups]
-        return [self.series_of(matchup, matchup.digest, range(self.games_each)) for matchup in matchups]
+        return [self.series_between(*both, range(self.games_each)) for both in self.matchups]
 
 
 def _round_robin(entries: Sequence[Player]) -> Iterator[tuple[Player, Player]]:
@@ -313,6 +286,12 @@ def _round_robin(entries: Sequence[Player]) -> Iterator[tuple[Player, Player]]:
 
 def _slug(name: str) -> str:
     return "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in re.split("[:@]", name)[0])[:24]
+
+
+def digest_of(one: Player, other: Player) -> str:
+    """What the ids of these two players' games carry, in whatever order they are given."""
+    first, second = sorted((one.identity, other.identity))
+    return hashlib.sha256(f"{first}/{second}".encode()).hexdigest()[:8]
 
 
 # --- Checks ---

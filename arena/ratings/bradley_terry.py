@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.ratings.elo import VIRTUAL_GAMES, Z95, ZERO, Estimate, FloatArray, Interval, K, score_estimate, superiority
+from arena.ratings.elo import VIRTUAL_GAMES, Z95, ZERO, Estimate, FloatArray, K, score_estimate, superiority
 
 NEAR, NEAR_ENOUGH = 1e-18, 1e-9
 """The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""
@@ -31,7 +31,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratings:
-    """A league at its fit. Matrices are (n, n) in the order of `players`, row against column, and read-only.
+    """A league at its fit. Matrices are (n, n) in the order of `players`, row against column.
 
     `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest
     component. Players of different components have no measured distance: there, `elo` owes its size to the prior, and
@@ -56,7 +56,7 @@ class Ratings:
     @property
     def black_advantage(self) -> Estimate | None:
         """None where it was left out, by the caller or because each pairing kept its colours, so that it can't be told
-        from strength; and where the games don't bound it."""
+        from strength; and where the games don't bound it on both sides."""
         return self.likelihood.black_advantage()
 
     def difference(self, a: str, b: str) -> Estimate:
@@ -75,8 +75,8 @@ class Ratings:
         """The same ratings measured from another player. ValueError for a player who isn't among them."""
         i = self._index(anchor)
         from_anchor = self.covariance - self.covariance[i]
-        covariance = _frozen(_symmetric(from_anchor - from_anchor[:, [i]]))
-        return replace(self, elo=_frozen(self.elo - self.elo[i]), covariance=covariance, anchor=anchor)
+        covariance = _symmetric(from_anchor - from_anchor[:, [i]])
+        return replace(self, elo=self.elo - self.elo[i], covariance=covariance, anchor=anchor)
 
     def standard_error(self, a: str, b: str) -> float:
         """Of the difference of two players, in Elo, from the full covariance; across components the prior's."""
@@ -118,17 +118,15 @@ def rate(results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advan
     """Rates everybody at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
 
     P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player
-    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. It is 0 or at least 0.01:
-    with fewer, errors drown in rounding. ValueError without results, or ratings that are unbounded because the prior is
-    0 and some players, or one colour, never lost to the rest. The order of the results doesn't matter.
+    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. It is at least 0.01 where
+    some never lost to the rest: with fewer, errors drown in rounding. The order of the results doesn't matter.
+    ValueError without results.
     """
     players, black_points, black_games = _tables(results)
     n = len(players)
     games = black_games + black_games.T
     points = black_points + (black_games - black_points).T
     beaten = _closure(points)
-    if prior == 0 and not beaten.all():
-        raise ValueError("ratings are unbounded: some players never lost to some others; give a prior above 0")
     likelihood = Likelihood(black_points, black_games, prior, black_advantage and _is_identifiable(black_games))
     fit = likelihood.mode
     strength = K * fit[:n]
@@ -141,14 +139,14 @@ def rate(results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advan
     relative = shift @ strength
     return Ratings(
         players=players,
-        elo=_frozen(relative),
-        covariance=_frozen(_symmetric(shift @ (K**2 * likelihood.inverse)[:n, :n] @ shift.T)),
+        elo=relative,
+        covariance=_symmetric(shift @ (K**2 * likelihood.inverse)[:n, :n] @ shift.T),
         prior=prior,
         anchor=None,
         components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
-        points=_frozen(points),
-        games=_frozen(games),
-        beaten=_frozen(beaten),
+        points=points,
+        games=games,
+        beaten=beaten,
         likelihood=likelihood,
     )
 
@@ -216,10 +214,9 @@ class Likelihood:
     """
 
     def __init__(self, points: FloatArray, games: FloatArray, prior: float, with_black: bool):
-        """Black's points and games (n, n). Raises ValueError when without a prior there is no mode."""
+        """Black's points and games (n, n)."""
         self._points, self._losses, self._games = points, games - points, games
         self._prior = prior
-        self._played = games > 0
         self._free = len(games) + with_black
         self.mode = self._maximize(np.zeros(len(games) + 1))
         self.inverse = np.linalg.inv(self._gradient_and_hessian(self.mode)[1])
@@ -230,15 +227,12 @@ class Likelihood:
         value = float(contrast @ self.mode)
         low = self._end(contrast, value, -1) if has_low else None
         high = self._end(contrast, value, 1) if has_high else None
-        return Estimate(K * value, Interval(low, high))
+        return Estimate(K * value, low, high)
 
     def black_advantage(self) -> Estimate | None:
-        """None where it is left out, or not bounded on both sides."""
-        if self._free == len(self._games) or not all(
-            _is_black_bounded(self._points, self._games, side) for side in (-1, 1)
-        ):
-            return None
-        return self.estimate(_unit(-1, len(self.mode)))
+        is_fitted = self._free > len(self._games)
+        is_known = is_fitted and all(_is_black_bounded(self._points, self._games, side) for side in (-1, 1))
+        return self.estimate(_unit(-1, len(self.mode))) if is_known else None
 
     def signed_root(self, contrast: FloatArray, value: float) -> float:
         """How many standard deviations the mode's contrast is above this value, by the likelihood that is lost."""
@@ -291,8 +285,7 @@ class Likelihood:
         return -float(of_games.sum() + imagined.sum())
 
     def _gradient_and_hessian(self, fit: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradient and minus the Hessian, of the free parameters. Without a prior the Hessian gets a term that holds
-        the mean strength at 0 and has no part in differences."""
+        """Gradient and minus the Hessian, of the free parameters."""
         n, free = len(self._games), self._free
         odds = self._odds(fit)
         win, loss = _sigma(odds), _sigma(-odds)
@@ -304,8 +297,6 @@ class Likelihood:
         hessian[:n, n] = hessian[n, :n] = weight.sum(1) - weight.sum(0)
         hessian[n, n] = weight.sum()
         hessian += np.diag(self._prior * _sigma(fit) * _sigma(-fit))
-        if self._prior == 0:
-            hessian[:n, :n] += weight.sum() / n**2
         return gradient[:free], hessian[:free, :free]
 
     def _maximize(self, fit: FloatArray, contrast: FloatArray | None = None) -> FloatArray:
@@ -316,8 +307,6 @@ class Likelihood:
         """
         free, near = self._free, NEAR if contrast is None else NEAR_ENOUGH
         for _ in range(STEPS):
-            if self._prior == 0 and np.abs(self._odds(fit)[self._played]).max() > 30:
-                break
             gradient, hessian = self._gradient_and_hessian(fit)
             if contrast is not None:  # far from the mode it may be singular to rounding; damped steps gain as well
                 hessian = hessian + DAMPING * hessian.diagonal().max() * np.eye(free)
@@ -335,13 +324,9 @@ class Likelihood:
                 break
             if abs(gradient @ step[:free]) < near:
                 return fit + step
-            d = np.abs(self._odds(step)[self._played]).max() + np.abs(step).max() * (self._prior > 0)
+            d = np.abs(self._odds(step)[self._games > 0]).max() + np.abs(step).max()
             fit = fit + step * (math.log1p(d) / d)
-        if contrast is not None:  # there is a best one: rounding keeps the search from coming nearer
-            return fit
-        raise ValueError(
-            "ratings are unbounded: some wins have no counterpart in the other colour; give a prior above 0"
-        )
+        return fit  # rounding keeps the search from coming nearer
 
 
 def _unit(index: int, size: int) -> FloatArray:
@@ -363,8 +348,3 @@ def _ranked(strength: FloatArray) -> list[int]:
 def _symmetric(matrix: FloatArray) -> FloatArray:
     """Freed of rounding, so that a difference has one error from either side."""
     return (matrix + matrix.T) / 2
-
-
-def _frozen(array: NDArray) -> NDArray:
-    array.setflags(write=False)
-    return array

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,8 @@ VIRTUAL_GAMES = 0.2
 """The prior of a rating, in games drawn with a phantom: a player who won everything has a finite estimate, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """The ends of a 95 % interval, in Elo; None where the games don't bound that side."""
-
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure in Elo with its 95 % interval.
+class Estimate(NamedTuple):
+    """A figure in Elo with the ends of its 95 % interval; None where the games don't bound that side.
 
     Where the games don't bound it on both sides, the `value` owes its size to the prior. `str()` is how every screen
     writes it: `+40.7 ± 30.4` where both ends are as far away, else `+338 (+120 to +640)`; `+910 (+600 to ∞)`,
@@ -38,34 +29,30 @@ class Estimate:
     """
 
     value: float
-    interval: Interval
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether this is the player that all others are measured from."""
-        return self.value == self.interval.low == self.interval.high == 0
+    low: float | None = None
+    high: float | None = None
 
     @property
     def is_bounded(self) -> bool:
         """Whether the games bound it on both sides."""
-        return None not in (self.interval.low, self.interval.high)
+        return None not in self
 
     @property
     def known(self) -> tuple[float, ...]:
         """The value and the ends of the interval that the games give."""
-        return tuple(end for end in (self.value, self.interval.low, self.interval.high) if end is not None)
+        return tuple(end for end in self if end is not None)
 
     def __str__(self) -> str:
-        if self.is_zero:
+        value, low, high = self
+        if value == low == high == 0:
             return "0"
-        value, low, high = self.value, self.interval.low, self.interval.high
         if low is not None and high is not None and abs((high - value) - (value - low)) < 1:
             return f"{round(value, 1) + 0.0:+.1f} ± {(high - low) / 2:.1f}"  # adding 0 leaves no minus before 0
         ends = "-∞" if low is None else f"{low:+.0f}", "∞" if high is None else f"{high:+.0f}"
         return f"{round(value) + 0.0:+.0f} ({' to '.join(ends)})"
 
 
-ZERO = Estimate(0.0, Interval(0.0, 0.0))  # of the player that all others are measured from
+ZERO = Estimate(0.0, 0.0, 0.0)  # of the player that all others are measured from
 
 
 def elo(score: float) -> float:
@@ -78,8 +65,7 @@ def expected_score(difference: float) -> float:
     return 1 / (1 + 10 ** (-difference / 400))
 
 
-@dataclass(frozen=True, slots=True)
-class WinDrawLoss:
+class WinDrawLoss(NamedTuple):
     """Single games, as the first player saw them."""
 
     wins: int
@@ -88,7 +74,7 @@ class WinDrawLoss:
 
     @property
     def games(self) -> int:
-        return self.wins + self.draws + self.losses
+        return sum(self)
 
     @property
     def points(self) -> float:
@@ -100,9 +86,9 @@ class WinDrawLoss:
         return self.points / self.games if self.games else None
 
 
-@dataclass(frozen=True, slots=True)
-class PairCounts:
-    """Pairs of games on one opening, colours swapped, as the first player saw them.
+class PairCounts(NamedTuple):
+    """Pairs of games on one opening, colours swapped: how many scored 0, 1/4, 1/2, 3/4, 1, as the first player saw
+    them.
 
     Better evidence than single games: what an opening gives to one colour cancels within the pair.
     """
@@ -120,21 +106,15 @@ class PairCounts:
         return cls(*(tally[points] for points in (0, 0.5, 1, 1.5, 2)))
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """How many pairs scored 0, 1/4, 1/2, 3/4, 1."""
-        return self.ll, self.ld, self.wl_dd, self.wd, self.ww
-
-    @property
     def games(self) -> int:
-        return 2 * sum(self.counts)
+        return 2 * sum(self)
 
     @property
     def points(self) -> float:
         return self.ld / 2 + self.wl_dd + self.wd * 1.5 + self.ww * 2
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """What games say about the first player: Elo, normalised Elo (None where all pairs scored the same), and the
     likelihood of superiority in [0, 1]."""
 
@@ -162,17 +142,17 @@ def compare(pairs: PairCounts) -> Comparison:
     the score in standard deviations of one game, so it predicts how many games a test takes with any openings (M. Van
     den Bergh, "Normalized Elo"); its interval is that of the normal distribution.
     """
-    counts = np.array(pairs.counts, dtype=float)
+    counts = np.array(pairs, dtype=float)
     n = counts.sum()
     if n == 0:
-        return Comparison(Estimate(0.0, Interval(None, None)), None, los=0.5)
+        return Comparison(Estimate(0.0), None, los=0.5)
     score = pairs.points / pairs.games
     variance = float(counts @ (SCORES - score) ** 2 / n)
     normalised = None
     if variance > 0:
         unit = 2 * K / math.sqrt(2)
         value, half_width = unit * (score - 0.5) / math.sqrt(variance), Z95 * unit / math.sqrt(n)
-        normalised = Estimate(value, Interval(value - half_width, value + half_width))
+        normalised = Estimate(value, value - half_width, value + half_width)
     return Comparison(score_estimate(counts), normalised, superiority(counts))
 
 
@@ -182,14 +162,11 @@ def score_estimate(counts: FloatArray) -> Estimate:
     Where one side took every point, ``VIRTUAL_GAMES`` drawn games are added to the score.
     """
     score = float(counts @ SCORES / counts.sum())
-    if score in (0, 1):
-        games = 2 * float(counts.sum())
-        value = elo((games * score + VIRTUAL_GAMES / 2) / (games + VIRTUAL_GAMES))
-    else:
-        value = elo(score)
+    games = 2 * float(counts.sum())
+    value = elo((games * score + VIRTUAL_GAMES / 2) / (games + VIRTUAL_GAMES) if score in (0, 1) else score)
     low = None if score == 0 else _elo_where(counts, 0.025, -FARTHEST, value)
     high = None if score == 1 else -_elo_where(counts[::-1], 0.025, -FARTHEST, -value)
-    return Estimate(value, Interval(low, high))
+    return Estimate(value, low, high)
 
 
 def superiority(counts: FloatArray) -> float:

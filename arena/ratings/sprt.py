@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,8 +24,7 @@ class Verdict(StrEnum):
     H1 = "H1"  # the first player is stronger by elo1
 
 
-@dataclass(frozen=True, slots=True)
-class SprtState:
+class SprtState(NamedTuple):
     """A log-likelihood ratio, its bounds and what follows."""
 
     llr: float
@@ -64,7 +64,7 @@ class Sprt:
 
     def state(self, pairs: PairCounts) -> SprtState:
         """Where the test stands after these pairs."""
-        return self.first_decision([pairs.counts])[1]
+        return self.first_decision([pairs])[1]
 
     def first_decision(self, courses: ArrayLike) -> tuple[int, SprtState]:
         """After how many pairs a test is decided first, or how many there are; and where it stands then.
@@ -87,22 +87,13 @@ def logistic_llr(counts: ArrayLike, elo0: float, elo1: float) -> FloatArray:
     the most likely distribution whose mean is its expected score (M. Van den Bergh, "The GSPRT approximation"; A.
     Owen, "Empirical Likelihood", 2001, ch. 2). Zero where there are no games.
     """
-    total, p, scores = _distribution(counts)
-    if not total.any():
-        return total
+    n = np.asarray(counts, dtype=float)
+    filled = np.where(n > 0, n, _EMPTY_COUNT)
+    total = np.where(n.any(-1), filled.sum(-1), 0.0)
+    p, scores = filled / filled.sum(-1, keepdims=True), np.linspace(0, 1, n.shape[-1])
     d0, d1 = scores - expected_score(elo0), scores - expected_score(elo1)
     ratio = np.log1p(_tilt(p, d0)[..., None] * d0) - np.log1p(_tilt(p, d1)[..., None] * d1)
     return total * (p * ratio).sum(-1)
-
-
-def _distribution(counts: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """How many (zero stays zero), in which parts (none is zero), and their scores."""
-    n = np.asarray(counts, dtype=float)
-    if n.shape[-1:] not in {(3,), (5,)} or n.min(initial=0) < 0:
-        raise ValueError("counts are of 3 results of a game or 5 of a pair, none negative")
-    filled = np.where(n > 0, n, _EMPTY_COUNT)
-    total = filled.sum(-1)
-    return np.where(n.any(-1), total, 0.0), filled / total[..., None], np.linspace(0, 1, n.shape[-1])
 
 
 def _tilt(p: FloatArray, d: FloatArray) -> FloatArray:

@@ -99,8 +99,7 @@ def points_of(moments: Sequence[Moment], name: str, scale: Scale) -> list[Point]
     """A player's rating; the edges of the scale stand for ends that the games don't give."""
     points = []
     for games, elo in ((moment.games, moment.elo[name]) for moment in moments if name in moment.elo):
-        first, last = elo.interval.low, elo.interval.high
-        ends = (scale.low if first is None else first, scale.high if last is None else last)
+        ends = (scale.low if elo.low is None else elo.low, scale.high if elo.high is None else elo.high)
         points.append(Point(games, elo.value, *ends, str(elo)))
     return points
 

@@ -162,7 +162,8 @@ class EventState:
         if isinstance(self.event, Ladder) and games:
             widest = f", neighbours ±{self.gap[2]:.0f} or better" if self.gap else ""
             return f"round {max(map(self.event.round_finder(), games))}{widest}"
-        return "no Elo before the first pair ends" if self.standings.waiting and not self.standings.games else ""
+        test = self.standings.test
+        return "no Elo before the first pair ends" if test and test.waiting and not self.standings.games else ""
 
     @property
     def warning(self) -> str:
@@ -177,9 +178,9 @@ class EventState:
     @property
     def gap(self) -> tuple[str, str, float] | None:
         """Of a ladder, the two neighbours whose distance is known worst, and the half width of that in Elo."""
-        league, names = self.standings.league, self.standings.players
+        league = self.standings.league
         found = [] if league is None else measured_gaps(league.ratings)
-        return (names[found[0][0]], names[found[0][1]], found[0][2]) if found else None
+        return found[0] if found else None
 
     # --- In lines ---
 
@@ -212,7 +213,7 @@ class EventState:
     @property
     def progress(self) -> str:
         standings, words = self.standings, f"{self.stored} of {self.event.games}, {title(self.standings)}"
-        if standings.comparison is not None and standings.tally and standings.tally.finished_pairs:
+        if standings.comparison is not None and standings.tally and standings.tally.counts.games:
             words += f", Elo {standings.comparison.elo}"
         if standings.test is not None and (state := standings.test.state) is not None:
             words += f", LLR {state.llr:+.2f} ({state.lower:+.2f}, {state.upper:+.2f})"

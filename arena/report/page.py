@@ -83,7 +83,7 @@ def plots(report: Report) -> dict[str, Any]:
 
 def _ends(elo: Estimate) -> tuple[float, float]:
     """Where an interval is drawn: a side that the games don't bound is as long as the other one, or ``OPEN``."""
-    low, high = elo.interval.low, elo.interval.high
+    low, high = elo.low, elo.high
     length = max([OPEN, *(abs(elo.value - end) for end in (low, high) if end is not None)])
     return elo.value - length if low is None else low, elo.value + length if high is None else high
 

@@ -16,11 +16,11 @@ from arena import plural
 from arena.go.coords import Colour
 from arena.match.standings import SequentialTest, Standings
 from arena.players.config import Change
-from arena.ratings import Verdict
+from arena.ratings import Verdict, share_interval
 from arena.report import style
 from arena.report.tables import Facts, Section, Sheet, render, square_sheet, standings_sheet
 from arena.results.gate import Evidence, Ruling
-from arena.results.league import Kind, Overview, Report
+from arena.results.league import Overview, Report
 
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
@@ -78,7 +78,7 @@ def terms(report: Report) -> list[tuple[str, str]]:
     if report.is_decided and stored > report.games:
         played = f"{report.games}, and {stored - report.games} after the test was decided"
     elif not report.is_decided and planned is not None and planned > stored:
-        played = f"{stored} of {'at most ' if report.kind is Kind.LADDER else ''}{planned}"
+        played = f"{stored} of {'at most ' if report.kind == 'ladder' else ''}{planned}"
     lines = [
         ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
         ("Rules", f"{style.setting(rules)}{points}, at most {rules.move_limit} moves"),
@@ -109,7 +109,7 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
         found = [("Standings", standings_sheet(report.places, report.anchor, prior)), ("Points", _points(report))]
     found.append(("Over all games", Facts(tuple(findings(report)))))
     if forfeits := report.forfeits:
-        rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
+        rows = [(game.id, str(game.outcome and game.outcome.ending), game.reason) for game in forfeits[:most]]
         more = len(forfeits) - len(rows)
         note = f"And {plural(more, 'more forfeit')}. " * (more > 0) + f"Details of one: arena show {rows[0][0]}"
         found.append(("Forfeits", Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))))
@@ -124,8 +124,8 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
     if test is not None:
         yield "SPRT", verdict(tally.first, test)
         if test.waiting:
-            in_all = f"{style.score(test.results)} in {plural(test.results.games, 'game')}"
-            yield "All games", f"{in_all}; the figures below are from the first {tally.games} in the planned order"
+            finished = plural(tally.games + test.waiting, "game")
+            yield "All games", f"{finished}; the figures below are from the first {tally.games} in the planned order"
     evidence, los = plural(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
@@ -135,7 +135,7 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
     if comparison.normalised is not None:
         yield "Normalised", f"{comparison.normalised} nElo (95 %): Elo divided by the spread of results"
     points = ("0", "1/2", "1", "1 1/2", "2")
-    pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts.counts, strict=True))
+    pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts, strict=True))
     yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
     if test is None and report.planned is not None and tally.games < report.planned:
         count = f"{tally.games} of {plural(report.planned, 'game')}"
@@ -173,29 +173,28 @@ def findings(report: Standings) -> Iterator[tuple[str, str]]:
     black = f"scored {style.per_cent(report.black_points / report.games)}"
     yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
     endings = []
-    for count in report.endings:
-        won = [f"{place.name} {count.won[place.name]}" for place in report.places if count.won[place.name]]
-        won += [f"drawn {count.drawn}"] if count.drawn else []
-        endings.append(f"{count.ending} {count.games}, {style.per_cent(count.games / report.games)} ({', '.join(won)})")
+    winners = {place.name: place.name for place in report.places} | {"": "drawn"}
+    for ending, won in report.endings.items():
+        counts = ", ".join(f"{words} {won[name]}" for name, words in winners.items() if won[name])
+        endings.append(f"{ending} {won.total()}, {style.per_cent(won.total() / report.games)} ({counts})")
     yield "Endings", ", ".join(endings)
     lengths, shortest, longest = report.lengths, min(report.lengths), max(report.lengths)
     mean = sum(length * games for length, games in lengths.items()) / lengths.total()
     yield "Length", f"{mean:.1f} moves per game, median {median(lengths.elements()):g}, from {shortest} to {longest}"
     times = (f"{place.name} {style.seconds(report.seconds_a_move(place.name))}" for place in report.places)
     yield "Time", f"{', '.join(times)} per move"
-    check = report.check
-    if check.played_on:
-        played_on = f"{plural(check.played_on, 'game')} played to the end after adjudication"
-        words = f"{played_on}, {check.otherwise} with another winner"
-        if check.played_on >= LEAST_CHECKED:
-            low, high = check.interval
+    if report.played_on:
+        played_on = f"{plural(report.played_on, 'game')} played to the end after adjudication"
+        words = f"{played_on}, {report.overturned} with another winner"
+        if report.played_on >= LEAST_CHECKED:
+            low, high = share_interval(report.overturned, report.played_on)
             words += f": an error rate of {100 * low:.1f} to {100 * high:.1f} % (95 %)"
         yield "Check", words
-    elif check.adjudicated:
+    elif report.adjudicated:
         yield "Check", "none of the adjudicated games was played to the end"
     groups = [] if report.league is None else report.league.ratings.components
     if report.tally is None and len(groups) > 1:
-        order = "; ".join(", ".join(report.players[identity] for identity in group) for group in groups)
+        order = "; ".join(", ".join(group) for group in groups)
         yield "Order", f"{order}: the distance between these groups, the strongest first, is not measured"
     if repeats := [tally for tally in report.tallies if tally.repeats]:
         pairs = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
@@ -223,8 +222,7 @@ def print_sections(sections: Iterable[Section], console: Console) -> None:
 def overviews_sheet(events: Sequence[Overview]) -> Sheet:
     """The list of events, the newest last."""
     rows = [
-        (one.id, str(one.kind), ", ".join(one.players), f"{one.games}/{one.planned}", one.created[:10])
-        for one in events
+        (one.id, one.kind, ", ".join(one.players), f"{one.games}/{one.planned}", one.created[:10]) for one in events
     ]
     if not rows:
         return Sheet((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")

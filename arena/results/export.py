@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +44,7 @@ def _elo(elo: Estimate | None) -> Row:
     """An estimate, each part None where it isn't known, and as text."""
     if elo is None:
         return dict.fromkeys(("elo", "low", "high", "estimate"))
-    parts = {"elo": elo.value, "low": elo.interval.low, "high": elo.interval.high}
+    parts = {"elo": elo.value, "low": elo.low, "high": elo.high}
     known = {key: None if part is None or not isfinite(part) else round(part, 1) for key, part in parts.items()}
     return {**known, "estimate": str(elo)}
 
@@ -174,7 +173,7 @@ def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
 
 def event_line(event: Overview) -> str:
     """One of the list of events as JSON."""
-    return json_line("event", asdict(event))
+    return json_line("event", event._asdict())
 
 
 def _standing_rows(found: Report) -> Iterator[Row]:
@@ -189,7 +188,7 @@ def report_line(report: Report) -> str:
     counts = None if tally is None else tally.results()
     found = {
         "event": report.event,
-        "kind": str(report.kind),
+        "kind": report.kind,
         "created": report.created,
         "size": report.rules.size,
         "rules": report.rules.name,
@@ -200,13 +199,13 @@ def report_line(report: Report) -> str:
         "anchor": report.anchor,
         "standings": list(_standing_rows(report)),
         "won_drawn_lost": None if counts is None else [counts.wins, counts.draws, counts.losses],
-        "pairs": None if tally is None else tally.counts.counts,
+        "pairs": None if tally is None else tally.counts,
         "sprt": None,
         "los": {
             name: {other: round(los, 4) for other in names if (los := report.los(name, other)) is not None}
             for name in names
         },
-        "endings": {str(count.ending): count.games for count in report.endings},
+        "endings": {str(ending): won.total() for ending, won in report.endings.items()},
     }
     if test is not None:
         state = test.state

@@ -15,7 +15,7 @@ from arena.match.schedule import Gate, Match
 from arena.match.standings import MatchTally, SequentialTest, Standings
 from arena.players.player import Player
 from arena.players.registry import LIMITS, Registry
-from arena.ratings import Verdict
+from arena.ratings import Verdict, compare
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint, precision_here
 
@@ -64,9 +64,9 @@ class Evidence:
     def as_json(self) -> dict[str, Any]:
         """What a manifest tells of it."""
         present, state, games = self.match.second, self.test.state, self.tally.results()
-        elo = self.tally.comparison().elo
+        elo = compare(self.tally.counts).elo
         llr = None if state is None else state.llr
-        figures = {"elo": elo.value, "low": elo.interval.low, "high": elo.interval.high, "llr": llr}
+        figures = {"elo": elo.value, "low": elo.low, "high": elo.high, "llr": llr}
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),

@@ -6,39 +6,22 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena import ConfigError, StoreError
 from arena.contract.settings import FOREIGN
-from arena.match.standings import League, Standings, rate_all
+from arena.go.record import GameRecord, Played
+from arena.match.standings import Evidence, League, Standings, rate_all
 from arena.players.player import Player
-from arena.ratings import Estimate, PairCounts, Result, Sprt, compare
+from arena.ratings import Estimate, Sprt
 
-if TYPE_CHECKING:  # these pull in the compiler, and a list of bots is rated without it
-    from arena.go.record import GameRecord, Played
+if TYPE_CHECKING:
     from arena.results.store import Event, Pool, Store
 
-MOMENTS = 30
-"""How many points a rating's course has, at most."""
-
-EMBEDDED = 200
-"""Games that a page of an event takes in."""
-
-
-class Kind(StrEnum):
-    """What sort of event it is."""
-
-    MATCH = "match"
-    TOURNAMENT = "tournament"
-    LADDER = "ladder"
-
-    @classmethod
-    def of(cls, settings: dict[str, Any]) -> Kind:
-        """Of the event with these settings."""
-        return next((kind for kind in (cls.TOURNAMENT, cls.LADDER) if kind in settings), cls.MATCH)
+MOMENTS = 30  # points of a rating's course, at most
+EMBEDDED = 200  # games that a page of an event takes in
 
 
 # --- A pool of games ---
@@ -53,7 +36,7 @@ def league(store: Store, pool: Pool | None = None, counted: Standings | None = N
     standings = Standings(tell_apart(store.players()), tests=sequential_tests(store))
     if counted is not None and counted.games == pool.games == store.count():
         if {*counted.players.values()} == {*standings.players.values()}:
-            return counted.league
+            return rate_all(counted.evidence)
     for games in store.game_summaries(pool=pool):
         for identity in {game.black_player for game in games} | {game.white_player for game in games}:
             standings.players.setdefault(identity, identity)
@@ -64,8 +47,9 @@ def league(store: Store, pool: Pool | None = None, counted: Standings | None = N
 def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
     """The pool with the most games, and everybody's Elo in it by identity."""
     pool = next(iter(store.pools()), None)
-    found = None if pool is None else league(store, pool)
-    return pool, {} if found is None else found.elo
+    found = league(store, pool)
+    names = tell_apart(store.players())
+    return pool, {} if found is None else {one: found.elo[name] for one, name in names.items() if name in found.elo}
 
 
 def sequential_tests(store: Store) -> dict[str, Sprt]:
@@ -90,8 +74,12 @@ def tell_apart(players: Mapping[str, Player]) -> dict[str, str]:
 # --- An event ---
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+def kind_of(settings: dict[str, Any]) -> str:
+    """What sort of event has these settings."""
+    return next((kind for kind in ("tournament", "ladder") if kind in settings), "match")
+
+
+class Moment(NamedTuple):
     """The ratings after a number of games, by name."""
 
     games: int
@@ -107,40 +95,32 @@ class Report(Standings):
 
         self.settings = event.settings
         self.created = event.created
-        self.kind = Kind.of(event.settings)
+        self.kind = kind_of(event.settings)
         self.rules = Rules.from_json(event.settings["rules"])
         self.participants, planned = _participants(store, event)
         tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
         names = {key: one.name for key, one in self.participants.items()}
-        super().__init__(names, event.id, planned, is_match=self.kind is Kind.MATCH, tests=tests)
+        super().__init__(names, event.id, planned, is_match=self.kind == "match", tests=tests)
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
         self.counted: list[Played] = []
-        self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
+        self._stages: list[tuple[int, Evidence]] = []  # games, and what was to be rated by then
         for games in store.game_summaries(event=event.id, at_once=-(-store.count(event=event.id) // MOMENTS)):
-            before = self.games
             self.stored += sum(game.outcome is not None for game in games)
-            counted = self.add(games)
+            if counted := self.add(games):
+                self._stages.append((self.games, self.evidence))
             if keep:
                 self.counted += counted
             if dates := [*(self.dates or ()), *(game.date for game in counted if game.date)]:
                 self.dates = min(dates), max(dates)
-            if self.games > before:
-                self._stages.append((self.games, self.evidence if len(self.players) == 2 else self.rated))
 
     @cached_property
     def course(self) -> list[Moment]:
         """The ratings of everybody but the anchor as the games came in: after each of some equal parts."""
         moments = []
-        anchor = None if self.league is None else self.league.ratings.anchor
         for games, evidence in self._stages:
-            if isinstance(evidence, PairCounts):
-                first, second, counts = self.tallies[0].first, self.tallies[0].second, evidence
-                if first == self.anchor:
-                    first, counts = second, PairCounts(*reversed(evidence.counts))
-                moments.append(Moment(games, {first: compare(counts).elo}))
-            elif any(anchor in (result.black, result.white) for result in evidence):
-                elo = rate_all(evidence, self.players, anchor).elo_by_name
+            if any(self.anchor in (result.black, result.white) for result in evidence.rated):
+                elo = rate_all(evidence, self.anchor).elo
                 moments.append(Moment(games, {name: one for name, one in elo.items() if name != self.anchor}))
         return moments
 
@@ -174,7 +154,7 @@ def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
     from arena.match.event import event_from_json
 
     plan = event_from_json(event.plan)
-    is_match = Kind.of(event.settings) is Kind.MATCH
+    is_match = kind_of(event.settings) == "match"
     found = {name if is_match else player.identity: replace(player, name=name) for name, player in plan.players.items()}
     if not is_match:
         players = store.players()
@@ -183,12 +163,11 @@ def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
     return {key: replace(found[key], name=name) for key, name in tell_apart(found).items()}, plan.games
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(NamedTuple):
     """One line of the list of events."""
 
     id: str
-    kind: Kind
+    kind: str
     players: tuple[str, ...]
     games: int
     planned: int
@@ -203,5 +182,5 @@ def overviews(store: Store) -> list[Overview]:
             participants, planned = _participants(store, event)
             names = tuple(one.name for one in participants.values())
             games = store.count(event=event.id)
-            found.append(Overview(event.id, Kind.of(event.settings), names, games, planned, event.created))
+            found.append(Overview(event.id, kind_of(event.settings), names, games, planned, event.created))
     return found

@@ -24,7 +24,7 @@ class Outlook:
     def of(cls, counts: PairCounts) -> Outlook:
         """From pairs. Half a pair of every result is added, after Jeffreys, so that a few that scored the same don't
         look like certainty."""
-        seen = [count + 0.5 for count in counts.counts]
+        seen = [count + 0.5 for count in counts]
         score = sum(count * step / 4 for step, count in enumerate(seen)) / sum(seen)
         variance = sum(count * (step / 4 - score) ** 2 for step, count in enumerate(seen)) / sum(seen)
         return cls(score, variance / (score * (1 - score)))

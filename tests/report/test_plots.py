@@ -13,7 +13,7 @@ from stored_events import earlier_wins, finished, games_of, player, store_event
 from arena.go.game import Ending, Rules
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match, Terms, Tournament
-from arena.ratings import Estimate, Interval
+from arena.ratings import Estimate
 from arena.report.chart import draw_course
 from arena.report.page import render_page, write_page
 from arena.results.league import EMBEDDED, Moment, Report, last_games, read_report
@@ -34,7 +34,7 @@ def drawn(moments: list[Moment], names: list[str], width: int = 80) -> list[str]
 
 
 def known(value: float, half: float) -> Estimate:
-    return Estimate(value, Interval(value - half, value + half))
+    return Estimate(value, value - half, value + half)
 
 
 def test_a_course_has_a_sign_for_each_player_and_a_band_for_a_single_one() -> None:
@@ -42,7 +42,7 @@ def test_a_course_has_a_sign_for_each_player_and_a_band_for_a_single_one() -> No
     lines = drawn(moments, ["a", "b", "zero"])
     height_of = {mark: next(row for row, line in enumerate(lines) if mark in line.partition("│")[2]) for mark in "12"}
     assert height_of["1"] < height_of["2"] and lines[-1] == "1 a  2 b" and "░" not in "".join(lines)
-    swept = [Moment(games, {"a": Estimate(50.0 * games, Interval(10.0 * games, None))}) for games in (1, 5, 10)]
+    swept = [Moment(games, {"a": Estimate(50.0 * games, 10.0 * games, None)}) for games in (1, 5, 10)]
     lines = drawn(swept, ["a", "zero"])  # its band is open above
     assert "░" in lines[0] and any("●" in line for line in lines)
     assert drawn([], ["a", "zero"]) == ["Nobody is rated yet."]

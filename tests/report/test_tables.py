@@ -16,7 +16,7 @@ from arena.go.record import GameRecord
 from arena.match.schedule import Match
 from arena.match.standings import Standings
 from arena.players.player import Player
-from arena.ratings import Estimate, Interval
+from arena.ratings import Estimate
 from arena.report import style
 from arena.report.progress import show_training, training_words
 from arena.report.style import Console
@@ -77,7 +77,7 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
     plain = Player("fast-random", "fast-random", "bots.fast_random:BOT", {}, "arena")
     net = Player("sl", "policy", "bots.policy:BOT", {"checkpoint": "sl-9x9", "temperature": 0.5}, "arena", "ab")
-    ratings = {plain.identity: Estimate(910.0, Interval(223.0, None))}
+    ratings = {plain.identity: Estimate(910.0, 223.0, None)}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
     assert ["fast-random", *plain.bot_kind.summary.split(), "+910", "(+223", "to", "∞)"] in rows
     assert ["sl", "policy:", "temperature=0.5", "sl-9x9"] in rows
