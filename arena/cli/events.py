@@ -86,8 +86,8 @@ def notes_on(event: Event, store: Store) -> Iterator[str]:
     if isinstance(event, Ladder):
         event.pairings()
     elif store.count(event=event.event) < event.games:
-        games = event.games if isinstance(event, Match) else event.games_each
-        event.terms.opening(event.terms.distinct_openings(games) - 1)
+        each = event.games if isinstance(event, Match) else event.games_each
+        event.terms.opening(event.terms.distinct_openings(each) - 1)
     yield from size_doubts(players, event.terms.rules.size)
 
 

@@ -11,19 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from arena.ratings import (
-    Interval,
-    K,
-    PairCounts,
-    Ratings,
-    Result,
-    Sprt,
-    chance_below,
-    compare,
-    expected_score,
-    logistic_llr,
-    rate,
-)
+from arena.ratings import PairCounts, Ratings, Result, Sprt, compare, expected_score, logistic_llr, rate
+from arena.ratings.elo import Estimate, K, chance_below
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ratings.json").read_text(encoding="utf-8"))
 LADDER = np.array([0.0, 10.0, 1200.0, 1600.0, 1700.0, 2000.0])
@@ -51,18 +40,15 @@ def golden(number):
 
 def check_mirrored(one, other):
     """The same estimate seen from the other side."""
-    pairs = [(one.value, other.value), (one.low, other.high), (one.high, other.low)]
-    for mine, theirs in pairs:
+    for mine, theirs in ((one.value, other.value), (one.low, other.high), (one.high, other.low)):
         assert (mine is None) == (theirs is None)
         assert mine is None or mine == pytest.approx(-theirs, abs=1e-6, rel=1e-6)
 
 
 def check_finite(estimate):
-    value, low, high = estimate.value, estimate.low, estimate.high
+    value, low, high = estimate
     assert all(map(math.isfinite, estimate.known))
-    assert low is None or low <= value
-    assert high is None or value <= high
-    assert "nan" not in str(estimate) and "inf" not in str(estimate)
+    assert (low is None or low <= value) and (high is None or value <= high)
 
 
 # --- Two players ---
@@ -106,11 +92,8 @@ def test_any_counts_give_finite_figures_that_agree_and_are_mirrored_by_swapped_p
             check_mirrored(one, swapped)
     assert 0 <= comparison.los <= 1
     assert comparison.los == pytest.approx(1 - other.los, abs=1e-9)
-    low, high = comparison.elo.low, comparison.elo.high
-    if low is not None:
-        assert (low > 1e-6) <= (comparison.los >= 0.975) <= (low > -1e-6)
-    if high is not None:
-        assert (high < -1e-6) <= (comparison.los <= 0.025) <= (high < 1e-6)
+    for low, los in ((comparison.elo.low, comparison.los), (other.elo.low, other.los)):
+        assert low is None or (low > 1e-6) <= (los >= 0.975) <= (low > -1e-6)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +153,6 @@ def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, d
         (lambda: Sprt(0, 50, beta=0.7), "must"),
         (lambda: rate([]), "no games"),
         (lambda: rate([Result("A", "B", 1)]).relative_to("C"), "C has no rated games; rated are A, B"),
-        (lambda: rate([Result("A", "B", 1)], prior=0), "give a prior above 0"),
-        (lambda: rate([Result("A", "B", 1), Result("B", "A", 1)], prior=0), "give a prior above 0"),
         (lambda: rate([Result("A", "B", 1, 2)]).difference("A", "X"), "X has no rated games; rated are A, B"),
     ],
 )
@@ -221,12 +202,6 @@ def test_the_logistic_ratio_is_that_of_the_slow_twin(counts, elo1):
     assert logistic_llr(counts, 0, elo1) == pytest.approx(twin, rel=1e-6, abs=1e-6)
 
 
-def test_many_tests_at_once_are_each_as_alone():
-    counts = np.random.default_rng(1).integers(0, 30, (50, 5))
-    counts[0] = 0
-    assert logistic_llr(counts, 0, 50) == pytest.approx([float(logistic_llr(row, 0, 50)) for row in counts])
-
-
 def error_rates(truth, elo0, elo1, tests, seed, advantage=60.0):
     """Shares of tests that accept H0 and H1 in pairs of games without draws, the colours apart by twice `advantage`."""
     rng = np.random.default_rng(seed)
@@ -266,14 +241,12 @@ def league_of(row):
 
 @pytest.mark.parametrize("row", GOLDEN["bradley_terry"], ids=["choix", "KataGo C++", "Ordo -W", "KataGo Python"])
 def test_a_league_is_rated_as_by_public_programs(row):
-    prior = row.get("prior", row.get("prior_virtual_games"))
+    prior = max(1e-6, row.get("prior", row.get("prior_virtual_games")))  # next to nothing where the program has none
     ratings = rate(league_of(row), prior=prior, black_advantage="black_advantage" in row)
     at = dict(zip(ratings.players, ratings.elo, strict=True))
     expected = row.get("elo", {})
-    for a, b in itertools.combinations(expected, 2):
-        assert at[a] - at[b] == pytest.approx(
-            expected[a] - expected[b], abs=6e-4
-        )  # the sources print 3 decimals or more
+    for a, b in itertools.combinations(expected, 2):  # the sources print 3 decimals or more
+        assert at[a] - at[b] == pytest.approx(expected[a] - expected[b], abs=6e-4)
     if "diff_AB" in row:
         assert at["A"] - at["B"] == golden(row["diff_AB"])
         assert ratings.standard_error("A", "B") == golden(row["se_diff"])
@@ -285,31 +258,26 @@ def test_a_league_is_rated_as_by_public_programs(row):
 
 
 def test_the_anchor_is_zero_and_its_error_goes_to_the_others():
-    ratings = rate([Result("A", "B", 30, 50), Result("B", "A", 30, 50), Result("B", "C", 9, 20)]).relative_to("B")
+    ratings = rate([Result("A", "B", 60, 100), Result("B", "C", 70, 100)]).relative_to("B")
     assert str(ratings.difference("B", "B")) == "0" and ratings.elo[1] == 0
-    interval = ratings.difference("A", "B").interval
-    assert interval.high - interval.low == pytest.approx(2 * 1.959964 * ratings.standard_error("A", "B"), rel=0.01)
+    difference = ratings.difference("A", "C")
+    error = ratings.standard_error("A", "C")
+    assert difference.high - difference.low == pytest.approx(2 * 1.959964 * error, rel=0.01)
+    assert ratings.los("A", "C") == pytest.approx(stats.norm.cdf(difference.value / error), abs=1e-4)
+    assert ratings.los("A", "C") + ratings.los("C", "A") == pytest.approx(1)
 
 
 def test_players_who_never_lost_to_the_rest_have_a_number_and_an_interval_that_is_open_to_their_side():
     results = [Result("A", "B", 5, 5), Result("B", "A", 0, 5), Result("B", "C", 4, 6), Result("A", "D", 5, 9)]
     ratings = rate(results, prior=0.2, black_advantage=False)
-    assert ratings.components == (("A", "D"), ("B", "C"))
+    assert ratings.components == (("A", "D"), ("B", "C")) and ratings.ranking() == ("A", "D", "B", "C")
     for stronger, weaker in itertools.product("AD", "BC"):
         difference = ratings.difference(stronger, weaker)
-        assert difference.low < difference.value
-        assert difference.high is None
-    assert ratings.difference("C", "A").low is None
-    assert str(ratings.difference("A", "B")) == "+718 (+225 to ∞)"
-    assert ratings.los("A", "B") > 0.99
-    assert ratings.ranking() == ("A", "D", "B", "C")
-
-
-def test_players_without_a_chain_of_games_are_not_compared_and_a_draw_beats_in_both_directions():
-    ratings = rate([Result("A", "B", 1, 2), Result("C", "D", 1, 2)])
-    assert ratings.difference("A", "C").interval == Interval(None, None)
-    assert ratings.difference("A", "C").value == pytest.approx(0)
-    assert rate([Result("A", "B", 9.5, 10)]).components == (("A", "B"),)
+        assert difference.low < difference.value and difference.high is None
+    assert str(ratings.difference("A", "B")) == "+718 (+225 to ∞)" and ratings.los("A", "B") > 0.99
+    apart = rate([Result("A", "B", 1, 2), Result("C", "D", 1, 2)])
+    assert apart.difference("A", "C") == Estimate(pytest.approx(0), None, None)
+    assert rate([Result("A", "B", 9.5, 10)]).components == (("A", "B"),)  # a draw beats in both directions
 
 
 @pytest.mark.parametrize(
@@ -319,9 +287,7 @@ def test_what_black_is_worth_is_left_out_where_the_games_do_not_bound_it(won, is
     """A match at 34-0 said: advantage of playing Black +0.0 ± 1737.2 Elo."""
     ratings = rate([Result("A", "B", won[0], 17), Result("B", "A", 17 - won[1], 17)])
     assert (ratings.black_advantage is not None) == is_measured
-    if is_measured:
-        interval = ratings.black_advantage.interval
-        assert interval.high - interval.low < 1000
+    assert not is_measured or ratings.black_advantage.high - ratings.black_advantage.low < 1000
 
 
 def test_the_black_advantage_is_bounded_where_no_strengths_can_follow_it():
@@ -351,14 +317,6 @@ def test_the_black_advantage_is_bounded_where_no_strengths_can_follow_it():
     assert 5 < sum(seen) < len(seen) - 5
 
 
-def test_the_likelihood_of_superiority_is_that_of_the_difference():
-    ratings = rate([Result("A", "B", 60, 100), Result("B", "C", 70, 100)])
-    difference = ratings.difference("A", "C")
-    normal = stats.norm.cdf(difference.value / ratings.standard_error("A", "C"))
-    assert ratings.los("A", "C") == pytest.approx(normal, abs=1e-4)
-    assert ratings.los("A", "C") + ratings.los("C", "A") == pytest.approx(1)
-
-
 def test_a_league_of_two_says_what_their_match_says():
     """elo.csv had -26.7 as the lower end where the report of the same games said at least 234."""
     results = [Result("A", "B", 9, 10), Result("B", "A", 1.5, 10)]
@@ -380,29 +338,19 @@ def slow_loss(results, x):
     return total
 
 
-def test_an_interval_ends_where_the_likelihood_has_fallen_by_half_a_quantile_of_chi_squared():
-    """The slow twin: the best fit with a fixed difference, by a general optimiser."""
-    results = [Result("A", "B", 9, 10), Result("B", "C", 4, 6), Result("C", "A", 1, 8), Result("B", "A", 2, 10)]
-
-    def loss(x):
-        return slow_loss(results, x)
-
-    best = optimize.minimize(loss, np.zeros(4), tol=1e-12).fun
-    interval = rate(results).difference("A", "C").interval
-    for end in (interval.low, interval.high):
-        fixed = lambda x, end=end: loss([x[0] + end / K, x[1], x[0], x[2]])  # noqa: E731
-        worse = optimize.minimize(fixed, np.zeros(3), tol=1e-12).fun
-        assert 2 * (worse - best) == pytest.approx(stats.chi2.ppf(0.95, 1), abs=1e-5)
-
-
-def test_the_fit_is_that_of_the_slow_twin():
+def test_the_fit_and_its_intervals_are_those_of_the_slow_twin():
+    """A general optimiser. An interval ends where the likelihood, at its best with this difference, has fallen by half
+    a quantile of chi squared."""
     rng = np.random.default_rng(5)
-    results = [Result(a, b, rng.integers(0, 41) / 2, 20) for a, b in itertools.permutations("ABCD", 2)]
-
-    twin = K * optimize.minimize(lambda x: slow_loss(results, x), np.zeros(5), tol=1e-9).x
-    ratings = rate(results, prior=0.2)
-    assert ratings.elo == pytest.approx(twin[:4] - twin[:4].mean(), abs=0.01)
-    assert ratings.black_advantage.value == pytest.approx(twin[4], abs=0.01)
+    results = [Result(a, b, rng.integers(0, 21) / 2, 10) for a, b in itertools.permutations("ABC", 2)]
+    best = optimize.minimize(lambda x: slow_loss(results, x), np.zeros(4), tol=1e-12)
+    ratings = rate(results)
+    assert ratings.elo == pytest.approx(K * (best.x[:3] - best.x[:3].mean()), abs=0.01)
+    assert ratings.black_advantage.value == pytest.approx(K * best.x[3], abs=0.01)
+    for end in ratings.difference("A", "C")[1:]:
+        fixed = lambda x, end=end: slow_loss(results, [x[0] + end / K, x[1], x[0], x[2]])  # noqa: E731
+        worse = optimize.minimize(fixed, np.zeros(3), tol=1e-12).fun
+        assert 2 * (worse - best.fun) == pytest.approx(stats.chi2.ppf(0.95, 1), abs=1e-5)
 
 
 def check_league(ratings: Ratings):
@@ -430,14 +378,9 @@ SWEPT = [
 
 @settings(deadline=None, max_examples=25)
 @example(SWEPT, 0.01, True)
-@given(leagues, st.sampled_from([0, 0.01, 0.2, 2.0]), st.booleans())
+@given(leagues, st.sampled_from([0.01, 0.2, 2.0]), st.booleans())
 def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
-    try:
-        ratings = rate(results, prior=prior, black_advantage=black_advantage)
-    except ValueError as error:
-        assert prior == 0 and "give a prior above 0" in str(error)
-    else:
-        check_league(ratings)
+    check_league(rate(results, prior=prior, black_advantage=black_advantage))
 
 
 @settings(deadline=None, max_examples=15)
@@ -463,10 +406,6 @@ def simulated(truth, games, rng, advantage=40.0):
     ]
 
 
-def holds(interval: Interval, value):
-    return (interval.low is None or interval.low <= value) and (interval.high is None or value <= interval.high)
-
-
 @pytest.mark.parametrize("truth", [LADDER, np.array([0.0, 50, 80, 200, 320, 500, 510, 700])], ids=["ladder", "league"])
 def test_intervals_hold_95_percent_of_the_true_differences(truth):
     rng = np.random.default_rng(7)
@@ -474,5 +413,7 @@ def test_intervals_hold_95_percent_of_the_true_differences(truth):
     for _ in range(50):
         ratings = rate(simulated(truth, 100, rng))
         for (i, a), (j, b) in itertools.combinations(enumerate(ratings.players), 2):
-            held.append(holds(ratings.difference(a, b).interval, truth[i] - truth[j]))
+            _, low, high = ratings.difference(a, b)
+            difference = truth[i] - truth[j]
+            held.append((low is None or low <= difference) and (high is None or difference <= high))
     assert 0.93 <= np.mean(held) <= 0.98
