@@ -34,7 +34,7 @@ def test_games_that_all_scored_the_same_are_no_certainty() -> None:
 @pytest.mark.parametrize("counts", [PairCounts(30, 20, 100, 30, 40), PairCounts(40, 30, 100, 20, 30)])
 def test_the_interval_is_as_foretold_when_so_many_games_are_played(counts: PairCounts) -> None:
     """The very games that were counted, seen from either side; below 100 pairs the forecast is a little short."""
-    ends = compare(counts).elo.interval
+    ends = compare(counts).elo
     assert ends.low is not None and ends.high is not None
     assert games_for_interval(Outlook.of(counts), (ends.high - ends.low) / 2) == pytest.approx(counts.games, rel=0.03)
 

@@ -139,7 +139,7 @@ def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_in_the_elo_
     assert "no pair of games is finished yet" in words
     state.add(Update(records_of(match, range(2), "alphago"), workers=1))
     words = shown(state)
-    assert "5 of 20" in words and "from the first 4 in the planned order" in words and "+5 =0 -0 in 5 games" in words
+    assert "5 of 20" in words and "from the first 4 in the planned order" in words and "5 games; the figures" in words
     assert re.search(r"LLR -2\.94 ─+●─+ 2\.94 .*SPRT +undecided .*LLR \+0\.\d\d", words)
 
 
@@ -215,7 +215,7 @@ def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     assert lines[1] == "1 of 20 games were played earlier"
     assert any(line.startswith("4 of 20, alphago beat sl 2-0 in 2 games, Elo") for line in lines)
     assert any(
-        "+5 =0 -0 in 5 games; the figures below are from the first 2 in the planned order" in line for line in lines
+        "5 games; the figures below are from the first 2 in the planned order" in line for line in lines
     )
     assert "another program has locked the results; 2 finished games not stored yet" in lines
 
