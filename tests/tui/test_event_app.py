@@ -214,9 +214,7 @@ def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     lines = printed(match, (update for update in (*updates, Update(waiting=2))))
     assert lines[1] == "1 of 20 games were played earlier"
     assert any(line.startswith("4 of 20, alphago beat sl 2-0 in 2 games, Elo") for line in lines)
-    assert any(
-        "5 games; the figures below are from the first 2 in the planned order" in line for line in lines
-    )
+    assert any("5 games; the figures below are from the first 2 in the planned order" in line for line in lines)
     assert "another program has locked the results; 2 finished games not stored yet" in lines
 
 
