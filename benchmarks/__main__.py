@@ -14,7 +14,7 @@ import argparse
 import importlib
 import sys
 
-from arena import UserError
+from arena import ArenaError
 from benchmarks.speed import PARTS, machine, row
 
 COMMANDS = {name: f"benchmarks.{name}" for name in ("tune", "openings", "tactics")}
@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
     if words[:1] and words[0] in COMMANDS:
         try:
             return int(importlib.import_module(COMMANDS[words[0]]).main(words[1:]))
-        except UserError as error:
+        except ArenaError as error:
             print(f"python -m benchmarks {words[0]}: {error}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:

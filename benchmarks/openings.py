@@ -34,8 +34,7 @@ PATIENCE = 50  # draws of ``AT_ONCE`` openings without a new one that is balance
 
 def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int, seed: int) -> Iterator[GameRecord]:
     """``count`` openings of ``plies`` moves, no two alike, drawn from the policy of ``player`` and kept if its search
-    of ``visits`` finds them balanced. The first of more are those of fewer. Raises ConfigError when no more are
-    found."""
+    of ``visits`` finds them balanced. Raises ConfigError when no more are found."""
     seen: set[bytes] = set()
     found = failures = drawn = 0
     with closing(patient(player).build()) as bot:

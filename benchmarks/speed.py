@@ -83,18 +83,15 @@ def uct_simulations(share: float) -> None:
     """Simulations a second without RAVE and priors, and of mcts."""
     count = max(1, int(share * 40_000))
 
-    def simulations(**settings: Any) -> Rate:
+    plain = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "policy": 0.0}
+    for name, settings in (("UCT without RAVE and priors", plain), ("mcts simulations", {})):
         bot = uct.Uct(uct.Config(stop_early=False, **settings))
 
-        def measure(seed: int) -> float:
+        def simulations(seed: int, bot: uct.Uct = bot) -> float:
             game = Game(Rules.preset(), seed=seed)
             return timed(lambda: (bot.choose(game, Limits(simulations=count)), count)[1])
 
-        return measure
-
-    plain = simulations(c_uct=0.7, rave=0.0, priors=0.0, policy=0.0)
-    report("UCT without RAVE and priors, empty 9x9", *interleaved(plain))
-    report("mcts simulations, empty 9x9", *interleaved(simulations()))
+        report(f"{name}, empty 9x9", *interleaved(simulations))
 
 
 def nets(share: float, name: str = "distilled-9x9") -> None:

@@ -10,47 +10,33 @@ import pty
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
 from unittest.mock import patch
 
 HERE = Path(__file__).parent
 PROGRAM = [sys.executable, "-c", "from arena.cli import main; main()"]
 
 
-class Scene(NamedTuple):
-    """A command, the size of its terminal, the seconds after which its screen is saved, and the keys pressed before."""
-
-    words: str
-    width: int
-    height: int
-    seconds: int
-    keys: str = ""
-
-
+LEAGUE = "tournament league random mcts:playouts=50 mcts:playouts=200 sl:temperature=1 sl -n 1000"
+KEYS = "e,5,enter,wait:5000,g,7,enter,wait:5000,c,6,enter,wait:5000,exclamation_mark,wait:500,y,enter"
 SCENES = {
-    "match": Scene("match sl mcts:playouts=100 -n 1000", 100, 30, 30),
-    "league": Scene(
-        "tournament league random mcts:playouts=50 mcts:playouts=200 sl:temperature=1 sl -n 1000", 124, 30, 40
-    ),
-    "play": Scene(
-        "play mcts:playouts=300 --as me",
-        *(100, 26, 45),
-        keys="e,5,enter,wait:5000,g,7,enter,wait:5000,c,6,enter,wait:5000,exclamation_mark,wait:500,y,enter",
-    ),
+    "match": ("match sl mcts:playouts=100 -n 1000", 100, 30, 30, ""),
+    "league": (LEAGUE, 124, 30, 40, ""),
+    "play": ("play mcts:playouts=300 --as me", 100, 26, 45, KEYS),
 }
+"""Commands, the width and height of the terminal, the seconds until the screen is saved, and keys pressed before."""
 
 
 def main(names: list[str]) -> None:
     if unknown := set(names) - SCENES.keys():
         raise SystemExit(f"there is no picture '{min(unknown)}'; there are {', '.join(SCENES)}")
     for name in names or SCENES:
-        scene = SCENES[name]
-        settings = {"COLUMNS": f"{scene.width}", "LINES": f"{scene.height}", "PYTHONPATH": f"{HERE.parent}"}
-        settings |= {"TEXTUAL_SCREENSHOT": f"{scene.seconds}", "TEXTUAL_PRESS": scene.keys}
+        words, width, height, seconds, keys = SCENES[name]
+        settings = {"COLUMNS": f"{width}", "LINES": f"{height}", "PYTHONPATH": f"{HERE.parent}"}
+        settings |= {"TEXTUAL_SCREENSHOT": f"{seconds}", "TEXTUAL_PRESS": keys}
         settings |= {"TEXTUAL_SCREENSHOT_LOCATION": f"{HERE}", "TEXTUAL_SCREENSHOT_FILENAME": f"{name}.svg"}
         with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, settings):
             os.chdir(folder)
-            pty.spawn([*PROGRAM, *scene.words.split()], lambda terminal: os.read(terminal, 1 << 16) and b"\0")
+            pty.spawn([*PROGRAM, *words.split()], lambda terminal: os.read(terminal, 1 << 16) and b"\0")
             os.chdir(HERE)
         print(f"{HERE / name}.svg is drawn.")
 

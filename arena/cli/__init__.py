@@ -196,8 +196,12 @@ def _with_help(words: str) -> str:
 
 
 def _fail(words: str) -> NoReturn:
+    """End with one line that is fit for a terminal and of at most about 1,000 characters."""
+    from arena.report.style import HARMLESS
+
+    line = " ".join(words.split()).translate(HARMLESS)
     with suppress(OSError):
-        print(f"arena: {one_line(words)}", file=sys.stderr)
+        print(f"arena: {line if len(line) <= 1000 else f'{line[:750]} ... {line[-250:]}'}", file=sys.stderr)
     raise SystemExit(2) from None
 
 
@@ -217,11 +221,3 @@ def abandon_output() -> None:
     """Forget what can't be written, so that Python's end doesn't try once more."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def one_line(text: str) -> str:
-    """A text from anywhere as one line that is fit for a terminal and of at most about 1,000 characters."""
-    from arena.report.style import HARMLESS
-
-    line = " ".join(text.split()).translate(HARMLESS)
-    return line if len(line) <= 1000 else f"{line[:750]} ... {line[-250:]}"

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from arena.go.record import GameRecord
     from arena.players.registry import Registry
 
-FORFEIT = "forfeit"
-"""Stands for all endings by a fault."""
-
-LARGE = 13
-"""Boards over this size are analysed by mcts unless a bot is named: no net that ships predicts results there."""
-
 GAME = "An SGF file, or the number or id of a game of 'arena games'"
 
 
@@ -170,7 +164,7 @@ def _read_ending(text: str | None) -> list[str]:
     from arena.go.game import Ending
 
     known = {ending.replace(" ", "-"): [str(ending)] for ending in Ending}
-    known[FORFEIT] = [ending for ending in Ending if ending.is_forfeit]
+    known["forfeit"] = [ending for ending in Ending if ending.is_forfeit]
     if text is not None and text not in known:
         raise ConfigError(f"--ending {text}: use one of {', '.join(known)}")
     return known[text] if text else []
@@ -222,7 +216,7 @@ def show(
 
 def analyze(
     game: Annotated[str, Argument(help=f"{GAME}.")],
-    bot: Annotated[str | None, Option(help="Bot that analyses (default alphago, over 13x13 mcts).")] = None,
+    bot: Annotated[str | None, Option(help="Bot that analyses (default alphago).")] = None,
     csv: Annotated[Path | None, Option(help="Write one row for each move to this CSV file.")] = None,
     sgf: Annotated[Path | None, Option(help="Write the game with comments and best moves.")] = None,
     ranks: Annotated[bool, Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
@@ -258,7 +252,7 @@ def analyze(
         return
     if sgf is not None and sgf.resolve() == Path(expanduser(game)).resolve():
         raise UserError(f"{sgf} is the input file, and its comments would be lost; name another file")
-    entry = registry.resolve(bot or ("alphago" if record.rules.size <= LARGE else "mcts"))
+    entry = registry.resolve(bot or "alphago")
     able = "; these can: " + ", ".join(one.name for one in registry.entries if one.bot_kind.tells_win_rate)
     if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
         raise ConfigError(f"{entry.name} reports no win rates and can't analyse{able}")
@@ -297,23 +291,20 @@ def _print_ranks(record: GameRecord, registry: Registry) -> None:
     from arena.go.coords import BLACK
     from arena.go.ranks import HUMAN_LIKE, WEAKEST_SEEN, rank_name
     from arena.report.style import Console
-    from arena.report.tables import Sheet
     from arena.results.ranks import ranks_by_moves
     from bots.nets.checkpoint import Checkpoint, find
     from bots.nets.inference import Evaluator
 
     if record.rules.size != 9:
-        size = f"{record.rules.size}x{record.rules.size}"
-        raise UserError(f"--ranks estimates ranks from moves on 9x9 only, and this game is on {size}")
-    player = registry.resolve(HUMAN_LIKE).checked(9)
+        raise UserError(f"--ranks estimates ranks on 9x9 only, and this board has {record.rules.size} lines")
+    player, console = registry.resolve(HUMAN_LIKE).checked(9), Console()
     net = Evaluator(Checkpoint.open(find(player.config.checkpoint)), player.config.precision)
-    rows = []
     for colour, found in ranks_by_moves(record, net).items():
         name, told = (record.black, record.black_rank) if colour is BLACK else (record.white, record.white_rank)
-        rows.append((f"{colour.name.title()} {name}".strip(), told or "", str(found), str(found.count)))
-    note = "The likeliest rank by the moves alone, with its 95 % interval, on the scale of the Online Go Server. "
-    note += f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too."
-    Console().print(Sheet(("player", "in the record", "by the moves", "moves"), rows, note, (0,), (3,)))
+        known = f" ({told} in the record)" if told else ""
+        console.say(f"{colour.name.title()} {name}{known}: {found} by {plural(found.count, 'move')}.")
+    console.say("The likeliest ranks on the scale of the Online Go Server, with their 95 % intervals.")
+    console.say(f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too.")
 
 
 def read_game(text: str | None, results: Path) -> GameRecord:

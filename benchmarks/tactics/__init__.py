@@ -19,7 +19,7 @@ from typing import Literal
 
 import msgspec
 
-from arena import BotFault, IllegalMove, UserError
+from arena import IllegalMove, UserError
 from arena.cli.options import registry_of
 from arena.contract.bot import Bot, Limits
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
@@ -34,7 +34,7 @@ ones. A bot is named as in a match; one that can't play on 13x13 isn't asked the
 
 
 class PositionError(UserError):
-    """A file of positions that can't be read, or a position that can't be."""
+    """A position that can't be read, or can't be."""
 
 
 class Fields(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class Fields(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One problem. ``after`` was played from the diagram before ``to_play`` is asked."""
+    """``after`` was played from the diagram before ``to_play`` is asked."""
 
     category: str
     name: str
@@ -161,12 +161,8 @@ def main(words: Sequence[str]) -> int:
     row(("bot", *categories, "all"))
     row(["---"] * (len(categories) + 2))
     for player in players:
-        try:
-            with closing(player.build()) as bot:
-                moves = solved(bot, playable(player, positions), player.limits)
-        except BotFault as error:
-            print(f"{player.name}: left out: {error}", flush=True)
-            continue
+        with closing(player.build()) as bot:
+            moves = solved(bot, playable(player, positions), player.limits)
         missed = [position for position, move in moves.items() if move not in position.right]
         asked, wrong = (Counter(position.category for position in some) for some in (moves, missed))
         right = len(moves) - len(missed)

@@ -77,14 +77,11 @@ def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path)
     (played / "own.py").write_text("raise SystemExit(7)")  # which isn't run
     (played / "arena.toml").write_text('[bots.own]\nkind = "own.py:BOT"\n')
     listed = arena("bots", folder=played, columns=100).stdout
-    assert "the Python file own.py" in listed
     assert max(map(len, listed.splitlines())) < 160  # in a pipe, where a row is a line
-    assert re.search(r"^kyu-5 +human-like: rank=5k +human-9x9", listed, re.MULTILINE)
-    assert "rave" not in listed and re.search(
-        r"^random +random legal moves .* own eye +[-+0-9≥≤]", listed, re.MULTILINE
-    )
-    explained = arena("bots", "mcts", folder=played).stdout
-    assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
+    assert "the Python file own.py" in listed and "rave" not in listed
+    for row in (r"kyu-5 +human-like: rank=5k +human-9x9", r"random +random legal moves .* own eye +[-+0-9≥≤]"):
+        assert re.search(f"^{row}", listed, re.MULTILINE)
+    assert "simulations per move" in " ".join(arena("bots", "mcts", folder=played).stdout.split())
 
 
 def test_a_net_on_a_larger_board_than_it_learned_from_is_warned_of(tmp_path: Path) -> None:
@@ -144,14 +141,9 @@ def test_a_ladder_goes_on_and_takes_players(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ("tournament x random mcts --style ladder --precision 0", ("--precision", "from 1 to 1000")),
     ("tournament x random mcts --precision 50", ("precision needs --style ladder",)),
     ("tournament random sl mcts", ("'random' is a bot", "arena tournament league random sl mcts")),
-    ("tournament x random", ("at least 2 bots",)),
-    ("tournament x mcts uct", ("'mcts' and 'uct' are the same bot",)),
     ("tournament x", ("no tournament 'x'", "arena tournament x A B C")),
-    ("tournament a/b random mcts", ("'a/b' is not a name",)),
-    ("tournament x random mcts --size 5 --plies 24", ("openings",)),
     ("match random mcts --plan nan", ("--plan nan", "from 1 to 1000")),
     ("match random mcts --plan 30 -n 9", ("leave out --sprt, --games",)),
     ("match human mcts --plan 30", ("a person can't play here", "name a bot")),
@@ -159,20 +151,15 @@ WRONG = [
     ("match random mcts --adjudicate agre=1", ("unknown rule", "agree", "arena match --help")),
     ("match random mcts --book nowhere.sgf", ("nowhere.sgf", "no such file")),
     ("match random mcts --plies 0 --book x.sgf", ("--plies 0 uses nothing of a book",)),
-    ("match mtcs random", ("mtcs", "did you mean 'mcts'")),
-    ("match random fast-random -n 0", ("0 games", "at least 1")),
     ("match random fast-random --limits visits=3", ("--limits", "visits", "simulations")),
     ("match random fast-random --sprt 0 10 --alpha 1", ("--alpha 1", "between 0 and 0.5")),
     ("match random fast-random --sprt 50 10", ("elo0 = 50", "elo1 = 10")),
-    ("match checkpoint:nowhere random", ("nowhere", "sl-9x9")),
     ("match random fast-random --config none.toml", ("none.toml",)),
     ("match random fast-random -n 900000", ("450000 different openings, and there are 100000",)),
     ("match red\x1b[31m\x9b2J\u202e random", ("unknown bot 'red?[31m?2J?'",)),
     (f"match checkpoint:{'a' * 5000} random", ("no checkpoint", "aaa ... aaa")),
-    ("elo", ("results/arena.db", "arena match")),
     ("games --sgf x --csv y", ("--csv and", "choose one")),
     ("data build nothing-here --out x", ("nothing-here",)),
-    ("show ~nobody-here/game.sgf", ("no file ~nobody-here/game.sgf",)),
     (f"show {'a' * 5000}", ("File name too long",)),
 ]
 
@@ -184,9 +171,8 @@ def test_wrong_input_is_refused_in_one_line(typed: str, words: tuple[str, ...], 
 
 
 def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        script, shell=True, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120
-    )
+    options = {"shell": True, "capture_output": True, "text": True, "timeout": 120}
+    return subprocess.run(script, cwd=folder, env=environment(), **options)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
@@ -208,8 +194,7 @@ def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_shown_as_they_
     sgf = "(;SZ[9]KM[7]RU[CGOS]PB[\x1b[31mred\x1b\\]0;title\x07]PW[a\u202eb]RE[B+R];B[aa]C[\x9b2J hi];W[bb])"
     (tmp_path / "game.sgf").write_text(sgf)
     shown = arena("show", "game.sgf", folder=tmp_path).stdout
-    assert ("[31mred" in shown and "a?b" in shown) or "a b" in shown
-    assert not set(shown) & set("\x1b\x07\x9b\u202e")
+    assert "[31mred" in shown and not set(shown) & set("\x1b\x07\x9b\u202e")
     assert [as_cell(text) for text in ("=1+1", "@x", "-2", "mcts", "")] == ["'=1+1", "'@x", "'-2", "mcts", ""]
     assert [as_cell(number) for number in (-2, -0.5, None)] == [-2, -0.5, None]
 

@@ -112,13 +112,9 @@ def test_a_wrong_option_is_named_with_what_is_allowed_and_where_help_is(words: s
 def test_the_bot_that_a_page_shows_plays(page: str, tmp_path: Path) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
     (tmp_path / "corner.py").write_text(source)
-    (tmp_path / "arena.toml").write_text('[bots.corner]\nkind = "corner.py:BOT"\n')
-    player = Registry(tmp_path / "arena.toml").resolve("corner").build()
-    game = Game(Rules.preset("cgos", 5))
+    player, game = Registry().resolve(str(tmp_path / "corner.py")).build(), Game(Rules.preset("cgos", 5))
     for _ in range(4):
-        move = player.choose(game, Limits()).move
-        assert move is not None
-        game.play(move)
+        game.play(player.choose(game, Limits()).move)
     assert [game.board.stone(point) for point in range(4)] == [BLACK, WHITE, BLACK, WHITE]
 
 
