@@ -79,7 +79,7 @@ def commands() -> Iterator[str]:
         name, command = left.pop(0)
         words = command.list_commands(None) if hasattr(command, "list_commands") else ()
         left = [(f"{name} {word}", command.commands[word]) for word in words] + left
-        about, _, examples = (command.help or "").replace("\\[", "[").partition("Example")
+        about, _, examples = (command.help or "").replace("\b\n", "").partition("Example")
         lines = [line.strip() for line in examples.splitlines()[1:] if line.strip()]
         yield f"### {name}\n\n{about.strip()}"
         yield "\n".join(["```sh", *lines, "```"])

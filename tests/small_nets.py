@@ -21,6 +21,8 @@ from trainers.export import describe, export
 SIZE, PLANES = 5, 17
 SOUND = "sound"
 
+node, tensor = helper.make_node, helper.make_tensor_value_info
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -49,25 +51,25 @@ def small_model(heads: Mapping[str, Head], flaw: str = SOUND) -> bytes:
         "no axes": np.array([0], np.int64),
         "bad": np.array(np.nan, np.float32),
     }
-    nodes = [helper.make_node("Reshape", ["planes", "flat"], ["rows"])]
+    nodes = [node("Reshape", ["planes", "flat"], ["rows"])]
     outputs = []
     for name, head in heads.items():
         constants[f"{name} weights"] = np.full((PLANES * SIZE * SIZE, head.columns), head.fill, np.float32)
-        nodes.append(helper.make_node("MatMul", ["rows", f"{name} weights"], [f"{name} sums"]))
+        nodes.append(node("MatMul", ["rows", f"{name} weights"], [f"{name} sums"]))
         last = f"{name} sums"
         if name == "policy" and flaw != SOUND:
             nodes += _flawed(last, flaw)
             last = "flawed"
         if head.alone:
-            nodes.append(helper.make_node("ReduceSum", [last, "no axes"], [f"{name} alone"], keepdims=0))
+            nodes.append(node("ReduceSum", [last, "no axes"], [f"{name} alone"], keepdims=0))
             last = f"{name} alone"
         for axis in range(2, head.rank):
-            nodes.append(helper.make_node("Unsqueeze", [last, "no axes"], [f"{name} {axis}"]))
+            nodes.append(node("Unsqueeze", [last, "no axes"], [f"{name} {axis}"]))
             last = f"{name} {axis}"
         kind = getattr(TensorProto, head.type)
-        nodes.append(helper.make_node("Cast", [last], [name], to=kind))
-        outputs.append(helper.make_tensor_value_info(name, kind, None))
-    given = helper.make_tensor_value_info("planes", TensorProto.FLOAT, ["positions", PLANES, SIZE, SIZE])
+        nodes.append(node("Cast", [last], [name], to=kind))
+        outputs.append(tensor(name, kind, None))
+    given = tensor("planes", TensorProto.FLOAT, ["positions", PLANES, SIZE, SIZE])
     tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "small", [given], outputs, tensors)
     return onnx.ModelProto.SerializeToString(
@@ -77,36 +79,28 @@ def small_model(heads: Mapping[str, Head], flaw: str = SOUND) -> bytes:
 
 def _flawed(logits: str, flaw: str) -> list[onnx.NodeProto]:
     """Nodes from ``logits`` to "flawed"."""
-    same = [helper.make_node("Identity", [logits], ["as before"])]
+    same = [node("Identity", [logits], ["as before"])]
     if flaw == "nan":
-        worse = [helper.make_node("Add", [logits, "bad"], ["worse"])]
+        worse = [node("Add", [logits, "bad"], ["worse"])]
     else:
-        body = helper.make_graph(
-            [helper.make_node("Identity", [name], [f"{name} next"]) for name in ("go on", "carried")],
-            "body",
-            [
-                helper.make_tensor_value_info("turn", TensorProto.INT64, []),
-                helper.make_tensor_value_info("go on", TensorProto.BOOL, []),
-                helper.make_tensor_value_info("carried", TensorProto.FLOAT, None),
-            ],
-            [
-                helper.make_tensor_value_info("go on next", TensorProto.BOOL, []),
-                helper.make_tensor_value_info("carried next", TensorProto.FLOAT, None),
-            ],
-        )
-        worse = [helper.make_node("Loop", ["for ever", "true", logits], ["worse"], body=body)]
+        inputs = [tensor("turn", TensorProto.INT64, []), tensor("go on", TensorProto.BOOL, [])]
+        inputs.append(tensor("carried", TensorProto.FLOAT, None))
+        outputs = [tensor("go on next", TensorProto.BOOL, []), tensor("carried next", TensorProto.FLOAT, None)]
+        nodes = [node("Identity", [name], [f"{name} next"]) for name in ("go on", "carried")]
+        body = helper.make_graph(nodes, "body", inputs, outputs)
+        worse = [node("Loop", ["for ever", "true", logits], ["worse"], body=body)]
     branches = {
-        name: helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)])
+        name: helper.make_graph(nodes, name, [], [tensor(out, TensorProto.FLOAT, None)])
         for name, nodes, out in (("then_branch", worse, "worse"), ("else_branch", same, "as before"))
     }
     return [
-        helper.make_node("Split", ["planes", "parts"], ["own", "theirs", "rest"], axis=1),
-        helper.make_node("Shape", ["planes"], ["batch"], start=0, end=1),
-        helper.make_node("Equal", ["batch", "one"], ["is single"]),
-        helper.make_node("ReduceMax", ["theirs"], ["any"], keepdims=0),
-        helper.make_node("Cast", ["any"], ["is played"], to=TensorProto.BOOL),
-        helper.make_node("And", ["is single", "is played"], ["is time"]),
-        helper.make_node("If", ["is time"], ["flawed"], **branches),
+        node("Split", ["planes", "parts"], ["own", "theirs", "rest"], axis=1),
+        node("Shape", ["planes"], ["batch"], start=0, end=1),
+        node("Equal", ["batch", "one"], ["is single"]),
+        node("ReduceMax", ["theirs"], ["any"], keepdims=0),
+        node("Cast", ["any"], ["is played"], to=TensorProto.BOOL),
+        node("And", ["is single", "is played"], ["is time"]),
+        node("If", ["is time"], ["flawed"], **branches),
     ]
 
 

@@ -100,7 +100,10 @@ def gate(
         for line in gate_lines(evidence, folder, changed, noted):
             setup.console.say(line)
         for place in noted:
-            add_gate(place, evidence.as_json())
+            try:
+                add_gate(place, evidence.as_json())
+            except CheckpointError as error:  # the ruling stands
+                setup.console.say(f"The manifest has no record of this gate: {error}.")
     finally:
         if is_new and ruling is not Ruling.ACCEPTED and _identity(player, folder) == net:
             shutil.rmtree(kept, ignore_errors=True)
