@@ -47,15 +47,8 @@ def environment(**variables: str) -> Mapping[str, str]:
 
 def arena_alone(*arguments: str, folder: Path, columns: int = 80, typed: str = "", **variables: str) -> Done:
     """The command in a process of its own, to its end; ``typed`` is what it reads."""
-    return subprocess.run(
-        [*ARENA, *arguments],
-        cwd=folder,
-        env=environment(COLUMNS=str(columns), **variables),
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    settings = {"cwd": folder, "env": environment(COLUMNS=str(columns), **variables), "input": typed, "timeout": 120}
+    return subprocess.run([*ARENA, *arguments], capture_output=True, text=True, **settings)
 
 
 def arena_begun(
@@ -63,16 +56,10 @@ def arena_begun(
 ) -> subprocess.Popen[str]:
     """The command in a process of its own, which goes on: the leader of a group, like a terminal's job. ``hangup`` is
     what SIGHUP does to it at first."""
-    return subprocess.Popen(
-        [*ARENA, *arguments],
-        cwd=folder,
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, hangup),  # under nohup, the tests' own is ignored
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    settings = {"cwd": folder, "env": environment(**variables), "process_group": 0}
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, hangup)}  # under nohup, the tests' own is ignored
+    return subprocess.Popen([*ARENA, *arguments], **pipes, **settings, **heard)
 
 
 def refused(done: Done, *words: str) -> None:
