@@ -91,9 +91,7 @@ def read_command(config: Config, setting: str = "command") -> list[str]:
         raise ConfigError(f"{setting} is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
     program = _find(arguments[0], config)
     if program is None:
-        raise ConfigError(
-            f"there is no program '{arguments[0]}' to run as an engine; install it, or give its full path"
-        )
+        raise ConfigError(f"there is no program '{arguments[0]}' to run; install the engine, or give its full path")
     return [program, *arguments[1:]]
 
 
@@ -291,14 +289,8 @@ class GtpBot(Bot):
         except BotFault as fault:
             raise ConfigError(f"{fault}") from None
 
-    def _start(self) -> Engine:
+    def _start(self, again: int = STARTS - 1) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
-        for _ in range(STARTS - 1):
-            with suppress(BotKilled):
-                return self._start_once()
-        return self._start_once()
-
-    def _start_once(self) -> Engine:
         deadline = time.monotonic() + self.startup
         engine = self._engine = Engine(self._config)
         answers = dict.fromkeys(("name", "version", "list_commands"), "")
@@ -308,6 +300,8 @@ class GtpBot(Bot):
                     answers[command] = engine.ask(command, deadline)
         except BotFault as fault:
             self._stop()
+            if isinstance(fault, BotKilled) and again:
+                return self._start(again - 1)
             raise type(fault)(f"{fault}; {STARTING}") from None
         self.name = " ".join(f"{answers['name']} {answers['version']}".split())
         self._commands = frozenset(answers["list_commands"].split())
@@ -396,19 +390,18 @@ class GtpBot(Bot):
         engine.ask(f"komi {rules.komi}", deadline)
         self._tell(engine, f"set_random_seed {game.seed & 0x7FFFFFFF}", deadline)
         black, white = ([gtp_from_move(move, rules.size) for move in points] for points in game.setup)
+        setup = [*(f"play b {point}" for point in black), *(f"play w {point}" for point in white)]
         if len(black) > 1 and not white and "set_free_handicap" in self._commands:
-            engine.ask(f"set_free_handicap {' '.join(black)}", deadline)
-        else:
-            for play in [*(f"b {point}" for point in black), *(f"w {point}" for point in white)]:
-                engine.ask(f"play {play}", deadline)
+            setup = [f"set_free_handicap {' '.join(black)}"]
+        for command in setup:
+            engine.ask(command, deadline)
         self._limits = None
         self._set_limits(engine, limits, deadline)
         self._game, self._moves = game, []
 
     def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
-        """Tell the engine, once, what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian
-        byo-yomi from the first move. All of it is whole: 0.5 s for a stone are 1 s for two. KataGo takes a number of
-        visits."""
+        """Tell the engine, once, its clock (GTP 2, section 4.2), or its seconds a move as Canadian byo-yomi from the
+        first move, in whole numbers: 0.5 s for a stone are 1 s for two. KataGo takes a number of visits."""
         clock = limits.time or (None if limits.seconds is None else TimeSettings(0, limits.seconds, 1))
         if self._limits == (limits.simulations, clock):
             return
@@ -506,12 +499,5 @@ def check(config: Config, size: int) -> str:
 
 
 BOT = BotKind(
-    "any engine over GTP, such as GNU Go or KataGo",
-    config=Config,
-    build=GtpBot,
-    boards=1,
-    check=check,
-    external=True,
-    teachers=True,
-    code=code,
+    "any engine over GTP, such as GNU Go or KataGo", Config, GtpBot, 1, check, external=True, teachers=True, code=code
 )

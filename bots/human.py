@@ -1,7 +1,5 @@
 """A person at the terminal: a name to play under. Moves are asked for by ``arena.people.session``, not here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,12 +17,4 @@ def refuse(config: Config, size: int = 0) -> NoReturn:
     raise ConfigError("a person can't play here; name a bot")
 
 
-BOT = BotKind(
-    summary="a person at the terminal",
-    config=Config,
-    build=refuse,
-    check=refuse,
-    boards=1,
-    interactive=True,
-    revision=1,
-)
+BOT = BotKind("a person at the terminal", Config, refuse, boards=1, check=refuse, interactive=True, revision=1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from arena import ConfigError, IllegalMove, UserError
 from arena.contract.bot import Bot, Candidate
-from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.gtp.analysis_commands import PositionAnalysis, lower_bound
 from arena.gtp.arguments import COLOURS, Refused, rules_of
@@ -177,22 +178,25 @@ def tasks_of(query: Query, bot: Bot, has_net: bool, check: Callable[[int], objec
     ]
 
 
+@contextmanager
+def _blamed_on(field: str, *errors: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        raise QueryError(str(error), field) from None
+
+
 def _rules_of(query: Query, check: Callable[[int], object]) -> Rules:
     size = query.board_x_size
     if query.board_y_size != size:
         raise QueryError("the board must be square", "boardYSize")
-    try:
-        if not MIN_SIZE <= size <= MAX_SIZE:
-            raise UserError(f"sizes go from {MIN_SIZE} to {MAX_SIZE}")
+    with _blamed_on("boardXSize", UserError):
+        rules = Rules.preset(size=size)
         check(size)
-    except UserError as error:
-        raise QueryError(str(error), "boardXSize") from None
-    try:
-        return Rules.preset(rules_of(query.rules, Rules(size=size)).name, size, query.komi)
-    except Refused as refusal:
-        raise QueryError(str(refusal), "rules") from None
-    except (ConfigError, ValueError, OverflowError) as error:
-        raise QueryError(str(error), "komi") from None
+    with _blamed_on("rules", Refused):
+        name = rules_of(query.rules, rules).name
+    with _blamed_on("komi", ConfigError, ValueError, OverflowError):
+        return Rules.preset(name, size, query.komi)
 
 
 def _games_of(query: Query, rules: Rules, turns: Sequence[int]) -> dict[int, Game]:
@@ -240,7 +244,5 @@ def _allowed_moves(query: Query, game: Game) -> frozenset[Move] | None:
 
 
 def _move_of(field: str, text: str, size: int) -> Move:
-    try:
+    with _blamed_on(field, ValueError):
         return move_from_gtp(text, size)
-    except ValueError as error:
-        raise QueryError(str(error), field) from None

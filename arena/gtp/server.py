@@ -18,7 +18,7 @@ from typing import TextIO
 from arena import ConfigError, IllegalMove, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Limits, fault_words
 from arena.contract.limits import Clock, TimeLeft, TimeSettings
-from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
 from arena.gtp.arguments import Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
@@ -70,7 +70,6 @@ class Server:
         self._position = Position(rules, seed)
         self._copied = self._position.game
         self._copy = GameCopy(self._copied)
-        self._judged: tuple[object, Sequence[Move]] = None, ()  # of which position
         self._limits = limits or Limits()
         self._time = self._limits.time
         self._reset_clocks()
@@ -131,8 +130,7 @@ class Server:
     def _set_size(self, words: list[str]) -> None:
         size = whole_of(words, 0)
         try:
-            if not MIN_SIZE <= size <= MAX_SIZE:
-                raise UserError(f"size {size}")
+            Rules.preset(size=size)
             self._check(size)
         except UserError:
             raise Refused("unacceptable size") from None
@@ -235,12 +233,8 @@ class Server:
         return self._vertices(found)
 
     def _dead(self) -> Sequence[Move]:
-        """Judged once for each position."""
-        game = self._position.game
-        if self._judged[0] != (key := (game.board.hash, game.rules)):
-            with _faults_refused():
-                self._judged = key, self._judge(game)
-        return self._judged[1]
+        with _faults_refused():
+            return self._judge(self._position.game)
 
     # --- The bot ---
 

@@ -135,30 +135,27 @@ def test_a_game_is_set_up_once_and_then_only_followed_and_another_starts_from_a_
     scripted: Opener, engine_log: Path
 ) -> None:
     bot = scripted("good")
-    game, other = game_of("E5", seed=7), game_of(black="D4 F6")
+    game, other, third = game_of("E5", seed=7), game_of(black="D4 F6"), game_of(black="D4 F6", white="E5")
     play_on(bot, game)
     game.play(move_from_gtp("pass", 9))
-    bot.choose(game, LIMITS)
-    play_on(bot, other)
-    third = game_of(black="D4 F6", white="E5")
-    bot.choose(third, LIMITS)
-    third.play(move_from_gtp("J9", 9))  # not the engine's move
-    third.play(move_from_gtp("J8", 9))
+    for each in (game, other, third):
+        bot.choose(each, LIMITS)
+    for text in ("J9", "J8"):  # not the engine's move
+        third.play(move_from_gtp(text, 9))
     bot.choose(third, LIMITS)
     bot.close()
     commands = heard(engine_log)
     rules = next(command for command in commands if command.startswith("kata-set-rules"))
     assert '"ko":"POSITIONAL"' in rules and '"scoring":"AREA"' in rules and '"suicide":false' in rules
-    assert commands == [
-        *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 7"),
-        *("play b E5", "genmove w", "play b pass", "genmove w"),
-        *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 0"),
-        *("set_free_handicap D4 F6", "genmove w"),
-        *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 0"),
-        *("play b D4", "play b F6", "play w E5", "genmove b"),
-        *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 0"),
-        *("play b D4", "play b F6", "play w E5", "play b J9", "play w J8", "genmove b", "quit"),
-    ]
+    begun = ["boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed"]
+    assert " | ".join(commands) == " | ".join(
+        [
+            *(*begun, "7", "play b E5", "genmove w", "play b pass", "genmove w"),
+            *(*begun, "0", "set_free_handicap D4 F6", "genmove w"),
+            *(*begun, "0", "play b D4", "play b F6", "play w E5", "genmove b"),
+            *(*begun, "0", "play b D4", "play b F6", "play w E5", "play b J9", "play w J8", "genmove b", "quit"),
+        ]
+    ).replace("seed | ", "seed ")
 
 
 @pytest.mark.parametrize(
@@ -182,21 +179,11 @@ def test_an_engine_is_told_its_clock_once_and_what_is_left_before_each_move(
             if clock:
                 clock.spend(seconds)
             game.play(move_from_gtp("pass", 9))
+    bot.choose(game, Limits(seconds=3))  # told again, as behind ``arena gtp``, which shares out its clock
     bot.close()
-    times = [command for command in heard(engine_log) if command.startswith("time_")]
-    assert times == [f"time_settings {settings}", *[f"time_left b {each}" for each in left]] * 2
-    told = [f"time_left b {each}" for each in left[:1]]
-    assert heard(engine_log)[5:][: 2 + len(told)] == [f"time_settings {settings}", *told, "genmove b"]
-
-
-def test_seconds_that_change_during_a_game_are_told_again(scripted: Opener, engine_log: Path) -> None:
-    """As behind ``arena gtp``, which shares out what is left of its clock."""
-    bot, game = scripted("good"), game_of()
-    for seconds in (2.0, 2.0, 0.4):
-        play_on(bot, game, Limits(seconds=seconds))
-    bot.close()
-    times = [command for command in heard(engine_log) if command.startswith("time_settings")]
-    assert times == ["time_settings 0 2 1", "time_settings 0 2 5"]
+    told, times = [f"time_left b {each}" for each in left], [each for each in heard(engine_log) if "time_" in each]
+    assert times == [f"time_settings {settings}", *told] * 2 + ["time_settings 0 3 1"]
+    assert heard(engine_log)[5:][: 2 + len(told[:1])] == [f"time_settings {settings}", *told[:1], "genmove b"]
 
 
 def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engine_log: Path) -> None:
@@ -213,10 +200,7 @@ def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engi
         ("nonsense", "'Z99', is not a move"),
         ("empty", "'', is not a move"),
         ("talkative", "is not a move"),
-        (
-            "crash",
-            "exit code 3 instead of answering 'genmove b'; its stderr ends with '.*the opening book / out of cheese'",
-        ),
+        ("crash", "exit code 3 instead of answering 'genmove b'; its stderr ends with '.* book / out of cheese'"),
         ("signal", r"was ended by signal 11 \("),
         ("closed", "closed its output instead of answering 'genmove b'"),
         ("flood", "without answering 'genmove b'"),
@@ -353,14 +337,8 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path) -> None:
         ({"command": "./no-such-engine"}, "no program './no-such-engine'"),
         ({"command": "true", "cwd": "no/such/folder"}, "'.*true' can't be started: .*'no/such/folder'"),
         ({"command": "true", "log": "no/such/folder/log"}, "can't be started: .*'no/such/folder/log'"),
-        (
-            {"command": "true"},
-            "ended with exit code 0 instead of answering 'name'; run the command by hand",
-        ),
-        (
-            {"command": "sleep 60", "startup": 0.1},
-            "no answer to 'name' in .*starts slowly, raise 'startup'",
-        ),
+        ({"command": "true"}, "ended with exit code 0 instead of answering 'name'; run the command by hand"),
+        ({"command": "sleep 60", "startup": 0.1}, "no answer to 'name' in .*starts slowly, raise 'startup'"),
         ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'; .* set 'cwd' or 'env'$"),
     ],
 )

@@ -68,45 +68,19 @@ def test_a_clock_shows_what_one_that_is_watched_shows(settings: TimeSettings, mo
         clock.spend(ticks)
 
 
-@given(SETTINGS, st.lists(st.floats(0, 15), max_size=40), st.floats(0, 5))
-def test_what_all_moves_overrun_by_is_never_more_than_the_allowance(
-    settings: TimeSettings, moves: list[float], lag: float
+@given(SETTINGS, st.lists(st.floats(0, 15), max_size=40), st.floats(0, 5), st.integers(5, 19))
+def test_no_more_is_overrun_than_the_allowance_and_no_more_is_shared_out_than_the_clock_has(
+    settings: TimeSettings, moves: list[float], lag: float, size: int
 ) -> None:
     clock, overrun = Clock(settings, lag), 0.0
-    for seconds in moves:
+    for played, seconds in enumerate(moves):
+        assert 0 < clock.share(size, played) <= max(clock.available, 0.001)
         seconds = min(seconds, clock.available + clock.allowance)
         overrun += max(0.0, seconds - clock.available)
         clock.spend(seconds)
         assert overrun <= lag + 1e-9
-        assert clock.left.seconds >= 0
+        assert clock.left.seconds >= 0 and 0 <= clock.left.stones <= settings.stones
         assert clock.available <= settings.main + settings.period
-        assert 0 <= clock.left.stones <= settings.stones
-
-
-@given(SETTINGS, st.lists(st.floats(0, 15), max_size=40), st.integers(5, 19))
-def test_what_a_bot_is_told_to_think_is_never_more_than_its_clock_has(
-    settings: TimeSettings, moves: list[float], size: int
-) -> None:
-    clock = Clock(settings)
-    for played, seconds in enumerate(moves):
-        share = clock.share(size, played)
-        assert 0 < share <= max(clock.available, 0.001)
-        clock.spend(min(seconds, clock.available))
-
-
-@pytest.mark.parametrize(
-    ("spent", "left"),
-    [
-        ([4.0, 7.0], TimeLeft(19.0, 2)),  # the move in which main time runs out is the first of the period
-        ([4.0, 7.0, 9.0, 10.0], TimeLeft(20.0, 3)),
-        ([30.0], TimeLeft(0.0, 2)),
-    ],
-)
-def test_main_time_and_periods_by_example(spent: list[float], left: TimeLeft) -> None:
-    clock = Clock(TimeSettings(10.0, 20.0, 3))
-    for seconds in spent:
-        clock.spend(seconds)
-    assert clock.left == left
 
 
 def test_limits_for_a_move_are_what_the_clock_gives_and_has() -> None:

@@ -2,15 +2,13 @@
 
 import json
 import shutil
-import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, arena
 
-from arena import UserError, __version__
+from arena import UserError
 from arena.contract.bot import Limits
 from arena.contract.code import code_of, load_kind
 from arena.go.game import Game, Rules
@@ -23,10 +21,8 @@ from bots.nets.checkpoint import SHIPPED
 
 BOT = """
 from dataclasses import replace
-
 from bots.random import BOT as RANDOM
-
-BOT = replace(RANDOM, summary="{}", revision=0)
+BOT = replace(RANDOM, revision=0)
 """
 
 
@@ -37,7 +33,7 @@ def test_a_module_that_a_bot_imports_from_its_own_folder_is_part_of_who_it_is(
     """With another brain.py its games were merged with those of the old one."""
     monkeypatch.setattr(sys, "path", [*sys.path])  # the bot puts its folder there
     path, own = "import sys, os\nsys.path.insert(0, os.path.dirname(__file__))\n", "import random\n"
-    (tmp_path / "clever.py").write_text(path + own + imported + BOT.format("clever"))
+    (tmp_path / "clever.py").write_text(path + own + imported + BOT)
     (tmp_path / "brain.py").write_text("from deep.thought import x\n")
     (tmp_path / "deep").mkdir()
     for name in ("random.py", "other.py", "deep/thought.py"):  # the first two aren't what it imports
@@ -54,18 +50,13 @@ def test_a_module_that_a_bot_imports_from_its_own_folder_is_part_of_who_it_is(
 
 
 def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(tmp_path: Path) -> None:
-    program = tmp_path / "engine.py"
-    shutil.copy(ROOT / "tests" / "engines" / "scripted.py", program)
-    command = f"{sys.executable} {program} good"
-    (tmp_path / "arena.toml").write_text(f"[bots.engine]\nkind = 'gtp'\ncommand = {command!r}\n")
-    play = ("match", "engine", "fast-random", "--size", "5", "--workers", "1", "-n", "2")
-    assert arena(*play, folder=tmp_path).returncode == 0
-    assert "2 of 2 games were played earlier" in arena(*play, folder=tmp_path).stdout
-    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as connection:
-        assert connection.execute("SELECT DISTINCT arena FROM games").fetchall() == [(__version__,)]
-    program.write_text(program.read_text() + "\n# another version\n")
-    done = arena(*play, folder=tmp_path, columns=200)
-    assert "engine is a new player" in done.stdout and "played earlier" not in done.stdout
+    program, config = tmp_path / "engine.py", tmp_path / "arena.toml"
+    config.write_text(f"[bots.engine]\nkind = 'gtp'\ncommand = '{sys.executable} {program} good'\n")
+    identities = []
+    for text in ("print(1)", "print(1)", "print(2)"):
+        program.write_text(text)
+        identities.append(Registry(config).resolve("engine").identity)
+    assert identities[0] == identities[1] != identities[2]
 
 
 def test_a_net_that_is_replaced_before_it_is_loaded_ends_the_event(tmp_path: Path) -> None:
@@ -111,14 +102,13 @@ few of a net, whose last digits differ between processors."""
 
 def moves_of(player: Player, rules: Rules, most: int) -> list[int]:
     """The first moves of a game of the player with itself."""
-    bot = player.build()
     game = Game(rules, seed=7)
-    while len(game.moves) < most and not game.is_over:
-        move = bot.choose(game, Limits()).move
-        if move is None:
-            break
-        game.play(move)
-    bot.close()
+    with closing(player.build()) as bot:
+        while len(game.moves) < most and not game.is_over:
+            move = bot.choose(game, Limits()).move
+            if move is None:
+                break
+            game.play(move)
     return [int(move) for move in game.moves]
 
 

@@ -13,19 +13,13 @@ from commandline import arena, refused
 from played import match_of, record_of
 from stored_events import store_event
 
-from arena import StoreError
+from arena import StoreError, __version__
 from arena.go.game import Ending
 from arena.go.sgf import read_sgf
 from arena.report.page import games_data
 from arena.results.store import Store
 
 ENGINE = f"{sys.executable} {Path(__file__).parents[1] / 'engines' / 'scripted.py'}"
-
-
-def play_one_move(folder: Path) -> Path:
-    """The file of a person's game that was left after a move."""
-    assert arena("play", "random", "--plain", "--size", "5", folder=folder, typed="c3\n").returncode == 0
-    return folder / "results" / "play" / "00001.sgf"
 
 
 def change_plan(folder: Path, factory: str, kind: str, settings: dict[str, str]) -> None:
@@ -41,25 +35,24 @@ def change_plan(folder: Path, factory: str, kind: str, settings: dict[str, str])
         database.executemany("UPDATE players SET player = ? WHERE player ->> 'name' = ?", changed)
 
 
-COMMANDS = [("show", "1"), ("report",)]
-
-
-@pytest.mark.parametrize(
-    "name", ["gtp:command=touch ran", "mine:command=touch ran", "gtp:command=x,analysis=touch ran"]
-)
-def test_a_saved_game_names_no_command_that_is_run(tmp_path: Path, name: str) -> None:
+def test_a_saved_game_names_no_command_that_is_run_but_an_engine_of_the_users_own(tmp_path: Path) -> None:
     """One move against random, its name replaced by an engine's command, and 'play --resume' ran it."""
-    path = play_one_move(tmp_path)
-    (tmp_path / "arena.toml").write_text('[bots.mine]\nkind = "gtp"\ncommand = "no-such-engine"\n')
-    path.write_text(path.read_text().replace('"white":"random"', f'"white":"{name}"'))
-    assert name in path.read_text()
+    (tmp_path / "arena.toml").write_text(f'[bots.mine]\nkind = "gtp"\ncommand = "{ENGINE} good"\n')
+    assert arena("play", "random", "--plain", "--size", "5", folder=tmp_path, typed="c3\n").returncode == 0
+    path = tmp_path / "results" / "play" / "00001.sgf"
+    saved = path.read_text()
+    for name in ("gtp:command=touch ran", "mine:command=touch ran", "gtp:command=x,analysis=touch ran"):
+        path.write_text(saved.replace('"white":"random"', f'"white":"{name}"'))
+        assert name in path.read_text()
+        done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
+        refused(done, "put it into arena.toml if you trust that command")
+        assert not (tmp_path / "ran").exists()
+    path.write_text(saved.replace('"white":"random"', '"white":"mine"'))
     done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
-    refused(done, "put it into arena.toml if you trust that command")
-    assert not (tmp_path / "ran").exists()
+    assert done.returncode == 0 and "mine" in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_database_names_no_command_and_no_file_that_is_run(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_database_names_no_command_and_no_file_that_is_run(tmp_path: Path) -> None:
     match = ("match", "random", "fast-random", "-n", "2", "--size", "5", "--workers", "1")
     assert arena(*match, folder=tmp_path).returncode == 0
     evil = tmp_path / "evil.py"
@@ -70,16 +63,9 @@ def test_a_database_names_no_command_and_no_file_that_is_run(tmp_path: Path, com
         (f"{evil}:BOT", f"{evil}:BOT", {}),
     ):
         change_plan(tmp_path, factory, kind, settings)
-        arena(*command, folder=tmp_path)
-        assert not (tmp_path / "ran").exists()
-
-
-def test_a_saved_game_against_an_engine_of_the_users_own_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "arena.toml").write_text(f'[bots.mine]\nkind = "gtp"\ncommand = "{ENGINE} good"\n')
-    done = arena("play", "mine", "--plain", "--size", "5", folder=tmp_path, typed="c3\n")
-    assert done.returncode == 0, done.stderr
-    done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
-    assert done.returncode == 0 and "mine" in done.stdout
+        for command in (("show", "1"), ("report",)):
+            arena(*command, folder=tmp_path)
+            assert not (tmp_path / "ran").exists()
 
 
 def test_any_answer_of_an_engine_leaves_the_games_of_a_page_readable() -> None:
@@ -124,11 +110,6 @@ def test_a_checkpoint_of_another_program_is_no_fault(tmp_path: Path) -> None:
         assert store.count() == 4
 
 
-def test_no_error_rings_a_bell_or_moves_the_cursor_back(tmp_path: Path) -> None:
-    done = arena("match", "ran\a\bdom", "random", folder=tmp_path)
-    refused(done, "unknown bot 'ran??dom'")
-
-
 SECRET, KEY = "s3cr3t-t0k3n", "0.00271828"
 
 
@@ -146,7 +127,10 @@ def test_secrets_of_an_engine_are_neither_stored_nor_shown(tmp_path: Path) -> No
     shown.append((tmp_path / "page.html").read_text())
     assert not re.search(f"{SECRET}|{KEY}", "\n".join(shown))
     assert "TOKEN" in shown[-1] and "with 3 arguments" in shown[-1]
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as database:
+        assert database.execute("SELECT DISTINCT arena FROM games").fetchall() == [(__version__,)]
     stored = b"".join(path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file())
     assert SECRET.encode() not in stored
     assert (tmp_path / "results").stat().st_mode & 0o777 == 0o700
     assert "mine" in arena("bots", "mine", folder=tmp_path, columns=400).stdout
+    refused(arena("match", "ran\a\bdom", "random", folder=tmp_path), "unknown bot 'ran??dom'")  # no bell rings
