@@ -81,8 +81,7 @@ def lock(path: Path) -> IO[bytes]:
     """The open lock file; closing it, or the process's end, gives the lock back. Missing folders are made. Raises
     BlockingIOError where another process has it, and other OSErrors where there can't be a lock."""
     make_private(path.parent)
-    file = path.open("ab")
-    lock_file(file)
+    lock_file(file := path.open("ab"))
     return file if os.fstat(file.fileno()).st_nlink else lock(path)  # its last holder has just removed it
 
 

@@ -91,9 +91,8 @@ class AnalysisEngine:
     def search_slice(self) -> None:
         """Search the most urgent position, and those that can join it, for a slice; send the results that are ready."""
         started, first = time.monotonic(), self._tasks[0]
-        tasks = [task for task in self._tasks if task is first or _can_join(task, first)][
-            : BATCH if self._has_net else 1
-        ]
+        alike = [task for task in self._tasks if task is first or _can_join(task, first)]
+        tasks = alike[: BATCH if self._has_net else 1]
         for task in tasks:
             task.started = task.started or started
             task.reported = task.reported or started

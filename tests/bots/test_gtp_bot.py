@@ -26,7 +26,7 @@ from arena.go.record import GameRecord
 from arena.match.game_loop import DEATHS, GameLoop, Turn
 from arena.match.schedule import Pairing
 from arena.players.registry import Registry
-from bots.gtp import LONGEST_LOG, Config, GtpBot
+from bots.gtp import LONGEST_LOG, Config, GtpBot, check
 
 ROOT = Path(__file__).parents[2]
 SCRIPTED = Path(__file__).parents[1] / "engines" / "scripted.py"
@@ -340,36 +340,21 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path) -> None:
         ({"command": "true"}, "ended with exit code 0 instead of answering 'name'; run the command by hand"),
         ({"command": "sleep 60", "startup": 0.1}, "no answer to 'name' in .*starts slowly, raise 'startup'"),
         ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'; .* set 'cwd' or 'env'$"),
+        ({"command": scripted_in("small")}, r"refuses 'boardsize 13': 'unacceptable size'; .*it can't play on 13x13$"),
+        ({"command": scripted_in("komi")}, "refuses 'komi 7': 'komi not an integer'; .*it can't play with komi 7$"),
     ],
 )
-def test_a_command_that_is_no_engine_is_refused_at_once(settings: dict[str, Any], reason: str) -> None:
+def test_a_command_that_is_no_engine_or_can_not_play_the_event_is_refused_at_once(
+    settings: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(ConfigError, match=reason) as error:
-        GtpBot(Config(**settings))
+        check(Config(**settings), 13)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("mode", "size", "reason"),
-    [
-        ("small", 13, r"Scripted 1.0: refuses 'boardsize 13': 'unacceptable size'; .*it can't play on 13x13$"),
-        ("komi", 9, r"Scripted 1.0: refuses 'komi 7': 'komi not an integer'; .*it can't play with komi 7$"),
-        ("mute", 9, r"no answer to 'name' in .* raise 'startup'"),
-        ("small", 9, None),
-    ],
-)
-def test_an_engine_is_checked_before_the_event_and_gone_afterwards(
-    engine_log: Path, mode: str, size: int, reason: str | None
-) -> None:
-    startup = 0.5 if mode == "mute" else 10
-    entry = Registry().resolve(f"gtp:command={scripted_in(mode)},log={engine_log},startup={startup}")
-    if reason is None:
-        entry.checked(size)
-        assert heard(engine_log) == ["boardsize 9", "komi 7", "quit"]
-    else:
-        with pytest.raises(ConfigError, match=reason) as error:
-            entry.checked(size)
-        assert "\n" not in str(error.value)
-    assert end(pids(engine_log))
+def test_an_engine_that_was_checked_is_gone_afterwards(engine_log: Path) -> None:
+    assert check(Config(scripted_in("small"), log=str(engine_log)), 9) == "Scripted 1.0"
+    assert heard(engine_log) == ["boardsize 9", "komi 7", "quit"] and end(pids(engine_log))
 
 
 def test_an_engine_is_found_from_its_folder_and_its_files_by_its_environment(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import time
 from contextlib import closing
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from reference import board_of_diagram
 from arena import CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.game import Game, Rules
-from arena.gtp.analysis_engine import AnalysisEngine, run
+from arena.gtp.analysis_engine import AnalysisEngine
 from arena.players.registry import Registry
 
 
@@ -75,14 +74,14 @@ def test_each_turn_asked_for_gets_one_result() -> None:
 
 
 def test_the_position_is_that_of_stones_moves_rules_and_komi() -> None:
-    bot = Counting()
     stones = [["B", "A1"], ["W", "E5"]]
-    answers(bot, query(initialStones=stones, moves=[["W", "C3"], ["W", "C4"]], rules="japanese", komi=0.5))
-    [[game]] = bot.asked
-    assert game.board.stones.tolist() == board_of_diagram("....O ..O.. ..O.. ..... X....").stones.tolist()
-    assert (game.rules.name, game.to_play.letter) == ("japanese", "B")
+    answers(
+        bot := Counting(), query(initialStones=stones, moves=[["W", "C3"], ["W", "C4"]], rules="japanese", komi=0.5)
+    )
     answers(bot, query(rules=Rules.preset("japanese").katago()))
-    assert bot.asked[-1][0].rules.name == "japanese"
+    [game], [other] = bot.asked
+    assert game.board.stones.tolist() == board_of_diagram("....O ..O.. ..O.. ..... X....").stones.tolist()
+    assert (game.rules.name, other.rules.name, game.to_play.letter) == ("japanese", "japanese", "B")
 
 
 WRONG: dict[str, list[tuple[Any, str]]] = {
@@ -119,15 +118,12 @@ def test_what_is_wrong_with_a_query_is_said_with_its_field(field: str) -> None:
         assert (told["id"], told["field"]) == ("q", field) and words in told["error"]
 
 
-def test_lines_that_are_no_queries_are_refused_and_the_rest_is_answered() -> None:
+def test_lines_that_are_no_queries_are_refused_and_the_most_urgent_of_the_rest_are_answered_first() -> None:
     told = answers(Counting(), "", "nonsense", "[" * 100_000, "[1]", '{"moves": []}', query(foo=1))
     assert [each.get("error", "")[:10] for each in told[:2]] == ["not JSON: "] * 2
     assert [each["field"] for each in told[2:4]] == ["id", "id"] and told[4]["turnNumber"] == 0
     failed, fine = answers(Counting(fails=True), query(), {"id": "v", "action": "query_version"})[::-1]
     assert failed["error"] == "the bot failed: RuntimeError: no idea" and fine["version"]
-
-
-def test_the_most_urgent_is_answered_first_and_the_rest_in_order() -> None:
     urgent = query("c", moves=[["B", "A1"]], analyzeTurns=[0, 1], priority=3, maxVisits=5)
     told = answers(Counting(), query("a", maxVisits=5), query("b", maxVisits=5, priority=-1), urgent)
     assert [(each["id"], each["turnNumber"]) for each in told] == [("c", 0), ("c", 1), ("a", 0), ("b", 0)]
@@ -175,19 +171,11 @@ def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves_together_a
     assert all(len(info["ownership"]) == 25 and "prior" in info for info in alone["moveInfos"])
 
 
-def test_the_conversation_ends_once_all_is_answered() -> None:
-    said: list[str] = []
-    run(AnalysisEngine(Counting(), said.append), StringIO(f"{json.dumps(query('ä'))}\n\n{json.dumps(query('b'))}"))
-    assert sorted(json.loads(each)["id"] for each in said) == ["b", "ä"] and all(each.isascii() for each in said)
-
-
-# Real processes.
-
-
 def test_the_command_answers_from_pipe_to_pipe(tmp_path: Path) -> None:
-    typed = f"{json.dumps(query(maxVisits=20))}\nx\n"
+    typed = f"{json.dumps(query('ä', maxVisits=20))}\n\nx"
     done = arena_alone("analysis", "mcts", folder=tmp_path, typed=typed)
     error, result = (json.loads(line) for line in done.stdout.splitlines())
     assert (done.returncode, done.stderr) == (0, "")
-    assert error["error"].startswith("not JSON") and result["moveInfos"][0]["order"] == 0
+    assert error["error"].startswith("not JSON") and (result["id"], result["moveInfos"][0]["order"]) == ("ä", 0)
+    assert done.stdout.isascii()
     refused(arena("analysis", "random", folder=tmp_path), "doesn't analyse")
