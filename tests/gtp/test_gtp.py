@@ -196,7 +196,7 @@ INFO = r"info move \w+ visits \d+ winrate (\S+)( scoreMean \S+ scoreLead \S+)?( 
 
 def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
     with closing(Registry().resolve("mcts:playouts=200").build()) as bot:
-        server = server_of(bot, analyses=True, size=5)
+        server = server_of(bot, analyses=True)
         answers = talk(server, "3 kata-analyze", "name", "kata-analyze w 99 maxmoves 2", "")
         assert (
             refused(server, "kata-analyze b interval x") == refused(server, "kata-analyze maxmoves") == "syntax error"
