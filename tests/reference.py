@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from arena.go.board import Board
-from arena.go.coords import Colour
+from arena.go.coords import Colour, pass_move
 from arena.go.game import Game, Rules
 
 EMPTY, BLACK, WHITE = 0, 1, 2
@@ -55,8 +55,12 @@ class ReferenceBoard:
                     todo.append(other)
         return inside, border
 
+    def open_points(self, point: Point) -> set[Point]:
+        """The liberties of the group at a point."""
+        return self.group(point)[1] - self.stones.keys()
+
     def liberties(self, point: Point) -> int:
-        return sum(other not in self.stones for other in self.group(point)[1])
+        return len(self.open_points(point))
 
     def put(self, point: Point, colour: int) -> set[Point]:
         """Play without asking whether it is legal; returns the points whose stones came off."""
@@ -197,3 +201,29 @@ def random_game(size: int, seed: int, moves: int, rules: str = "cgos", **options
     while len(game.moves) < moves and not game.is_over:
         game.play(game.random_move())
     return game
+
+
+def wild_game(size: int, rules: str, seed: int, most: int) -> Game:
+    """Random legal moves, eyes kept for the most part; some passes, and kos where there are some to take."""
+    game = Game(Rules.preset(rules, size, komi=float(seed - 4) + 0.5), seed=seed)
+    random = np.random.default_rng(seed)
+    while len(game.moves) < most and not game.is_over:
+        choices = np.flatnonzero((game.sensible_moves() if random.random() < 0.9 else game.legal_moves())[:-1])
+        prefers_ko = random.random() < 0.2
+        kos = [move for move in choices if prefers_ko and game.after(int(move)).board.ko_point is not None]
+        passes = not len(choices) or random.random() < 0.03
+        game.play(pass_move(size) if passes else int(random.choice(kos or choices)))
+    return game
+
+
+def follow(game: Game) -> Iterator[tuple[Game, ReferenceBoard, int]]:
+    """A game played again beside the slow board: each position, with the number of moves before it."""
+    again, board = Game(game.rules), ReferenceBoard(game.rules.size)
+    yield again, board, 0
+    for ply, move in enumerate(game.moves):
+        again.play(move)
+        if move == pass_move(game.rules.size):
+            board.ko = None
+        else:
+            board.put(divmod(move, game.rules.size), ply % 2 + 1)
+        yield again, board, ply + 1

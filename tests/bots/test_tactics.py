@@ -5,7 +5,7 @@ from collections import Counter
 import numba
 import numpy as np
 import pytest
-from reference import ReferenceBoard, ReferenceGame
+from reference import ReferenceBoard, follow, wild_game
 
 from arena.go.board import Board, move_from_point, point_from_move
 from arena.go.coords import BLACK
@@ -47,19 +47,15 @@ def play_out(boards, colour, last, seed, when):
     return margin, moves, area_score(boards[0])
 
 
-def liberties(board: ReferenceBoard, point: Point) -> set[Point]:
-    return {other for other in board.group(point)[1] if other not in board.stones}
-
-
 def is_self_atari(board: ReferenceBoard, point: Point, colour: int) -> bool:
     after = board.copy()
-    return after.put(point, colour) == set() and len(liberties(after, point)) == 1
+    return after.put(point, colour) == set() and len(after.open_points(point)) == 1
 
 
 def rescue(board: ReferenceBoard, point: Point, colour: int) -> int:
     sizes = [0]
     for other in board.neighbours(point):
-        if other in board.stones and liberties(board, other) == {point}:
+        if other in board.stones and board.open_points(other) == {point}:
             if board.stones[other] != colour or not is_self_atari(board, point, colour):
                 sizes.append(len(board.group(other)[0]))
     return min(max(sizes), 2)
@@ -92,26 +88,11 @@ def fits(board: ReferenceBoard, point: Point) -> bool:
     return False
 
 
-def positions(size: int, seed: int, moves: int):
-    """The games and their twins at every position of a random game, where eyes are sometimes filled."""
-    game, twin = Game(Rules.preset("cgos", size), seed=seed), ReferenceGame(size, True, False)
-    random = np.random.default_rng(seed)
-    for _ in range(moves):
-        legal = game.sensible_moves() if random.random() > 0.1 else game.legal_moves()
-        choices = np.flatnonzero(legal[:-1])
-        if not len(choices):
-            return
-        move = int(random.choice(choices))
-        game.play(move)
-        twin.play(move)
-        yield game, twin.board
-
-
 @pytest.mark.parametrize(("size", "seed"), [(5, 1), (7, 2), (9, 3)])
 def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
     found = Counter[str]()
-    for number, (game, board) in enumerate(positions(size, seed, 3 * size * size)):
-        if number % 3:
+    for game, board, ply in follow(wild_game(size, "cgos", seed, 3 * size * size)):
+        if ply % 3:
             continue
         boards, colour = game.board.array, int(game.to_play)
         for move in np.flatnonzero(game.legal_moves())[:-1].tolist():
@@ -126,7 +107,7 @@ def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
             found["rescue"] += rescued > 0
             found["shape"] += bool(tactics.PATTERNS[code])
         for point in board.stones:
-            only = liberties(board, point)
+            only = board.open_points(point)
             move = point[0] * size + point[1]
             expected = point_from_move(np.ravel_multi_index(only.pop(), (size, size)), size) if len(only) == 1 else 0
             assert only_liberty(boards, move) == expected
@@ -137,7 +118,9 @@ def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
 def test_answers_to_an_atari_capture_it_or_take_a_group_out_of_it() -> None:
     answered = 0
     for seed in range(4):
-        for game, board in positions(9, seed, 160):
+        for game, board, ply in follow(wild_game(9, "cgos", seed, 160)):
+            if ply == 0 or game.moves[-1] == 81:
+                continue
             colour, last = int(game.to_play), divmod(game.moves[-1], 9)
             atari, pattern = answers(game.board.array, point_from_move(game.moves[-1], 9), colour, seed + 1)
             if atari:
@@ -146,8 +129,8 @@ def test_answers_to_an_atari_capture_it_or_take_a_group_out_of_it() -> None:
                 near = {last, *board.neighbours(last)}
                 after = board.copy()
                 captured = after.put(point, colour)
-                saved = [own for own in near if board.stones.get(own) == colour and len(liberties(board, own)) == 1]
-                assert captured or any(len(liberties(after, own)) > 1 for own in saved)
+                saved = [own for own in near if board.stones.get(own) == colour and len(board.open_points(own)) == 1]
+                assert captured or any(len(after.open_points(own)) > 1 for own in saved)
                 answered += 1
             if pattern:
                 point = divmod(move_from_point(pattern, 9), 9)

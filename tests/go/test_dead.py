@@ -77,9 +77,10 @@ def slow_dead(board: Board, counts: np.ndarray, staying: float) -> set[int]:
     dead: set[int] = set()
     for group in groups:
         colour, points = stones[min(group)], list(group)
-        taken = (owned[3 - colour][points] == TAKEN).any()
-        if not (owned[colour][points] == SAFE).any():
-            dead |= group if taken or counts[colour - 1, points].sum() < staying * len(points) else set()
+        if (owned[colour][points] == SAFE).any():
+            continue
+        if (owned[3 - colour][points] == TAKEN).any() or counts[colour - 1, points].sum() < staying * len(points):
+            dead |= group
     return dead
 
 

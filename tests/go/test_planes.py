@@ -2,14 +2,13 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from reference import ReferenceBoard, position
+from reference import ReferenceBoard, follow, position, wild_game
 
 from arena import CheckpointError
-from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf, pass_move
+from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf
 from arena.go.game import Game, Rules
 from arena.go.ladders import DEPTH, EFFORT
 from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
@@ -52,30 +51,26 @@ def after(board: ReferenceBoard, point: Point, colour: int) -> ReferenceBoard | 
     return twin
 
 
-def liberties(board: ReferenceBoard, point: Point) -> list[Point]:
-    return sorted(other for other in board.group(point)[1] if other not in board.stones)
-
-
 def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 1) -> bool:
     """Whether the group of ``stone``, in atari and on the move, can be chased until it is captured."""
     effort["spent"] += 1
     colour = board.stones[stone]
-    replies = liberties(board, stone)
+    replies = sorted(board.open_points(stone))
     for other in board.group(stone)[1]:
-        if board.stones.get(other) == 3 - colour and len(liberties(board, other)) == 1:
-            replies += liberties(board, other)
+        if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 1:
+            replies += board.open_points(other)
     for reply in dict.fromkeys(replies):
         saved = after(board, reply, colour)
-        if saved is None or len(liberties(saved, stone)) < 2:
+        if saved is None or len(saved.open_points(stone)) < 2:
             continue
-        if len(liberties(saved, stone)) > 2 or not is_chased(saved, stone, effort, depth):
+        if len(saved.open_points(stone)) > 2 or not is_chased(saved, stone, effort, depth):
             return False
     return True
 
 
 def is_chased(board: ReferenceBoard, stone: Point, effort: Effort, depth: int) -> bool:
     """Whether an atari on the group of ``stone``, which has two liberties, catches it."""
-    ataris = [after(board, point, 3 - board.stones[stone]) for point in liberties(board, stone)]
+    ataris = [after(board, point, 3 - board.stones[stone]) for point in board.open_points(stone)]
     return any(atari is not None and is_caught(atari, stone, effort, depth + 2) for atari in ataris)
 
 
@@ -83,7 +78,7 @@ def captures_in_ladder(board: ReferenceBoard, point: Point, colour: int, effort:
     chased = [
         other
         for other in board.neighbours(point)
-        if board.stones.get(other) == 3 - colour and len(liberties(board, other)) == 2
+        if board.stones.get(other) == 3 - colour and len(board.open_points(other)) == 2
     ]
     played = after(board, point, colour)
     return played is not None and any(is_caught(played, other, effort) for other in chased)
@@ -94,14 +89,14 @@ def escapes_a_ladder(board: ReferenceBoard, point: Point, colour: int, effort: E
     if played is None:
         return False
     for stone, there in board.stones.items():
-        if there != colour or len(liberties(board, stone)) != 1:
+        if there != colour or len(board.open_points(stone)) != 1:
             continue
         _group, border = board.group(stone)
         touched = [other for other in border if board.stones.get(other) == 3 - colour]
-        captures = any(liberties(board, other) == [point] for other in touched)
-        if not captures and liberties(board, stone) != [point]:
+        captures = any(board.open_points(other) == {point} for other in touched)
+        if not captures and board.open_points(stone) != {point}:
             continue
-        count = len(liberties(played, stone))
+        count = len(played.open_points(stone))
         if count > 2 or (count == 2 and not is_chased(played, stone, effort, 1)):
             return True
     return False
@@ -144,32 +139,6 @@ def slow_gocnn(board: ReferenceBoard, colour: int) -> np.ndarray:
     return planes
 
 
-def random_game(size: int, rules: str, seed: int, most: int) -> Game:
-    """Random legal moves, eyes kept for the most part; some passes, and kos where there are some to take."""
-    game = Game(Rules.preset(rules, size, komi=float(seed - 4) + 0.5), seed=seed)
-    random = np.random.default_rng(seed)
-    while len(game.moves) < most and not game.is_over:
-        choices = np.flatnonzero((game.sensible_moves() if random.random() < 0.9 else game.legal_moves())[:-1])
-        prefers_ko = random.random() < 0.2
-        kos = [move for move in choices if prefers_ko and game.after(int(move)).board.ko_point is not None]
-        passes = not len(choices) or random.random() < 0.03
-        game.play(pass_move(size) if passes else int(random.choice(kos or choices)))
-    return game
-
-
-def follow(game: Game) -> Iterator[tuple[Game, ReferenceBoard, int]]:
-    """A game played again beside the slow board: each position, with the number of moves before it."""
-    again, board = Game(game.rules), ReferenceBoard(game.rules.size)
-    yield again, board, 0
-    for ply, move in enumerate(game.moves):
-        again.play(move)
-        if move == pass_move(game.rules.size):
-            board.ko = None
-        else:
-            board.put(divmod(move, game.rules.size), ply % 2 + 1)
-        yield again, board, ply + 1
-
-
 @pytest.mark.parametrize(
     ("size", "rules", "seeds", "most"),
     [(5, "tromp-taylor", 8, 75), (7, "japanese", 4, 100), (9, "cgos", 3, 150), (13, "chinese", 1, 200)],
@@ -178,7 +147,7 @@ def test_the_encoders_agree_with_their_slow_twins(size: int, rules: str, seeds: 
     """Those of others in fewer positions, where no chase is so long that it is cut short."""
     seen, rare = np.zeros((2, 48), bool), {25, 26, 27, 33, 34, 35, 47}  # six stones and more; zeros
     for seed in range(seeds):
-        game = random_game(size, rules, seed, most)
+        game = wild_game(size, rules, seed, most)
         for again, board, ply in follow(game):
             colour, effort, moves = ply % 2 + 1, Effort(), game.moves[:ply]
             expected = {"arena-17": slow_arena(board, colour, moves, game.rules.komi)}
@@ -199,7 +168,7 @@ def test_the_encoders_agree_with_their_slow_twins(size: int, rules: str, seeds: 
 @pytest.mark.parametrize("size", [5, 19])
 def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
     """Plies of some games in any order, some twice, with every symmetry."""
-    games = [random_game(size, "tromp-taylor", seed, 60) for seed in range(3)]
+    games = [wild_game(size, "tromp-taylor", seed, 60) for seed in range(3)]
     moves = np.concatenate([np.array(game.moves, np.uint16) for game in games])
     starts = np.cumsum([0, *(len(game.moves) for game in games)])
     komis = np.array([game.rules.komi for game in games], np.float32)
