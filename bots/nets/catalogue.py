@@ -1,14 +1,11 @@
 """Nets in torch, by name and as manifests describe them: ours, and those of others, built as they were described.
 
 - trencseni-cnn (Trencseni 2019, "Playing Go with supervised learning in Pytorch"): three convolutions of 32 channels,
-  9x9, 7x7 and 5x5, then two dense layers with dropout;
+  9x9, 7x7 and 5x5, then two dense layers with dropout, of which the pass is here one more move;
 - alphago-12x192 (Silver et al. 2016, Methods, "Neural network architecture"): a 5x5 and eleven 3x3 convolutions, then a
-  1x1 convolution with a bias for each point; any other number of layers and channels may stand in the name;
+  1x1 convolution with a bias for each point; the pass is here a logit of pooled features;
 - gocnn-5x64 (Gilmer 2016, GoCNN): 5x5 convolutions, the last two a quarter narrower, and a 5x5 one to the logit that a
-  point will be the side to move's; any number of layers and channels too.
-
-The first two didn't know the pass; here it is one more move of the dense layer, and a logit of pooled features. Dense
-layers are convolutions as wide as the board, for the reason given in ``network.py``.
+  point will be the side to move's. Dense layers are convolutions for the reason given in ``network.py``.
 """
 
 from __future__ import annotations

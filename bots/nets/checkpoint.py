@@ -173,15 +173,14 @@ def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Pa
     this order; ``AUTO`` is the one of the package for boards of ``size``. Raises CheckpointError when there is none."""
     if name == AUTO:
         return SHIPPED / ("distilled-9x9" if size < LARGE else "distilled-19x19")
-    text = str(name)
+    text, own = str(name), Path(results) / "checkpoints"
     bare = Path(text).name == text and text not in ("", ".", "..")
-    named = [Path(results) / "checkpoints" / text, SHIPPED / text] if bare else []
-    for place in (*named, Path(expanduser(text))):
+    for place in (*([own / text, SHIPPED / text] if bare else []), Path(expanduser(text))):
         if isfile(place / MANIFEST):  # also where the name is too long for the system
             return place
     if not bare:
         raise CheckpointError(f"{text}: no checkpoint there; give a folder that holds {MANIFEST}")
-    raise CheckpointError(f"no checkpoint '{text}' in {named[0].parent}; there are {', '.join(known(results))}")
+    raise CheckpointError(f"no checkpoint '{text}' in {own}; there are {', '.join(known(results))}")
 
 
 def known(results: str | Path = "results") -> list[str]:

@@ -1,9 +1,8 @@
 """The residual net in torch, for training and export: policy, value, ownership, score.
 
 A pre-activation residual tower of 3x3 convolutions (He et al. 2016, "Identity mappings in deep residual networks") with
-global pooling in some blocks (Wu 2019, "Accelerating self-play learning in Go", section 4.1). Nothing in it depends on
-the size of the board. What would be a fully connected layer is a 1x1 convolution on a 1x1 map: the result of a row then
-doesn't depend on how many rows ONNX Runtime evaluates at once, which can't be said of its matrix products.
+global pooling in some blocks (Wu 2019, "Accelerating self-play learning in Go", section 4.1), for boards of any size.
+Dense layers are 1x1 convolutions on a 1x1 map: in ONNX Runtime a row's result then doesn't depend on the other rows.
 """
 
 from __future__ import annotations
