@@ -182,7 +182,15 @@ def test_rules_that_can_not_be_are_refused_in_words(options: dict[str, Any], mes
     assert str(caught.value) == message
 
 
-def test_rules_come_back_from_json_or_are_refused() -> None:
+def test_the_presets_are_these_and_come_back_from_json_or_are_refused() -> None:
+    presets = [Rules.preset(name) for name in PRESETS]
+    flags = [(rules.scoring.value, rules.superko, rules.suicide, rules.handicap_points) for rules in presets]
+    assert dict(zip(PRESETS, flags, strict=True)) == {
+        "cgos": ("area", True, False, False),
+        "tromp-taylor": ("area", True, True, False),
+        "chinese": ("area", True, False, True),
+        "japanese": ("territory", False, False, False),
+    }
     for rules in (Rules.preset(name, size) for name in PRESETS for size in (5, 9, 10, 19)):
         assert Rules.from_json(json.loads(rules.to_json())) == rules
         assert rules.komi == (6.5 if rules.name == "japanese" else 7.0 if rules.size <= 9 else 7.5)

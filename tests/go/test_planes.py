@@ -214,6 +214,16 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
 
 
+def test_captures_of_seven_stones_and_more_share_a_plane() -> None:
+    """A6 to F6 is the top row: White takes 8 stones at B4, where B6 takes none."""
+    game = position("O.OOOO OXXXXX O.XXXO .OOOOO ...... ......", to_play=WHITE)
+    assert encode_game(find_encoder("alphago-48"), game)[20, 0, 1] == 1
+    for point in ("B6", "A1"):
+        game.play(move_from_gtp(point, 6))
+    planes = encode_game(find_encoder("alphago-48"), game)
+    assert planes[27, 2, 1] == 1 and not planes[20:27, 2, 1].any()
+
+
 LADDER = "......... ......... ......... ......... ......... .X....... .XO...... ..X...... ........."
 
 
