@@ -20,21 +20,32 @@ from arena.cli import bots, match, nets, play, results, train
 # --- The commands ---
 
 
-class Command(TyperCommand):
-    """A command whose help names values by plain words."""
+METAVARS = {"int": "NUMBER", "float": "NUMBER", "Path": "FILE", "bool": ""}
+
+
+class PlainNames:
+    """Help that names values by upper-case words instead of types, and shows no default twice."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return with_plain_names(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            each.show_default = each.show_default and "(default" not in (each.help or "")
+            if each.param_type_name == "argument":
+                each.display_type_rich, each.metavar = (lambda ctx: None), each.metavar or each.name.upper()
+            elif each.metavar is None:
+                kind = each.bare_type().removeprefix("list[").removesuffix("]")
+                each.metavar = METAVARS.get(kind, each.name.upper())
+        return parameters
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
 
 
-class Group(TyperGroup):
+class Command(PlainNames, TyperCommand): ...
+
+
+class Group(PlainNames, TyperGroup):
     """Commands under the headings of their panels."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return with_plain_names(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
@@ -44,21 +55,6 @@ class Group(TyperGroup):
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
-
-
-METAVARS = {"int": "NUMBER", "float": "NUMBER", "Path": "FILE", "bool": ""}
-
-
-def with_plain_names(parameters: list[Any]) -> list[Any]:
-    """Name values by upper-case words instead of types, and show no default that the help states."""
-    for each in parameters:
-        each.show_default = each.show_default and "(default" not in (each.help or "")
-        if each.param_type_name == "argument":
-            each.display_type_rich, each.metavar = (lambda ctx: None), each.metavar or each.name.upper()
-        elif each.metavar is None:
-            kind = each.bare_type().removeprefix("list[").removesuffix("]")
-            each.metavar = METAVARS.get(kind, each.name.upper())
-    return parameters
 
 
 def manual(docstring: str | None) -> str:
@@ -120,6 +116,9 @@ def _version(wanted: bool) -> None:
 
 # --- Its end ---
 
+EXTRAS = {"torch": "train", "onnx": "train", "textual_serve": "serve", "aiohttp": "serve"}
+"""The packages that a plain installation lacks, and what installs them."""
+
 
 class Terminated(KeyboardInterrupt):
     """A Ctrl-C that came as another signal. Python may end as if by SIGINT where one of its own was seen."""
@@ -165,6 +164,11 @@ def _run() -> None:
         _fail(_with_help(_misuse(error)))
     except UserError as error:
         _fail(_with_help(str(error)) if str(error).startswith("--") else str(error))
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        _fail(f"this needs more packages ({error.name}): pip install 'arena[{extra}]'")
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
         abandon_output()
         raise SystemExit(1) from None

@@ -169,10 +169,8 @@ def serve(
     """
     if command[0] not in SCREENS:
         raise ConfigError(f"'{command[0]}' has no full screen; serve one of: {', '.join(SCREENS)}")
-    try:
-        from arena.tui.serve import LOCAL, LocalServer
-    except ImportError as error:
-        raise UserError(f"serving needs more packages ({error.name}): pip install 'arena[serve]'") from None
+    from arena.tui.serve import LOCAL, LocalServer
+
     try:
         socket.create_server((LOCAL, port)).close()
     except OSError as error:

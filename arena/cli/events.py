@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,30 +129,21 @@ def _flat(settings: dict[str, Any]) -> dict[str, str]:
 # --- Played and shown ---
 
 
-@dataclass(slots=True)
 class EventSetup:
-    """Where events are played, stored and shown. ``workers`` is 0 for one per core; ``crew`` is set by ``opened``."""
+    """Where events are played, stored and shown, by a command's options. ``workers`` is 0 for one per core; ``crew`` is
+    set by ``opened``. A terminal shows something before what takes seconds is imported."""
 
-    console: Console
-    registry: Registry
-    results: Path
-    workers: int
-    cluster: str | None
-    as_json: bool = False
-    crew: int | AnyCrew = 0
-
-    @classmethod
-    def of(
-        cls, results: Path, config: Path | None, workers: int, cluster: str | None, as_json: bool = False
-    ) -> EventSetup:
-        """By a command's options. A terminal shows something before what takes seconds is imported."""
+    def __init__(
+        self, results: Path, config: Path | None, workers: int, cluster: str | None, as_json: bool = False
+    ) -> None:
         if sys.stdout.isatty() and not as_json:
             print("Preparing the games ...", flush=True)
         from arena.report.style import Console
 
-        registry = registry_of(config, results)
-        address = cluster or registry.cluster.address
-        return cls(Console(stderr=as_json), registry, results, workers, address, as_json)
+        self.registry = registry_of(config, results)
+        self.console, self.results, self.workers, self.as_json = Console(stderr=as_json), results, workers, as_json
+        self.cluster = cluster or self.registry.cluster.address
+        self.crew: int | AnyCrew = 0
 
     @contextmanager
     def opened(self, event: Event) -> Iterator[Store]:

@@ -54,7 +54,7 @@ def match(
       arena match mcts gnugo --limits seconds=1
       arena match mcts:playouts=500 mcts:playouts=600 --plan 30
     """
-    setup = events.EventSetup.of(results, config, workers, cluster, as_json)
+    setup = events.EventSetup(results, config, workers, cluster, as_json)
     from arena.match.schedule import Match
 
     if plan is not None and (sprt or games or new or as_json):
@@ -115,7 +115,7 @@ def tournament(
       arena tournament check checkpoint:new sl alphago --style gauntlet -n 100
       arena tournament nets random mcts sl --style ladder --precision 50
     """
-    setup = events.EventSetup.of(results, config, workers, cluster, as_json)
+    setup = events.EventSetup(results, config, workers, cluster, as_json)
     from arena.match.ladder import Ladder
 
     played = _tournament(name, bots or [], terms, setup)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,6 @@ from arena.players.config import TermsTable
 from arena.system import cores
 
 if TYPE_CHECKING:
-    from arena.match.schedule import Match
     from arena.players.config import Change
     from arena.players.player import Player
     from arena.players.registry import Registry
@@ -55,11 +54,12 @@ def gate(
       arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000
     """
     # The candidate is a copy, which is removed unless it is accepted.
-    setup = events.EventSetup.of(results, config, workers, cluster)
+    setup = events.EventSetup(results, config, workers, cluster)
     from arena.match.schedule import Gate, Match
     from arena.players.config import require_writable
     from arena.report.text import gate_lines
-    from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, with_checkpoint
+    from arena.results.gate import Evidence, Ruling, checkpoint_of, continued, entry_for, with_checkpoint
+    from arena.results.store import Store, database
     from bots.nets.checkpoint import SHIPPED, add_gate, find, keep
 
     registry, folder = setup.registry, find(checkpoint.removeprefix("checkpoint:"), results)
@@ -89,7 +89,11 @@ def gate(
         candidate = with_checkpoint(player, kept).with_limits(limits)
         about = Gate(name, kept.name)
         match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
-        match = _continued(match, setup)
+        with Store.of(results) if database(results).exists() else nullcontext() as store:
+            match, before = (match, 0) if store is None else continued(store, match)
+        if before:
+            found = f"These two played {plural(before, 'game')} before ({match.event})"
+            setup.console.say(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")
         with setup.opened(match) as store:
             evidence, changed = Evidence(match, setup.play(match, store).standings), None
             if evidence.ruling is Ruling.ACCEPTED:
@@ -130,21 +134,6 @@ def _identity(player: Player, folder: Path) -> str:
         return ""
 
 
-def _continued(match: Match, setup: events.EventSetup) -> Match:
-    """The gate of the same players by the same rules, if one was begun: more games continue its test."""
-    from arena.results.gate import continued
-    from arena.results.store import Store, database
-
-    if not database(setup.results).exists():
-        return match
-    with Store.of(setup.results) as store:
-        found, games = continued(store, match)
-    if games:
-        before = f"These two played {plural(games, 'game')} before ({found.event})."
-        setup.console.say(f"{before} The test counts them and continues, from --seed {found.terms.seed}.")
-    return found
-
-
 def _promote(entry: Player, candidate: Player, kept: Path, config: Path, registry: Registry, results: Path) -> Change:
     """Have the entry play the candidate. Raises UserError where the entry or the candidate was changed meanwhile."""
     from arena.players.config import set_bot
@@ -177,17 +166,14 @@ def eval_(
     Example:
       arena eval sl-9x9 --data games/ --from 2018-03-01 --positions 50000
     """
-    try:
-        from bots.nets.catalogue import load_network
-        from trainers.metrics import evaluate as measure
-        from trainers.records import MANIFEST, TEST, Dataset, games_since, load_games, some_games
-    except ImportError as error:
-        raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena.go.planes import find_encoder
     from arena.report.progress import show_counting
     from arena.report.style import Console
     from arena.report.tables import evaluation_sheet
+    from bots.nets.catalogue import load_network
     from bots.nets.checkpoint import Checkpoint, find
+    from trainers.metrics import evaluate as measure
+    from trainers.records import MANIFEST, TEST, Dataset, games_since, load_games, some_games
 
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)

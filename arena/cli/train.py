@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from arena import ConfigError, UserError
+from arena import ConfigError
 from arena.cli.nets import gate as gate_command
 from arena.cli.options import RESULTS, Cluster, Results, Workers, errors_of_option, registry_of
 
@@ -121,10 +121,7 @@ def run_trainer(
     """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
     from trainers.settings import is_first
 
-    try:
-        module, steps = import_module(f"trainers.{trainer}"), import_module("trainers.train")
-    except ImportError as error:
-        raise UserError(f"training needs more packages ({error.name}): pip install 'arena[train]'") from None
+    module, steps = import_module(f"trainers.{trainer}"), import_module("trainers.train")
     name, training = settings.name, results / "training" / settings.name
 
     def say(line: object) -> None:
