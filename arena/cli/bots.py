@@ -123,7 +123,7 @@ def analysis(bot: Bot, results: Results = RESULTS, config: ConfigFile = None) ->
 
     Examples:
       arena analysis alphago:visits=400
-      arena analysis "gtp:command=katago gtp" < queries.jsonl
+      arena analysis sl < queries.jsonl
     """
     from arena.gtp.analysis_engine import AnalysisEngine, run
     from arena.results.analysis import patient

@@ -155,7 +155,6 @@ WRONG = [
     ("match random fast-random --sprt 0 10 --alpha 1", ("--alpha 1", "between 0 and 0.5")),
     ("match random fast-random --sprt 50 10", ("elo0 = 50", "elo1 = 10")),
     ("match random fast-random --config none.toml", ("none.toml",)),
-    ("match random fast-random -n 900000", ("450000 different openings, and there are 100000",)),
     ("match red\x1b[31m\x9b2J\u202e random", ("unknown bot 'red?[31m?2J?'",)),
     (f"match checkpoint:{'a' * 5000} random", ("no checkpoint", "aaa ... aaa")),
     ("games --sgf x --csv y", ("--csv and", "choose one")),
