@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TextIO
 
@@ -220,10 +221,8 @@ class Commands:
     def _point(self, typed: str) -> Move:
         """The point that was typed. Raises Refused."""
         size, word = self._session.snapshot().size, "".join(typed.lower().split())
-        try:
+        with suppress(ValueError):
             return move_from_gtp(word, size)
-        except ValueError:
-            pass
         typed, last = style.shorten(typed, LONGEST_ECHO), gtp_from_move(size - 1, size)
         if re.fullmatch(r"[a-z]\d{1,2}", word):
             no_i = "; the letter I is left out" if word[0] == "i" else ""
@@ -271,10 +270,8 @@ class _PlainGame:
         now = session.snapshot()
         stones = f", {now.handicap} handicap stones" if now.handicap else ""
         unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
-        black, white = now.names
-        self.say(
-            f"Game {now.id}: {black} (Black) against {white} (White), {style.setting(now.rules)}{stones}.{unrated}"
-        )
+        players = f"{now.names[0]} (Black) against {now.names[1]} (White)"
+        self.say(f"Game {now.id}: {players}, {style.setting(now.rules)}{stones}.{unrated}")
         opening = now.record.opening
         is_resumed = any(turn.colour in now.people for turn in now.turns[opening:])
         known = now.turns if is_resumed else now.turns[:opening]
@@ -300,15 +297,12 @@ class _PlainGame:
         return f"{side(now.to_play)}, move {len(now.turns) + 1}{f', {clock_words(clock)}' if clock else ''}: "
 
     def report(self) -> None:
-        """Say all that has changed, and draw the position where something else than the person's move did."""
-        before, now = self._reported, self._session.snapshot()
-        self._reported = now
-        for words in news(before, now):
+        """Say all that has changed, and draw the position if that has."""
+        before, self._reported = self._reported, self._session.snapshot()
+        for words in news(before, self._reported):
             self.say(words)
-        is_answered = now.turns != before.turns and (not now.turns or now.turns[-1].colour not in now.people)
-        is_moved = now.phase is PLAY and (is_answered or len(now.turns) < len(before.turns))
-        is_estimated = now.estimate is not None and now.estimate is not before.estimate
-        if is_moved or is_estimated or now.dead != before.dead:
+        old, new = ((now.turns, now.dead, now.estimate) for now in (before, self._reported))
+        if new != old and not self._reported.is_over:
             self._show()
 
     def _show(self) -> None:
@@ -317,8 +311,6 @@ class _PlainGame:
         dead, ownership = set(now.dead or ()), None if now.estimate is None else now.estimate.ownership
         for line in draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(dead=dead), colours=False):
             self.say(line.plain.rstrip())
-        if now.turns:
-            self.say(f"Last move: {side(now.turns[-1].colour)} {gtp_from_move(now.turns[-1].move, now.size)}.")
         if any(now.prisoners):
             black, white = now.prisoners
             self.say(f"Taken off so far: {plural(black, 'black stone')}, {plural(white, 'white stone')}.")

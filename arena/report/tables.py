@@ -230,11 +230,10 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
         (f"--sprt 0 {precision:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
         (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
     ]
-    times = [games * thought / workers for _, games in asked]
-    rows = [
-        (words, f"{games:,}", style.duration(seconds) if seconds >= 1 else "< 1 s")
-        for (words, games), seconds in zip(asked, times, strict=True)
-    ]
+    rows = []
+    for words, games in asked:
+        seconds = games * thought / workers
+        rows.append((words, f"{games:,}", style.duration(seconds) if seconds >= 1 else "< 1 s"))
     note = (
         f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}, with "
         f"{style.seconds(thought)} of thinking per game on {plural(workers, 'worker')}. "

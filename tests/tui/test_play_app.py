@@ -52,9 +52,8 @@ def sit() -> Iterator[Sit]:
         people = (BLACK, WHITE) if bot is None else (BLACK,)
         saved = SavedGame(record, people, Limits.read(time, "time") if time else Limits())
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
-        session = GameSession(saved, opponents, Adviser("oracle", Likes), now=clock or Clock())
-        sessions.append(session)
-        return PlayApp(session, colours=colours), session
+        sessions.append(GameSession(saved, opponents, Adviser("oracle", Likes), now=clock or Clock()))
+        return PlayApp(sessions[-1], colours=colours), sessions[-1]
 
     yield begin
     for session in sessions:
