@@ -94,7 +94,7 @@ class PlayApp(BoardApp):
         self.look()
 
     def hold(self, stops: bool) -> None:
-        self._session.pause() if stops else self._session.go_on()
+        (self._session.pause if stops else self._session.go_on)()
 
     # --- The game goes on by itself ---
 

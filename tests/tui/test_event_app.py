@@ -335,7 +335,10 @@ except KeyboardInterrupt:
 def test_the_terminal_is_as_it_was_found_after_any_end(end: int) -> None:
     with Terminal("-c", LIVE, width=90, height=30) as terminal:
         terminal.until("(1/4)")
-        os.kill(terminal.job, end) if end else terminal.press("qq")
+        if end:
+            os.kill(terminal.job, end)
+        else:
+            terminal.press("qq")
         assert terminal.until_it_ends() == (128 + end if end else 1)
         assert terminal.is_sane and "alphago vs sl" in terminal.text and ("interrupted" in terminal.text or end)
 
