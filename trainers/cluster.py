@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from arena.go.game import Rules
-from arena.match.cluster import PATIENCE, REPORT, Node, Nodes, Task
+from arena.match.cluster import PATIENCE, REPORT, NodeActor, Nodes
 from arena.players.player import Player
 
 CHUNK = 1.0  # seconds for which work collects games before it sends them
@@ -39,7 +39,7 @@ Work = Callable[[Sequence[int], Stage], Iterator[Any]]
 module, which the nodes import."""
 
 
-class TrainerNode(Node):
+class TrainerNode(NodeActor):
     """The actor of a node that works for a trainer."""
 
     def __init__(self) -> None:
@@ -96,35 +96,36 @@ class Cores(Nodes):
         ``sent`` returns, again when that is another object. Unfinished numbers of a lost node are put back. Once it no
         longer ``goes_on``, games that are over are yielded, too. Raises UserError where no node can be used, or where
         the work takes its node down or fails again and again."""
-        self._stage += 1
+        self.queue, self._stage = numbers, self._stage + 1
         version, last, reference = 0, None, None
         each = min(slots, -(-len(numbers) // max(1, self.most)))
         while goes_on() and (numbers or self.tasks):
             self.look()
             if (latest := sent()) is not last:
                 version, last, reference = version + 1, latest, self.ray.put(latest)
-                for node in {task.node for task in self.tasks.values()}:
+                for node in set(self.tasks.values()):
                     node.actor.send.remote(self._stage, version, reference)
-            for node in self.present:
-                free = node.slots * node.is_ready - sum(task.node is node for task in self.tasks.values())
+            for node in self.nodes.values():
+                free = node.slots * node.is_ready - sum(other is node for other in self.tasks.values())
                 for _ in range(min(free, self.most - len(self.tasks), -(-len(numbers) // each))):
                     taken = [numbers.popleft() for _ in range(min(each, len(numbers)))]
-                    task = Task(node, numbers, dict(zip(taken, taken, strict=True)))
-                    self.start("work", task, work, taken, self._stage, version, reference)
+                    node.items.update(zip(taken, taken, strict=True))
+                    self.start("work", node, work, taken, self._stage, version, reference)
             yield from self._games()
-        for node in self.present:
+        for node in self.nodes.values():
             node.actor.end.remote(self._stage)
         until = monotonic() + PATIENCE
         while self.tasks and monotonic() < until:
             yield from self._games()
+        for node in self.nodes.values():
+            node.items.clear()
 
     def _games(self) -> Iterator[Any]:
-        found = self.wait(REPORT)
-        for line in self.news():
+        found, news = self.wait(REPORT), self.news
+        self.news = []
+        for line in news:
             self._on_news(line)
-        for task, games in found:
-            for number in task.items if games else ():
-                self.losses.pop(number, None)
+        for node, games in found:
             for game in games:
-                task.items.pop(game.number, None)
+                self.note_finished(node, game.number)
                 yield game

@@ -11,7 +11,6 @@ from arena import ArenaError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import fault_words
 from arena.contract.finding import Finding, Verdict
-from arena.contract.limits import Limits
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
 from arena.match.crew import Crew
@@ -19,43 +18,36 @@ from arena.match.schedule import Pairing
 from arena.players.player import Player
 
 MOVES = 12  # moves of the game
-
-LONGEST_MOVE = 20.0
-"""Seconds that a move may take here, besides twice those that the player is given, where it has no deadline."""
-
-TICK = 0.1
+LONGEST_MOVE = 20.0  # seconds that a move may take, besides twice those that the player has for it, without a deadline
 
 
 def probe(player: Player, rules: Rules) -> Iterator[Finding]:
     """Play a short game in a worker process, and yield what was seen: of the start, then of the game. One that failed
     is the last. Closing the generator ends the worker and what the bot started."""
     started = monotonic()
+    records: list[GameRecord] = []
     try:
         player = player.checked(rules.size)
-    except ArenaError as error:
-        yield Finding("start", Verdict.FAILED, str(error))
-        return
-    name, limits = player.name, player.limits
-    patient = replace(player, limits=replace(limits, deadline=limits.deadline or _longest_move(limits, rules.size)))
-    with Crew({name: patient}, replace(rules, move_limit=MOVES), OFF, workers=1) as crew:
-        crew.add([Pairing("check/00001", 0, name, name, (), seed=1)])
-        records: list[GameRecord] = []
-        has_started = False
-        try:
+        limits, clock = player.limits, player.limits.start_clock()
+        longest = LONGEST_MOVE + 2 * (limits.seconds or (clock.share(rules.size, 0) if clock else 0.0))
+        patient = replace(player, limits=replace(limits, deadline=limits.deadline or longest))
+        with Crew({player.name: patient}, replace(rules, move_limit=MOVES), OFF, workers=1) as crew:
+            crew.add([Pairing("check/00001", 0, player.name, player.name, (), seed=1)])
+            is_running = False
             while not records:
-                progress = crew.poll(TICK)
-                records += progress.records
-                if not has_started and (records or progress.snapshots):
-                    has_started = True
+                update = crew.poll(0.1)
+                records += [record for record in update.records if isinstance(record, GameRecord)]
+                if not is_running and (records or update.snapshots):
+                    is_running = True
                     yield Finding("start", Verdict.OK, f"{_about(player)}, in {monotonic() - started:.1f} s")
-        except ArenaError as error:
-            yield Finding("start", Verdict.FAILED, fault_words(error))
-            return
+    except ArenaError as error:
+        yield Finding("start", Verdict.FAILED, fault_words(error))
+        return
     yield _judge(player, records[0])
 
 
 def _about(player: Player) -> str:
-    """What plays: its kind, the name and version of an engine, its net."""
+    """Its kind, the name and version of an engine, its net."""
     words = [f"kind {player.kind}"]
     if player.bot_kind.external:
         words.append(player.code.partition(" ")[2])
@@ -65,28 +57,23 @@ def _about(player: Player) -> str:
     return ", ".join(filter(None, words))
 
 
-def _longest_move(limits: Limits, size: int) -> float:
-    """Seconds after which a move forfeits: an event waits longer for a player without a deadline."""
-    clock = limits.start_clock()
-    return LONGEST_MOVE + 2 * (limits.seconds or (clock.share(size, 0) if clock else 0.0))
-
-
 def _judge(player: Player, record: GameRecord) -> Finding:
     """What the game says of its player."""
-    outcome, stats = record.outcome, record.facts
+    outcome = record.outcome
     assert outcome is not None
     if outcome.ending.is_forfeit:
         reason = record.reason.removeprefix(f"{player.name}: ")
         if outcome.ending is Ending.TIME and player.limits.deadline is None:
             reason += f"; if it is slow, give it longer: {player.name}@deadline=60"
         return Finding("game", Verdict.FAILED, reason, "" if player.bot_kind.external else record.fault_details)
-    words, moves = f"{len(record.moves)} legal moves", max(1, len(record.moves))
-    words += f", {(record.black_seconds + record.white_seconds) / moves:.2f} s each"
-    if seconds := [each.seconds for each in stats if each.seconds is not None]:
+    words = f"{len(record.moves)} legal moves"
+    words += f", {(record.black_seconds + record.white_seconds) / max(1, len(record.moves)):.2f} s each"
+    if seconds := [stats.seconds for stats in record.facts if stats.seconds is not None]:
         words += f", {max(seconds):.2f} s the slowest"
-    told = {"win rates": "win_rate", "scores": "score", "visits": "visits"}
-    reported = [name for name, field in told.items() if any(getattr(each, field) is not None for each in stats)]
-    if reported:
+    names = {"win rates": "win_rate", "scores": "score", "visits": "visits"}
+    if reported := [
+        name for name, key in names.items() if any(getattr(each, key) is not None for each in record.facts)
+    ]:
         words += f"; reports {', '.join(reported)}"
     if outcome.ending is Ending.MOVE_LIMIT:
         return Finding("game", Verdict.OK, words)

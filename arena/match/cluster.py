@@ -11,14 +11,12 @@ import logging
 import math
 import os
 import platform
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from socket import create_connection
-from time import monotonic
+from time import monotonic, sleep
 from types import ModuleType
 from typing import Any, Self
 
@@ -28,9 +26,9 @@ from arena.contract.code import SENT, code_of
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import GameRecord
-from arena.match.crew import Crew, Progress, signals_later
+from arena.match.crew import Crew, Update, signals_later
 from arena.match.schedule import Pairing
-from arena.match.worker import CARDS
+from arena.match.worker import CARDS, Snapshot
 from arena.players.player import Player
 
 AUTO = "auto"  # the address of this machine's cluster
@@ -38,26 +36,29 @@ REPORT = 0.25  # seconds between two reports of a node while no game ends there
 LOOK = 5.0  # seconds between two looks for nodes that came, and before a node is used again that was lost and is back
 PATIENCE = 30.0  # seconds for the cluster to answer, and for a node to get ready
 CONNECT = 10.0  # seconds for an address to answer
+LEAVE = 5.0  # seconds for nodes to send their last games
 AHEAD = 0.5  # seconds of games that a node is sent ahead
 TRIES = 2  # how often a node may fail to get ready
 MAX_LOSSES = 5  # how often in a row the same game may be lost with its node
 
 
-class Node:
-    """The actor of a node, which plays games with a crew. Ray runs other methods in a thread beside ``play``."""
+class NodeActor:
+    """The actor on a node, which plays games with a crew. Ray runs ``control`` in a thread beside ``play``."""
 
     def __init__(self) -> None:
         self._inbox: deque[Pairing] = deque()
         self._is_paused = self._is_closed = False
 
-    def prepare(self, version: str, python: str, size: int, players: list[Any], shipped: Mapping[str, Any]) -> str:
-        """Keep the files of nets and bots that aren't here, and check the players; returns why this node can't be used,
-        if it can't. ``players`` and ``shipped`` are references, which only the same version can read."""
+    def prepare(
+        self, version: str, python: str, size: int, players: list[Any], shipped: dict[str, Any]
+    ) -> Iterator[None]:
+        """Keep the files of nets and bots that aren't here, and check the players. ``players`` and ``shipped`` are
+        references, which only the same version can read. Raises UserError when this node can't be used."""
         import ray
 
         here = platform.python_version()
         if (version, python.rpartition(".")[0]) != (__version__, here.rpartition(".")[0]):
-            return f"it has arena {__version__} on Python {here}, not arena {version} on Python {python}"
+            raise UserError(f"it has arena {__version__} on Python {here}, not arena {version} on Python {python}")
         for name, contents in shipped.items():
             if not (SENT / name).is_dir():
                 with files.replacing(SENT / name, error=UserError) as aside:
@@ -66,19 +67,16 @@ class Node:
                         (aside / file).write_bytes(content)
         for player in ray.get(players[0]):
             player = player.moved(SENT)
-            try:
-                code = code_of(player.factory, player.config)
-                player.checked(size)
-            except UserError as error:
-                return str(error)
+            code = code_of(player.factory, player.config)
+            player.checked(size)
             if player.code and not player.code.startswith(code):
-                return f"{player.name} isn't the same there (code {code}, not {player.code})"
-        return ""
+                raise UserError(f"{player.name} isn't the same there (code {code}, not {player.code})")
+        yield None  # a stream without results has no end
 
     def play(
         self, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication, workers: int
-    ) -> Iterator[Progress]:
-        """Play the games that are added until the node is closed. Raises UserError when a bot can't be built."""
+    ) -> Iterator[Update]:
+        """Play the games that come until the node is closed. Raises UserError when a bot can't be built."""
         players = {name: player.moved(SENT) for name, player in players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
         with Crew(players, rules, adjudication, workers, cards) as crew:
@@ -87,28 +85,24 @@ class Node:
                     crew.add([self._inbox.popleft()])
                 crew.pause(self._is_paused)
                 yield crew.poll(REPORT)
-            yield Progress(crew.stop())
+            yield Update(crew.stop())
 
-    def add(self, pairings: Sequence[Pairing]) -> None:
+    def control(self, pairings: Sequence[Pairing], is_paused: bool, is_closed: bool = False) -> None:
+        """Add games; pause or go on; close."""
         self._inbox.extend(pairings)
-
-    def pause(self, is_paused: bool) -> None:
-        self._is_paused = is_paused
-
-    def close(self) -> None:
-        self._is_closed = True
+        self._is_paused, self._is_closed = is_paused, is_closed
 
 
 @dataclass(eq=False)
-class NodeHandle:
-    """A node, as the driver has it. ``answer`` is awaited until it is ready."""
+class Node:
+    """A node, as the driver has it: ``slots`` workers at most, and by their keys the ``items`` it is working on."""
 
     id: str
     name: str
     slots: int
-    actor: Any
-    answer: Any
+    actor: Any = None
     is_ready: bool = False
+    items: dict[Any, Any] = field(default_factory=dict)
     workers: int = 0
     games: int = 0
     started: float = field(default_factory=monotonic)
@@ -119,55 +113,48 @@ class NodeHandle:
         return self.games / max(monotonic() - self.started, 1.0)
 
 
-@dataclass(eq=False, slots=True)
-class Task:
-    """What a node does, and the ``items`` that it hasn't finished, which return to the ``queue`` when it is lost."""
-
-    node: NodeHandle
-    queue: deque[Any]
-    items: dict[Any, Any]
-
-
 class Nodes:
-    """The nodes of a Ray cluster that can build the players: those that come, those that go, and their tasks."""
+    """The nodes of a Ray cluster that can build the players, those that come and those that go, and what they work on.
+    What a node that is lost hasn't finished returns to the ``queue``."""
 
-    actor: type[Node] = Node
+    actor: type[NodeActor] = NodeActor
 
     def __init__(self, address: str, workers: int, players: Mapping[str, Player], rules: Rules):
-        """``address`` is HOST:PORT, or ``auto`` for the cluster of this machine.
-        ``workers`` is the maximum number of workers; 0 for one on each core. A node that can't build one of the
-        ``players`` isn't used. Raises ConfigError where Ray isn't installed."""
+        """``address`` is HOST:PORT, or ``auto`` for the cluster of this machine. ``workers`` is the maximum number of
+        workers; 0 for one on each core. A node that can't build one of the ``players`` isn't used. Raises ConfigError
+        where Ray isn't installed."""
         self.ray = _import_ray()
-        self.tasks: dict[Any, Task] = {}  # by Ray's generator of its results
-        self.losses: Counter[Any] = Counter()  # of items in a row, and of nodes to get ready
+        self.queue: deque[Any] = deque()
+        self.nodes: dict[str, Node] = {}  # by their ids
+        self.tasks: dict[Any, Node] = {}  # Ray's generator of results -> who makes them
+        self.news: list[str] = []  # lines about nodes for the user, which the reader removes
+        self._losses: Counter[Any] = Counter()  # of items in a row, and of nodes to get ready
         self._address, self._workers, self._rules = address, workers, rules
         self._players = {name: player.packed() for name, player in players.items()}
-        self._gpus = min(1.0, sum(player.gpus for player in players.values()))  # of a worker
         self._to_ship = {name: paths for player in players.values() for name, paths in player.files_to_ship().items()}
-        self._handles: dict[str, NodeHandle] = {}  # by the ids of the nodes
         self._refused: dict[str, str] = {}  # node -> why
-        self._news: list[str] = []
-        self._there: set[str] = set()  # the nodes at the last look
         self._looked = -math.inf
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
-        host, _, port = self._address.rpartition(":")
-        if self._address != AUTO and not (host and port.isdigit()):
-            raise ConfigError(f"--cluster {self._address}: give HOST:PORT or {AUTO}")
         try:
-            if host:
+            if self._address != AUTO:
+                host, _, port = self._address.rpartition(":")
                 create_connection((host.strip("[]"), int(port)), CONNECT).close()  # Ray would try for minutes
             with chdir(scratch()), signals_later():  # nothing of the current folder runs on the nodes
                 self.ray.init(self._address, log_to_driver=False, logging_level=logging.CRITICAL)
         except Exception as error:  # Ray's errors share no base class
             why = reason(error).partition(". ")[0]
-            raise UserError(
-                f"--cluster {self._address}: no Ray cluster answers ({why}); start one with: ray start --head"
-            ) from error
+            hint = f"give HOST:PORT or {AUTO}; one is started with: ray start --head"
+            raise UserError(f"--cluster {self._address}: no Ray cluster answers ({why}); {hint}") from error
         try:
+            shipped = {
+                name: self.ray.put({str(path.relative_to(paths[0].parent)): path.read_bytes() for path in paths})
+                for name, paths in self._to_ship.items()
+            }
+            self._references = [self.ray.put([*self._players.values()])], shipped
             until = monotonic() + PATIENCE
-            while not (self.present and all(node.is_ready for node in self.present)) and monotonic() < until:
+            while not (self.nodes and all(node.is_ready for node in self.nodes.values())) and monotonic() < until:
                 self.look()
                 self.wait(REPORT)
             self.look()  # whether any of them can be used
@@ -177,134 +164,101 @@ class Nodes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in self.present:
-            self._leave(node)
         with signals_later():  # Ray sets handlers of its own
-            self.ray.shutdown()
-
-    @property
-    def present(self) -> list[NodeHandle]:
-        return list(self._handles.values())
+            self.ray.shutdown()  # which ends the actors
 
     @property
     def most(self) -> int:
         """How many workers there may be at present."""
-        slots = sum(node.slots for node in self.present)
+        slots = sum(node.slots for node in self.nodes.values())
         return min(self._workers, slots) if self._workers else slots
 
-    def news(self) -> list[str]:
-        """Lines about nodes for the user, each once."""
-        news, self._news = self._news, []
-        return news
+    def start(self, method: str, node: Node, *arguments: Any) -> None:
+        """Have a node do a method of its actor that yields results; ``wait`` returns them."""
+        options = getattr(node.actor, method).options(num_returns="streaming", concurrency_group="work")
+        self.tasks[options.remote(*arguments)] = node
 
-    def start(self, method: str, task: Task, *arguments: Any) -> None:
-        """Have a node do a task by a method of its actor that yields results; ``wait`` returns them."""
-        options = getattr(task.node.actor, method).options(num_returns="streaming", concurrency_group="work")
-        self.tasks[options.remote(*arguments)] = task
-
-    def wait(self, seconds: float) -> list[tuple[Task, Any]]:
+    def wait(self, seconds: float) -> list[tuple[Node, Any]]:
         """The results that come within this time, as soon as there are some. Raises UserError where nodes are lost over
-        the same items again and again."""
-        answers = {node.answer: node for node in self.present if not node.is_ready}
-        pending = [*answers, *self.tasks]
-        if not pending:
-            time.sleep(seconds)
+        the same item again and again."""
+        streams, found = list(self.tasks), []
+        if not streams:
+            sleep(seconds)
+        elif self.ray.wait(streams, num_returns=1, timeout=seconds)[0]:
+            streams, _ = self.ray.wait(streams, num_returns=len(streams), timeout=0)
+        else:
             return []
-        done, _ = self.ray.wait(pending, num_returns=1, timeout=seconds)
-        if done:
-            done, _ = self.ray.wait(pending, num_returns=len(pending), timeout=0)
-        found = []
-        for one in done:
-            task = self.tasks.get(one)
-            node = task.node if task is not None else answers.get(one)
-            if node is None:
+        for stream in streams:
+            if (node := self.tasks.get(stream)) is None:
                 continue  # it was lost just now
             try:
-                if task is not None:
-                    found.append((task, self.ray.get(next(one), timeout=PATIENCE)))
-                elif why := self.ray.get(one, timeout=PATIENCE):
-                    self._drop(node, why, is_refused=True)
-                else:
+                result = self.ray.get(next(stream), timeout=PATIENCE)
+                if result is None:  # of ``prepare``
                     node.is_ready = True
+                    del self.tasks[stream]
+                else:
+                    found.append((node, result))
             except StopIteration:
-                self._give_back(one)
+                del self.tasks[stream]
             except Exception as error:  # Ray's errors share no base class
                 cause = getattr(error, "cause", None)
                 why = reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
-                self.losses[node.id] += not node.is_ready
-                self._drop(node, why, is_refused=isinstance(cause, UserError) or self.losses[node.id] >= TRIES)
+                self._losses[node.id] += not node.is_ready
+                self._drop(node, why, is_refused=isinstance(cause, UserError) or self._losses[node.id] >= TRIES)
         return found
 
-    def _drop(self, node: NodeHandle, why: str, *, is_refused: bool) -> None:
+    def note_finished(self, node: Node, key: Any) -> None:
+        """An item is finished."""
+        node.items.pop(key, None)
+        self._losses.pop(key, None)
+
+    def _drop(self, node: Node, why: str, *, is_refused: bool) -> None:
         """Do without a node in this whole event, or until its next actor is ready. Raises UserError where nodes are
-        lost over the same items again and again."""
-        self._news.append(f"{node.name} " + ("isn't used" if is_refused else "was lost") + f": {why}")
+        lost over the same item again and again."""
+        self.news.append(f"{node.name} " + ("isn't used" if is_refused else "was lost") + f": {why}")
         if is_refused:
             self._refused[node.id] = f"{node.name}: {why}"
-        lost = self._leave(node)
-        self.losses.update(lost)
-        if lost and max(self.losses[item] for item in lost) >= MAX_LOSSES:
-            raise UserError(
-                f"{MAX_LOSSES} nodes in a row were lost over the same games ({why}); check their memory and logs"
-            )
-
-    def _leave(self, node: NodeHandle) -> list[Any]:
-        """End the node's actor; returns the items that go back to their queues."""
-        lost = [item for stream in [*self.tasks] if self.tasks[stream].node is node for item in self._give_back(stream)]
-        self._handles.pop(node.id, None)
+        self.queue.extendleft(reversed(node.items.values()))
+        self.tasks = {stream: other for stream, other in self.tasks.items() if other is not node}
+        del self.nodes[node.id]
         self._looked = monotonic()
         with suppress(Exception):
             self.ray.kill(node.actor)
-        return lost
-
-    def _give_back(self, stream: Any) -> list[Any]:
-        """The items of a task that has ended, which go back to its queue."""
-        task = self.tasks.pop(stream)
-        task.queue.extendleft(reversed(task.items.values()))
-        return list(task.items)
+        self._losses.update(node.items.keys())
+        if any(self._losses[key] >= MAX_LOSSES for key in node.items):
+            raise UserError(
+                f"{MAX_LOSSES} nodes in a row were lost over the same game ({why}); check their memory and logs"
+            )
 
     def look(self) -> None:
         """Use the nodes that have come. Raises UserError where none that is there can be used."""
         if monotonic() - self._looked > LOOK:
             self._looked = monotonic()
-            nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-            self._there = {str(node["NodeID"]) for node in nodes}
-            for node in nodes:
-                if node["NodeID"] not in self._refused and node["NodeID"] not in self._handles:
+            self._there = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+            for node in self._there:
+                if node["NodeID"] not in self._refused.keys() | self.nodes.keys():
                     self._start_actor(node)
-        if self._there and self._there <= self._refused.keys():
-            reasons = dict.fromkeys(self._refused[id] for id in sorted(self._there))
-            raise UserError(f"no node of the cluster can be used: {'; '.join(reasons)}")
-
-    @cached_property
-    def _references(self) -> tuple[list[Any], dict[str, Any]]:
-        """The players and the files that travel, in Ray's store."""
-        shipped = {}
-        for folder, (first, *more) in self._to_ship.items():
-            contents = {str(path.relative_to(first.parent)): path.read_bytes() for path in (first, *more)}
-            shipped[folder] = self.ray.put(contents)
-        return [self.ray.put(list(self._players.values()))], shipped
+        refused = {node["NodeID"]: self._refused.get(node["NodeID"]) for node in self._there}
+        if refused and all(refused.values()):
+            raise UserError(f"no node of the cluster can be used: {'; '.join(sorted(set(map(str, refused.values()))))}")
 
     def _start_actor(self, there: Mapping[str, Any]) -> None:
         """Start an actor on a node, with a worker for each core, and parts of GPUs where a worker takes one."""
-        id, name = str(there["NodeID"]), str(there["NodeManagerHostname"])
-        if any(node.name == name for node in self.present):
+        id, name, resources = there["NodeID"], there["NodeManagerHostname"], there["Resources"]
+        if any(node.name == name for node in self.nodes.values()):
             name = f"{name} {id[:6]}"
-        slots, cards = int(there["Resources"]["CPU"]), 0
-        if self._gpus:
-            slots = min(slots, int(there["Resources"].get("GPU", 0) // self._gpus))
-            cards = math.ceil(slots * self._gpus)
-            if not slots:
-                player = next(player for player in self._players.values() if player.gpus)
-                why = f"it has no GPU, and {player.name} takes {player.gpus:g} of one"
-                self._drop(NodeHandle(id, name, 0, None, None), why, is_refused=True)
-                return
+        node = self.nodes[id] = Node(id, name, int(resources["CPU"]))
+        if gpus := min(1.0, sum(player.gpus for player in self._players.values())):  # of a worker
+            node.slots = min(node.slots, int(resources.get("GPU", 0) // gpus))
+        if not node.slots:
+            takers = " and ".join(name for name, player in self._players.items() if player.gpus)
+            self._drop(node, f"it has no GPU, and {takers} asks for {gpus:g} of one", is_refused=True)
+            return
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(id, soft=False)
-        actor = self.ray.remote(concurrency_groups={"work": slots})(self.actor)
-        actor = actor.options(num_cpus=slots, num_gpus=cards, scheduling_strategy=affinity).remote()
+        options = {"num_cpus": node.slots, "num_gpus": math.ceil(node.slots * gpus), "scheduling_strategy": affinity}
+        node.actor = self.ray.remote(concurrency_groups={"work": node.slots})(self.actor).options(**options).remote()
         versions = __version__, platform.python_version()
-        answer = actor.prepare.remote(*versions, self._rules.size, *self._references)
-        self._handles[id] = NodeHandle(id, name, slots, actor, answer)
+        self.start("prepare", node, *versions, self._rules.size, *self._references)
 
 
 class Cluster(Nodes):
@@ -313,83 +267,74 @@ class Cluster(Nodes):
     def __init__(
         self, address: str, workers: int, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication = OFF
     ):
-        """See ``Nodes``."""
         super().__init__(address, workers, players, rules)
         self._adjudication = adjudication
         self._boards = min(player.bot_kind.boards for player in players.values())
-        self._queue: deque[Pairing] = deque()
         self._is_paused = self._is_finishing = False
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        super().__exit__()
-
     def add(self, pairings: Iterable[Pairing]) -> None:
-        self._queue.extend(pairings)
+        self.queue.extend(pairings)
 
     @property
     def is_busy(self) -> bool:
-        return bool(not self._is_finishing and self._queue) or any(task.items for task in self.tasks.values())
+        return bool(not self._is_finishing and self.queue) or any(node.items for node in self.nodes.values())
 
     def pause(self, is_paused: bool) -> None:
-        self._is_paused = is_paused
-        for node in self.present:
-            node.actor.pause.remote(is_paused)
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
+            for node in self.nodes.values():
+                node.actor.control.remote((), is_paused)
 
     def finish(self) -> None:
         self._is_finishing = True
 
-    def poll(self, seconds: float) -> Progress:
+    def poll(self, seconds: float) -> Update:
         self.look()
-        self._assign_games()
-        results = self._wait_for_games(seconds)
-        records = [record for progress in results for record in progress.records]
-        snapshots = [snapshot for progress in results for snapshot in progress.snapshots]
-        rates = {node.name: node.rate for node in self.present if node.is_ready}
-        return Progress(records, snapshots, sum(node.workers for node in self.present), rates, self.news())
+        if not self._is_finishing:
+            self._assign_games()
+        records: list[Any] = []
+        snapshots: list[Snapshot] = []
+        for node, update in self.wait(seconds):
+            for record in update.records:
+                self.note_finished(node, record.id)
+            records += update.records
+            snapshots += update.snapshots
+            node.games += len(update.records)
+            node.workers = update.workers
+        news, self.news = self.news, []
+        rates = {node.name: node.rate for node in self.nodes.values() if node.is_ready}
+        return Update(records, snapshots, sum(node.workers for node in self.nodes.values()), rates, news)
 
     def stop(self) -> list[GameRecord]:
-        for node in self.present:
-            node.actor.close.remote()
-        records: list[GameRecord] = []
-        until = monotonic() + 5.0
+        for node in self.nodes.values():
+            node.actor.control.remote((), is_paused=False, is_closed=True)
+        records: list[Any] = []
+        until = monotonic() + LEAVE
         while self.tasks and monotonic() < until:
             with suppress(UserError):  # nodes are lost again and again
-                records += [record for progress in self._wait_for_games(REPORT) for record in progress.records]
-        for node in self.present:
-            self._leave(node)
+                records += [record for _, update in self.wait(REPORT) for record in update.records]
+        self.tasks = {}
         return records
-
-    def _wait_for_games(self, seconds: float) -> list[Progress]:
-        results = self.wait(seconds)
-        for task, progress in results:
-            for record in progress.records:
-                task.items.pop(record.id, None)
-                self.losses.pop(record.id, None)
-            task.node.games += len(progress.records)
-            task.node.workers = progress.workers
-        return [progress for _, progress in results]
 
     def _assign_games(self) -> None:
         """Start the crews of nodes that are ready, and keep every node supplied: with a game for each board, and with
         what it plays in the next moment."""
-        playing = {task.node for task in self.tasks.values()}
-        left = self._workers or sum(node.slots for node in self.present)
-        for node in self.present:
+        left, playing = self.most, set(self.tasks.values())
+        for node in self.nodes.values():
             slots = min(node.slots, left)
             left -= slots
-            if node.is_ready and node not in playing and slots and self._queue:
+            if node.is_ready and node not in playing and slots and self.queue:
                 node.slots = slots
-                task = Task(node, self._queue, {})
-                self.start("play", task, self._players, self._rules, self._adjudication, slots)
-                node.actor.pause.remote(self._is_paused)
-        left = len(self._queue) + sum(len(task.items) for task in self.tasks.values())
-        share = min(self._boards, -(-left // max(1, sum(task.node.slots for task in self.tasks.values()))))
-        for task in self.tasks.values() if not self._is_finishing else ():
-            wanted = task.node.slots * share + math.ceil(task.node.rate * AHEAD) - len(task.items)
-            if pairings := [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]:
-                task.items.update((pairing.id, pairing) for pairing in pairings)
-                task.node.actor.add.remote(pairings)
+                self.start("play", node, self._players, self._rules, self._adjudication, slots)
+                playing.add(node)
+        nodes = [node for node in playing if node.is_ready]
+        games = len(self.queue) + sum(len(node.items) for node in nodes)
+        share = min(self._boards, -(-games // max(1, sum(node.slots for node in nodes))))
+        for node in nodes:
+            wanted = node.slots * share + math.ceil(node.rate * AHEAD) - len(node.items)
+            if pairings := [self.queue.popleft() for _ in range(min(len(self.queue), wanted))]:
+                node.items.update((pairing.id, pairing) for pairing in pairings)
+                node.actor.control.remote(pairings, self._is_paused)
 
 
 def _import_ray() -> ModuleType:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, Self
 
@@ -19,14 +18,15 @@ from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.guard import kill_marked
 from arena.files import scratch
+from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
-from arena.go.record import GameRecord
-from arena.match.game_loop import DEATHS, lost_record
+from arena.go.record import GameRecord, Played
+from arena.match.game_loop import DEATHS, LiveGame
 from arena.match.schedule import Pairing
 from arena.match.worker import (
-    PAUSE,
-    RESUME,
+    READY,
     Assignment,
+    Call,
     Message,
     SharedState,
     Snapshot,
@@ -40,9 +40,8 @@ from arena.system import allow_open_files
 
 STARTUP = 300.0  # seconds that a worker may take to build its players, compiling included
 PATIENCE = 2.0  # seconds beyond its deadline until a call counts as hanging, and for a worker to end when told to
-MAX_FAILED_STARTS = 3  # workers in a row that may die while they start; of an error of its own, the first may not
-MAX_KILLED_STARTS = 100  # workers in a row that may be killed while they start, once one has started, or their starter
-UNKNOWN = 255  # the exit code of a worker when what starts workers was killed, and nobody can tell how it ended
+MAX_FAILED_STARTS = 3  # workers in a row that may die while they start, before any has started
+MAX_KILLED_STARTS = 100  # the same once one has started: something kills them from outside
 FIRST_BOARDS = 8  # games of a worker at first, one more for each that it has finished: early pairs are soon complete
 AHEAD = 0.2  # seconds of games that a worker is sent ahead, so that it doesn't wait while the parent writes
 MAX_AHEAD = 64  # games that a worker is sent ahead at most
@@ -52,58 +51,49 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a c
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What happened since the last poll: games that are over, and boards of games under way.
+class Update:
+    """What happened since the last one: games that are over, and boards of games under way.
 
     ``nodes`` are the machines of a cluster with their recent games per second; None on this machine alone. ``news`` are
-    lines about them for the user.
+    lines about them for the user. The runner's records are durable; ``resumed`` ones were played by an earlier run, and
+    ``waiting`` finished games can't be stored yet, because another program holds the results.
     """
 
-    records: Sequence[GameRecord] = ()
+    records: Sequence[Played] = ()
     snapshots: Sequence[Snapshot] = ()
     workers: int = 0
     nodes: Mapping[str, float] | None = None
     news: Sequence[str] = ()
+    resumed: bool = False
+    waiting: int = 0
 
 
 class WorkerProcess:
     """One worker, as its parent sees it: its pipe, and the clock and journal that both share."""
 
-    def __init__(self, spec: WorkerSpec, number: int, folder: Path, is_solo: bool = False):
-        """Start the process. ``is_solo`` is one that plays suspect games, one at a time. Raises ConnectionError or
-        EOFError when the process that starts workers is gone."""
-        self.is_solo = is_solo
-        self.is_ready = self.is_leaving = False
+    def __init__(self, spec: WorkerSpec, number: int, folder: Path):
+        """Start the process. Raises ConnectionError or EOFError when the process that starts workers is gone."""
+        self.is_ready = False
+        self.is_solo = False  # plays a suspect game, and no other beside it
         self.started = monotonic()
         self.games: dict[int, Assignment] = {}
         """The games that it hasn't finished, by the order in which they were sent, from 1."""
         self._sent = 0
         self._names = list(spec.players)
+        self._stderr = folder / f"stderr-{number}"
+        self._stderr.touch()
         context = start_method()
         self.connection, there = context.Pipe()
         shared = context.RawArray("d", SharedState.size(spec))
         self.state = SharedState(shared, spec)
-        descriptor, path = tempfile.mkstemp(prefix="stderr-", dir=folder)
-        os.close(descriptor)
-        self._stderr = Path(path)
-        self.process = context.Process(target=work, args=(there, shared, spec, path, number))
-        try:
-            with starting_processes():
-                self.process.start()
-        except (EOFError, ConnectionError):
-            self.connection.close()
-            raise
-        finally:
-            there.close()
+        self.process = context.Process(target=work, args=(there, shared, spec, str(self._stderr), number))
+        with there, starting_processes():
+            self.process.start()
 
     @property
     def called(self) -> str:
         """The player that was built or called last."""
-        return self._names[self.state.player]
-
-    @property
-    def is_hanging(self) -> bool:
-        return self.state.seconds > self.state.allowed + PATIENCE
+        return self._names[self.state.call.player]
 
     def send(self, message: Message) -> None:
         """Does nothing if the process is gone."""
@@ -114,39 +104,31 @@ class WorkerProcess:
             self.connection.send(message)
 
     def receive(self) -> Iterator[Any]:
-        """The messages that have come: looks at boards, records, ``READY``, or a UserError."""
+        """The messages that have come: snapshots, records, ``READY``, or a UserError."""
         with suppress(EOFError, OSError):
             while self.connection.poll():
                 message = self.connection.recv()
                 if isinstance(message, GameRecord):
-                    del self.games[next(number for number, game in self.games.items() if game.id == message.id)]
+                    del self.games[next(number for number, game in self.games.items() if game.pairing.id == message.id)]
                 yield message
-
-    def release(self) -> None:
-        """Let the process end, which has nothing more to play."""
-        if not self.is_leaving:
-            self.is_leaving = True
-            self.send(None)
 
     def end(self, seconds: float) -> None:
         """Wait up to ``seconds`` for the process to end, then kill it."""
-        self.seconds_in_call = self.state.seconds
         self.process.join(seconds)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
         kill_marked(f"{self.process.pid}-")  # what it didn't come to close, and whose watchers may be gone, too
 
-    def unfinished(self) -> dict[str, Assignment]:
-        """The games that it had begun when it ended, as they stood."""
+    def begun(self, call: Call) -> dict[int, Assignment]:
+        """The games that it had begun when it ended in this call, as they stood."""
         found = {}
         for board, number, played, spent in self.state.games():
             if number in self.games:  # else it ended with its game
-                sent = self.games[number]
-                was_called = self.seconds_in_call > 0 and self.state.board in (board, -1)
-                seconds = spent + (self.seconds_in_call if self.state.board == board else 0.0)
+                sent, seconds = self.games[number], call.seconds if call.board == board else 0.0
                 deaths = sent.deaths if len(played) == len(sent.played) else 0
-                found[sent.id] = Assignment(sent.pairing, played, seconds, was_called, deaths)
+                deaths += self.is_solo or seconds > 0
+                found[number] = Assignment(sent.pairing, played, spent + seconds, deaths)
         return found
 
     def last_words(self) -> str:
@@ -172,9 +154,7 @@ class Crew:
         """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any."""
         boards = min(player.bot_kind.boards for player in players.values())
         self._spec = WorkerSpec(players, rules, adjudication, boards)
-        self.most = workers
-        """How many workers there may be at present."""
-        self._cards = cards
+        self.most, self._cards = workers, cards
         self._queue: deque[Assignment] = deque()
         self._suspects: deque[Assignment] = deque()  # their worker died or hung: to be played on alone
         self._workers: list[WorkerProcess] = []
@@ -184,23 +164,20 @@ class Crew:
         self._failed_starts = 0  # in a row
         self._records, self._since = 0, monotonic()
         self._is_paused = self._is_finishing = False
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
         """Raises UserError if the limit of open files is too low for this many workers."""
         needed = self.most * FILES_PER_WORKER + OTHER_FILES
-        allowed = allow_open_files(needed)
-        if allowed < needed:
+        if (allowed := allow_open_files(needed)) < needed:
             most = max(1, (allowed - OTHER_FILES) // FILES_PER_WORKER)
             raise UserError(
                 f"{self.most} workers need {needed - allowed} more open files than the system allows; "
                 f"use --workers {most} or raise the limit (ulimit -n)"
             )
-        self._folder = tempfile.TemporaryDirectory(dir=scratch())
+        self._folder = TemporaryDirectory(dir=scratch())
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._folder is not None
         self.stop()
         self._folder.cleanup()
 
@@ -224,36 +201,37 @@ class Crew:
         if is_paused != self._is_paused:
             self._is_paused = is_paused
             for worker in self._workers:
-                worker.send(PAUSE if is_paused else RESUME)
+                worker.send(is_paused)
 
     def finish(self) -> None:
         """Begin no further game."""
         self._is_finishing = True
 
-    def poll(self, seconds: float) -> Progress:
+    def poll(self, seconds: float) -> Update:
         """Wait up to ``seconds`` for news. Raises UserError when a bot can't be built."""
         by_connection = {worker.connection: worker for worker in self._workers}
         ready = [by_connection[connection] for connection in wait(list(by_connection), seconds)]  # type: ignore[index]
         snapshots = {each.pairing.id: each for worker in ready for each in self._receive(worker)}
         self._replace_dead_workers()
-        self._assign_games()
+        if not self._is_finishing:
+            self._start_workers()
+            self._assign_games()
         records, self._finished = self._finished, []
-        return Progress(records, [*snapshots.values()], len(self._workers))
+        return Update(records, [*snapshots.values()], len(self._workers))
 
     def stop(self) -> list[GameRecord]:
         """End all workers; returns the games that were over and not yet reported."""
         with signals_later():
             for worker in self._workers:
                 if worker.is_ready and not worker.games:
-                    worker.release()
-                elif not worker.is_leaving:  # one that is leaving closes its bots
+                    worker.send(None)
+                else:
                     worker.process.terminate()
             end = monotonic() + PATIENCE
             for worker in self._workers:
                 worker.end(max(0.0, end - monotonic()))
                 with suppress(UserError):  # it could not build its bots, and isn't needed any more
                     self._receive(worker)
-                worker.connection.close()
             self._workers.clear()
             records, self._finished = self._finished, []
             return records
@@ -266,117 +244,95 @@ class Crew:
                 raise message
             if isinstance(message, Snapshot):
                 snapshots.append(message)
-            elif isinstance(message, GameRecord):
-                self._finished.append(message)
-                self._records += 1
-            else:
+            elif message == READY:
                 worker.is_ready = self._has_started = True
                 self._failed_starts = 0
+            else:
+                self._finished.append(message)
+                self._records += 1
         return snapshots
 
     # --- Workers and their games ---
 
-    def _start_worker(self, is_solo: bool) -> bool:
-        """Start a worker, and return whether that was possible. Raises UserError after too many attempts."""
-        assert self._folder is not None
-        card = self._cards[self._started % len(self._cards)] if self._cards else ""
-        spec = replace(self._spec, boards=1 if is_solo else self._spec.boards, card=card)
-        try:
-            with signals_later():  # else a process could be started, and not known
-                self._workers.append(WorkerProcess(spec, self._started, Path(self._folder.name), is_solo))
-        except (EOFError, ConnectionError) as error:
-            self._failed_starts += 1
-            if self._failed_starts >= MAX_KILLED_STARTS:
-                raise UserError("workers can't be started: what starts them is killed again and again") from error
-            return False
-        self._started += 1
-        if self._is_paused:
-            self._workers[-1].send(PAUSE)
-        return True
+    def _start_workers(self) -> None:
+        """Start the workers that are needed. Raises UserError after too many attempts."""
+        while (self._queue or self._suspects) and len(self._workers) < min(self.most, self._left):
+            card = self._cards[self._started % len(self._cards)] if self._cards else ""
+            try:
+                with signals_later():  # else a process could be started, and not known
+                    worker = WorkerProcess(replace(self._spec, card=card), self._started, Path(self._folder.name))
+                    self._workers.append(worker)
+            except (EOFError, ConnectionError):
+                self._note_failed_start("workers can't be started: what starts them is killed again and again")
+                return
+            self._started += 1
+            if self._is_paused:
+                worker.send(True)
 
     def _assign_games(self) -> None:
-        """Start the workers that are needed, send them games, and release solo workers without games."""
-        if self._is_finishing:
-            return
+        """Send the workers games: a suspect one to a worker that has no other, and nothing beside it."""
         size = max(1, min(self.most, self._left))
-        regular = sum(not worker.is_solo for worker in self._workers)
-        solo = sum(worker.is_solo and not worker.is_leaving for worker in self._workers)
-        while True:
-            if self._queue and regular < size and self._start_worker(is_solo=False):
-                regular += 1
-            elif self._suspects and (not solo or solo + regular < size) and self._start_worker(is_solo=True):
-                solo += 1
-            else:
-                break
         rate = self._records / max(monotonic() - self._since, AHEAD) / size
         share = min(self._spec.boards, -(-self._left // size), FIRST_BOARDS + self._records // size)
         share += min(MAX_AHEAD, int(rate * AHEAD))
         for worker in self._workers:
-            if worker.is_ready and not worker.is_leaving:
-                queue = self._suspects if worker.is_solo else self._queue
-                while queue and len(worker.games) < (1 if worker.is_solo else share):
-                    worker.send(queue.popleft())
-                if worker.is_solo and not worker.games:
-                    worker.release()
+            if worker.is_ready:
+                if not worker.games:
+                    worker.is_solo = bool(self._suspects)
+                    if worker.is_solo:
+                        worker.send(self._suspects.popleft())
+                while self._queue and not worker.is_solo and len(worker.games) < share:
+                    worker.send(self._queue.popleft())
 
     # --- Deaths ---
 
     def _replace_dead_workers(self) -> None:
         for worker in list(self._workers):
-            is_hanging = worker.is_hanging
-            if not worker.is_ready and not is_hanging and monotonic() - worker.started > STARTUP:
-                raise UserError(f"{worker.called} did not start within {STARTUP:g} s")
-            if worker.process.is_alive() and not is_hanging:
+            is_alive, call = worker.process.is_alive(), worker.state.call
+            is_hanging = is_alive and call.seconds > call.allowed + PATIENCE
+            if is_alive and not is_hanging:
+                if not worker.is_ready and monotonic() - worker.started > STARTUP:
+                    raise UserError(f"{worker.called} did not start within {STARTUP:g} s")
                 continue
             worker.end(0.0)
             self._receive(worker)
             self._workers.remove(worker)
-            worker.connection.close()
-            if not worker.is_ready:
-                self._note_failed_start(worker, is_hanging)
-            unfinished = worker.unfinished()
-            for game in reversed(worker.games.values()):
-                if worker.is_solo or game.id in unfinished:
-                    self._assign_fault(unfinished.get(game.id, game), worker, is_hanging)
+            if is_hanging and not worker.is_ready:  # in its first decision: it is judged by its games
+                self._spec = replace(self._spec, cold=self._spec.cold | {worker.called})
+            elif not worker.is_ready:
+                self._note_failed_start(f"{worker.called} can't be built: its process ended with {_exit_words(worker)}")
+            begun = worker.begun(call)
+            for number, game in reversed(worker.games.items()):
+                if number in begun:
+                    self._assign_fault(begun[number], worker, is_hanging)
                 else:
-                    self._queue.appendleft(game)
+                    (self._suspects if worker.is_solo else self._queue).appendleft(game)
 
-    def _note_failed_start(self, worker: WorkerProcess, is_hanging: bool) -> None:
-        """A bot that hangs in its first decision is judged by its games. Raises UserError where too many fail."""
-        if is_hanging:
-            self._spec = replace(self._spec, cold=self._spec.cold | {worker.called})
-            return
+    def _note_failed_start(self, words: str) -> None:
+        """Raises UserError where too many fail in a row."""
         self._failed_starts += 1
-        code = worker.process.exitcode or 0
-        is_error = 0 < code < UNKNOWN  # else a signal may have come from outside
-        limit = MAX_KILLED_STARTS if self._has_started and not is_error else MAX_FAILED_STARTS
-        if (is_error and not self._has_started) or self._failed_starts >= limit:
-            words = worker.last_words().strip().splitlines()
-            reason = words[-1] if words and code == 1 else f"its process ended with {exit_words(code)}"
-            raise UserError(f"{worker.called} can't be built: {reason}")
+        if self._failed_starts >= (MAX_KILLED_STARTS if self._has_started else MAX_FAILED_STARTS):
+            raise UserError(words)
 
     def _assign_fault(self, game: Assignment, worker: WorkerProcess, is_hanging: bool) -> None:
         """Decide a game whose worker is gone. The bot that was called last is to blame if the game was alone, or if the
         call was for this game only and took too long; otherwise the game goes on alone."""
-        deaths = game.deaths + (worker.is_solo or (game.was_called and game.on_move == worker.called))
-        if is_hanging:
-            is_to_blame = worker.is_solo or game.seconds > worker.state.allowed
+        allowed = worker.state.call.allowed
+        if is_hanging and (worker.is_solo or game.seconds > allowed):
+            ending, reason = Ending.TIME, f"no answer within {round(allowed, 2):g} s"
+        elif not is_hanging and worker.is_solo and game.deaths >= DEATHS:
+            ending, reason = Ending.CRASH, f"its process ended with {_exit_words(worker)}"
         else:
-            is_to_blame = worker.is_solo and deaths >= DEATHS
-        if not is_to_blame:
-            self._suspects.append(replace(game, deaths=deaths))
+            self._suspects.append(game)
             return
-        if is_hanging:
-            ending, reason = Ending.TIME, f"no answer within {round(worker.state.allowed, 2):g} s"
-        else:
-            ending, reason = Ending.CRASH, f"its process ended with {exit_words(worker.process.exitcode)}"
-        words = worker.last_words()
-        record = lost_record(game.pairing, self._spec.rules, worker.called, ending, reason, words, game.played)
-        self._finished.append(record)
+        live = LiveGame.begin(game.pairing, self._spec.rules, game.played)
+        live.forfeit(BLACK if worker.called == game.pairing.black else WHITE, ending, reason, worker.last_words())
+        self._finished.append(live.record())
 
 
-def exit_words(code: int | None) -> str:
-    """How a process ended: by which signal, or with which code."""
+def _exit_words(worker: WorkerProcess) -> str:
+    """How its process ended: by which signal, or with which code."""
+    code = worker.process.exitcode
     return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
 
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from math import isfinite
 from numbers import Integral, Real
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,7 @@ DEATHS = 3
 again there: nobody gains by dying."""
 
 ROUNDING = 1e-3  # how far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none
+LONG = 1.0  # seconds of a game from which the time of each move is kept though no bot reported anything
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class LiveGame:
     pairing: Pairing
     game: Game
     clocks: dict[Colour, Clock] = field(default_factory=dict)
-    seconds: dict[Colour, float] = field(default_factory=lambda: {colour: 0.0 for colour in Colour})
+    seconds: dict[Colour, float] = field(default_factory=lambda: {BLACK: 0.0, WHITE: 0.0})
     facts: list[MoveStats] = field(default_factory=list)
     ownership: bytes | None = None
     adjudged: Colour | None = None
@@ -54,21 +54,19 @@ class LiveGame:
     copies: dict[str, GameCopy] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, pairing: Pairing, rules: Rules) -> LiveGame:
-        """A game with its opening on the board."""
-        game = Game(rules, seed=pairing.seed)
-        for move in pairing.opening:
-            game.play(move)
-        return cls(pairing, game, facts=[UNKNOWN] * len(pairing.opening))
+    def begin(cls, pairing: Pairing, rules: Rules, played: Sequence[tuple[Move, MoveStats]] = ()) -> LiveGame:
+        """A game with its opening on the board, and what was ``played`` after that."""
+        live = cls(pairing, Game(rules, seed=pairing.seed))
+        for move, stats in (*((move, UNKNOWN) for move in pairing.opening), *played):
+            live.seconds[live.game.to_play] += stats.seconds or 0.0
+            live.game.play(move)
+            live.facts.append(stats)
+        return live
 
     @property
     def win_rates(self) -> list[float | None]:
         """One for each move, of the side that made it, where it reported one."""
         return [stats.win_rate for stats in self.facts]
-
-    @property
-    def on_move(self) -> str:
-        return self.player(self.game.to_play)
 
     def player(self, colour: Colour) -> str:
         return self.pairing.black if colour is BLACK else self.pairing.white
@@ -81,15 +79,35 @@ class LiveGame:
             copy = self.copies[player] = GameCopy(self.game)
         return copy.update()
 
+    def forfeit(self, colour: Colour, ending: Ending, reason: str, fault_details: str = "") -> None:
+        """End the game by a fault of this side."""
+        self.reason, self.fault_details = f"{self.player(colour)}: {reason}", fault_details
+        self.game.end(Outcome(colour.opponent, ending))
 
-class Turn(NamedTuple):
-    """One call of a bot: who decides in which games, how many seconds it may take, and whether they are taken off the
-    bot's time. Only a bot with a ``choose_all`` of its own gets several games."""
+    def record(self) -> GameRecord:
+        """The record of the game, which is over."""
+        pairing = self.pairing
+        return GameRecord.from_game(
+            self.game,
+            id=pairing.id,
+            event=pairing.id.partition("/")[0],
+            black=pairing.black,
+            white=pairing.white,
+            opening=len(pairing.opening),
+            reason=self.reason,
+            fault_details=self.fault_details,
+            adjudged=self.adjudged,
+            black_seconds=round(self.seconds[BLACK], 3),
+            white_seconds=round(self.seconds[WHITE], 3),
+            date=datetime.now(UTC).strftime("%Y-%m-%d"),
+            facts=worth_keeping(self.facts),
+        )
 
-    player: str
-    live_games: tuple[LiveGame, ...]
-    allowed: float
-    is_charged: bool = True
+
+def worth_keeping(facts: Sequence[MoveStats]) -> tuple[MoveStats, ...]:
+    """The facts of a game's moves; none where no bot reported anything and the game took no time."""
+    is_long = sum(stats.seconds or 0.0 for stats in facts) >= LONG
+    return tuple(stats.rounded for stats in facts) if is_long or any(stats.is_reported for stats in facts) else ()
 
 
 class _Player:
@@ -113,8 +131,8 @@ class GameLoop:
 
     A bot that is ended by a signal is asked again where it was, up to ``DEATHS`` times; what it had thought is charged.
 
-    ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
-    who hangs. ``on_move`` hears of every move that was made.
+    ``on_call`` hears of every call before it is made, so that a watchdog can tell who hangs: the player, the games, the
+    seconds that it may take, and whether they are charged to the bot. ``on_move`` hears of every move that was made.
     """
 
     def __init__(
@@ -123,56 +141,50 @@ class GameLoop:
         rules: Rules,
         limits: Mapping[str, Limits],
         adjudication: Adjudication = OFF,
-        on_turn: Callable[[Turn | None], None] = lambda turn: None,
+        on_call: Callable[[str, Sequence[LiveGame], float, bool], None] = lambda *_: None,
         on_move: Callable[[LiveGame], None] = lambda live: None,
         now: Callable[[], float] = perf_counter,
     ):
         self.live_games: list[LiveGame] = []
         self._players = {name: _Player(bot, limits[name]) for name, bot in players.items()}
-        self._rules = rules
-        self._adjudication = adjudication
-        self._on_turn = on_turn
-        self._on_move = on_move
-        self._now = now
+        self._rules, self._adjudication = rules, adjudication
+        self._on_call, self._on_move, self._now = on_call, on_move, now
 
     def start_game(self, pairing: Pairing, played: Sequence[tuple[Move, MoveStats]] = (), seconds: float = 0.0) -> None:
         """Begin a game. One that was under way elsewhere goes on behind the moves ``played`` after the opening; the
         side to move has thought for ``seconds`` already."""
         live = LiveGame.begin(pairing, self._rules)
         for colour in Colour:
-            clock = self._players[live.player(colour)].limits.start_clock()
-            if clock is not None:
+            if clock := self._players[live.player(colour)].limits.start_clock():
                 live.clocks[colour] = clock
         self.live_games.append(live)
-        for move, stats in played:
-            decision = Decision(move, stats.win_rate, stats.visits, score=stats.score)
-            self._carry_out(live, decision, stats.seconds or 0.0)
+        for move, (rate, score, visits, taken) in played:
+            self._carry_out(live, Decision(move), (rate, score, visits), taken or 0.0)
         if seconds:
-            self._spend(live, seconds)
+            self._charge(live, seconds)
 
     def play_round(self) -> Iterator[GameRecord]:
         """Let every player decide once in all the games where it is on the move; yields the games that end."""
         for name, player in self._players.items():
-            live_games = [live for live in self.live_games if live.on_move == name]
-            if live_games:
-                done, playing = 0, [live for live in live_games if not live.game.is_over]
-                while done < len(playing):
-                    called = playing[done : done + (player.boards if player.takes_many else 1)]
-                    done += len(called)
-                    if player.prepares:
-                        called = [live for live in called if self._prepare(name, live)]
-                    if called:
-                        self._take_turns(name, called)
-                self._on_turn(None)
-                for live in live_games:
-                    if live.game.is_over:
-                        self.live_games.remove(live)
-                        yield _record(live)
+            live_games = [live for live in self.live_games if live.player(live.game.to_play) == name]
+            done = 0
+            while done < len(live_games):
+                called = live_games[done : done + player.boards]
+                done += len(called)
+                called = [live for live in called if live.game.outcome is None]
+                if player.prepares:
+                    called = [live for live in called if self._prepare(name, live)]
+                if called:
+                    self._take_turns(name, called)
+            for live in live_games:
+                if live.game.outcome is not None:
+                    self.live_games.remove(live)
+                    yield live.record()
 
     def _prepare(self, name: str, live: LiveGame) -> bool:
         """Have a bot make ready, outside its clock, and return whether it is. One that can't forfeits."""
         player = self._players[name]
-        self._on_turn(Turn(name, (live,), player.bot.startup, is_charged=False))
+        self._on_call(name, (live,), player.bot.startup, False)
         try:
             player.bot.prepare(live.copy_for(name), player.limits)
         except Exception as error:  # as in _take_turns
@@ -189,7 +201,7 @@ class GameLoop:
             allowed = limits.allowed
         elif len(live_games) > 1:
             allowed = limits.allowed_for(len(live_games))
-        self._on_turn(Turn(name, tuple(live_games), allowed))
+        self._on_call(name, live_games, allowed, True)
         decisions: Sequence[Decision] = ()
         fault: Exception | None = None
         start = self._now()
@@ -200,8 +212,7 @@ class GameLoop:
                     raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(live_games)} games")
             else:
                 decisions = (player.bot.choose(live.copy_for(name), limits),)
-            for decision in decisions:
-                check_decision(decision, self._rules.size)
+            reports = [_report_of(decision, self._rules.size) for decision in decisions]
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
         seconds = self._now() - start
@@ -216,65 +227,57 @@ class GameLoop:
             least = len(live_games) * (limits.seconds or 0.0)
             if player.takes_many and seconds - least <= (allowed - least) / 4:
                 player.boards = max(player.boards, 2 * len(live_games))
-            for live, decision in zip(live_games, decisions, strict=True):
-                self._carry_out(live, decision, seconds / len(live_games))
+            for live, decision, report in zip(live_games, decisions, reports, strict=True):
+                self._carry_out(live, decision, report, seconds / len(live_games))
 
     def _fail(self, live: LiveGame, fault: Exception, seconds: float) -> None:
         """End a game by a fault, unless the bot may be asked again; the call took this many seconds."""
-        self._spend(live, seconds, fault)
-        if isinstance(fault, BotKilled) and not live.game.is_over:
+        if self._charge(live, seconds, fault):
             live.deaths += 1
-            if live.deaths < DEATHS:
-                return  # it is asked again at this position
-        if not live.game.is_over:
-            _forfeit(live, fault)
+            if not isinstance(fault, BotKilled) or live.deaths >= DEATHS:
+                _forfeit(live, fault)
 
-    def _spend(self, live: LiveGame, seconds: float, fault: Exception | None = None) -> None:
-        """Charge a call that gave no decision, which may end the game."""
-        live.seconds[live.game.to_play] += seconds
+    def _charge(self, live: LiveGame, seconds: float, fault: Exception | None = None) -> bool:
+        """Charge a call, and return whether its move is still in time. One that isn't forfeits the game, whatever other
+        ``fault`` there was."""
+        colour = live.game.to_play
+        live.seconds[colour] += seconds
         live.spent += seconds
-        if (fault is None or isinstance(fault, BotTimeout | BotKilled)) and (late := self._late(live, live.spent)):
-            late.__cause__ = fault
-            _forfeit(live, late)
+        allowed, clock = self._players[live.player(colour)].allowed, live.clocks.get(colour)
+        if clock and live.spent > clock.available + clock.allowance:
+            late = BotTimeout(f"out of time: {live.spent:.2f} s for a move, with {clock.available:.2f} s left")
+        elif live.spent > allowed:
+            late = BotTimeout(f"took {live.spent:.1f} s for a move; the limit is {allowed:g} s")
+        else:
+            return True
+        late.__cause__ = fault
+        _forfeit(live, late)
+        return False
 
-    def _carry_out(self, live: LiveGame, decision: Decision, seconds: float) -> None:
+    def _carry_out(self, live: LiveGame, decision: Decision, report: Report, seconds: float) -> None:
         """Play what a bot decided, or make its forfeit of it."""
+        if not self._charge(live, seconds):
+            return
         game = live.game
         colour = game.to_play
-        live.seconds[colour] += seconds
-        seconds += live.spent
-        if late := self._late(live, seconds):
-            _forfeit(live, late)
+        if clock := live.clocks.get(colour):
+            clock.spend(live.spent)
+        if decision.move is None:
+            game.resign(colour)
             return
-        if colour in live.clocks:
-            live.clocks[colour].spend(seconds)
         try:
-            if decision.move is None:
-                game.resign(colour)
-                return
             game.play(decision.move)
         except IllegalMove as error:
-            live.reason = f"{live.on_move}: illegal move {len(game.moves) + 1}: {error}"
-            game.end(Outcome(colour.opponent, Ending.ILLEGAL))
+            live.forfeit(colour, Ending.ILLEGAL, f"illegal move {len(game.moves) + 1}: {error}")
             return
+        live.facts.append(MoveStats(*report, live.spent))
         live.deaths, live.spent = 0, 0.0
-        live.facts.append(_stats_of(decision, seconds))
         if decision.ownership is not None:
             black = decision.ownership if colour is BLACK else -decision.ownership
             live.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
-        if decision.win_rate is not None and live.adjudged is None and not game.is_over:
+        if report[0] is not None and live.adjudged is None and game.outcome is None:
             self._adjudicate(live)
         self._on_move(live)
-
-    def _late(self, live: LiveGame, seconds: float) -> BotTimeout | None:
-        """The error for a move that took too many seconds; None if it was in time."""
-        allowed = self._players[live.on_move].allowed
-        clock = live.clocks.get(live.game.to_play) if live.clocks else None
-        if clock and seconds > clock.available + clock.allowance:
-            return BotTimeout(f"out of time: {seconds:.2f} s for a move, with {clock.available:.2f} s left")
-        if seconds > allowed:
-            return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {allowed:g} s")
-        return None
 
     def _adjudicate(self, live: LiveGame) -> None:
         """End a game that a side has lost by what the bots think of it, but for those that are played on."""
@@ -289,18 +292,25 @@ class GameLoop:
             live.game.end(Outcome(live.adjudged, Ending.ADJUDICATED))
 
 
-def check_decision(decision: Decision, size: int) -> None:
-    """Raise TypeError when a bot's answer is not a Decision."""
+def _forfeit(live: LiveGame, error: Exception) -> None:
+    """End a game by an error of the bot that is on the move."""
+    ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
+    live.forfeit(live.game.to_play, ending, fault_words(error), "".join(traceback.format_exception(error)))
+
+
+Report = tuple[float | None, float | None, int | None]
+"""The win rate, score and visits of a decision, where they are known."""
+
+NOTHING: Report = (None, None, None)
+
+
+def _report_of(decision: Decision, size: int) -> Report:
+    """What a bot reported. Raises TypeError where its answer is not a Decision."""
     if not isinstance(decision, Decision):
         raise TypeError(f"a {type(decision).__name__} is not a Decision")
-    move, rate = decision.move, decision.win_rate
+    move, rate, visits, score = decision.move, decision.win_rate, decision.visits, decision.score
     if type(move) is not int and move is not None and not isinstance(move, Integral):  # the first is quick
         raise TypeError(f"{move!r} is not a move")
-    if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
-        raise TypeError(f"{rate!r} is not a win rate")
-    for number in (decision.visits, decision.score):
-        if number is not None and not isinstance(number, Real):
-            raise TypeError(f"{number!r} is not a number of visits or a score")
     owners: object = decision.ownership
     if owners is not None and not (
         isinstance(owners, np.ndarray)
@@ -309,70 +319,15 @@ def check_decision(decision: Decision, size: int) -> None:
         and (np.abs(owners) <= 1 + ROUNDING).all()
     ):
         raise TypeError(f"ownership is not an array of {size * size} numbers from -1 to 1")
-
-
-def _stats_of(decision: Decision, seconds: float) -> MoveStats:
-    rate, score, visits = decision.win_rate, decision.score, decision.visits
-    return MoveStats(
+    if rate is None and visits is None and score is None:
+        return NOTHING
+    if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
+        raise TypeError(f"{rate!r} is not a win rate")
+    for number in (visits, score):
+        if number is not None and not isinstance(number, Real):
+            raise TypeError(f"{number!r} is not a number of visits or a score")
+    return (
         None if rate is None else float(rate),
         None if score is None or not isfinite(score) else float(score),
         None if visits is None or not isfinite(visits) else int(visits),
-        seconds,
-    )
-
-
-def _forfeit(live: LiveGame, error: Exception) -> None:
-    ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
-    live.reason = f"{live.on_move}: {fault_words(error)}"
-    live.fault_details = "".join(traceback.format_exception(error))
-    live.game.end(Outcome(live.game.to_play.opponent, ending))
-
-
-def lost_record(
-    pairing: Pairing,
-    rules: Rules,
-    player: str,
-    ending: Ending,
-    reason: str,
-    fault_details: str,
-    played: Sequence[tuple[Move, MoveStats]] = (),
-) -> GameRecord:
-    """The record of a game that took its process down with it, forfeited by ``player``. ``played`` are the moves after
-    the opening."""
-    live = LiveGame.begin(pairing, rules)
-    live.reason, live.fault_details = f"{player}: {reason}", fault_details
-    game = live.game
-    for move, stats in played:
-        live.seconds[game.to_play] += stats.seconds or 0.0
-        game.play(move)
-        live.facts.append(stats)
-    game.end(Outcome(WHITE if player == pairing.black else BLACK, ending))
-    return _record(live)
-
-
-LONG = 1.0  # seconds of a game from which the time of each move is kept though no bot reported anything
-
-
-def worth_keeping(facts: Sequence[MoveStats]) -> tuple[MoveStats, ...]:
-    """The facts of a game's moves; none where no bot reported anything and the game took no time."""
-    is_long = sum(stats.seconds or 0.0 for stats in facts) >= LONG
-    return tuple(stats.rounded for stats in facts) if is_long or any(stats.is_reported for stats in facts) else ()
-
-
-def _record(live: LiveGame) -> GameRecord:
-    pairing, game = live.pairing, live.game
-    return GameRecord.from_game(
-        game,
-        id=pairing.id,
-        event=pairing.id.partition("/")[0],
-        black=pairing.black,
-        white=pairing.white,
-        opening=len(pairing.opening),
-        reason=live.reason,
-        fault_details=live.fault_details,
-        adjudged=live.adjudged,
-        black_seconds=round(live.seconds[BLACK], 3),
-        white_seconds=round(live.seconds[WHITE], 3),
-        date=datetime.now(UTC).strftime("%Y-%m-%d"),
-        facts=worth_keeping(live.facts),
     )

@@ -7,15 +7,17 @@ it stopped.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from arena import StoreBusy, StoreError, UserError, plural
 from arena.go.record import GameRecord, Played
 from arena.match.crew import Crew, signals_later
+from arena.match.crew import Update as Update
 from arena.match.event import Event
 from arena.match.ladder import Ladder
 from arena.match.schedule import Pairing
@@ -31,28 +33,11 @@ FINISH = 5.0  # seconds that the games under way have to end when the event is f
 PATIENCE = 2.0  # seconds for which a store that another program holds is tried when the event ends
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run.
-    ``waiting`` finished games can't be stored yet, because another program holds the results. See also ``Progress``."""
-
-    records: Sequence[Played] = ()
-    snapshots: Sequence[Snapshot] = ()
-    workers: int = 0
-    nodes: Mapping[str, float] | None = None
-    news: Sequence[str] = ()
-    resumed: bool = False
-    waiting: int = 0
-
-
 class GamesNotStored(StoreError):
-    """An event was ended while another program held the results, and finished games could not be stored."""
+    """An event was ended while another program held the results, and finished ``games`` could not be stored."""
 
     def __init__(self, games: int):
-        super().__init__(
-            f"another program holds the results: {plural(games, 'finished game')} could not be stored; "
-            "the same command plays them again"
-        )
+        super().__init__(f"another program holds the results: {plural(games, 'finished game')} could not be stored")
         self.games = games
 
 
@@ -109,13 +94,10 @@ class _Run:
     def __init__(self, event: Event, store: RecordStore, control: Control):
         self._event, self._store, self._control = event, store, control
         self._ids: set[int] = set()  # hashes of the stored games' ids, which take half the memory of the ids
-        self._identities = {name: entry.identity for name, entry in event.players.items()}
         self._played: list[Played] = []  # of a ladder, which plans by them
         self._standings = event.standings()
         self._finished: list[GameRecord] = []  # not durable yet
-        self._is_paused = False
-        self._finish_by: float | None = None
-        self._people = {name for name, entry in event.players.items() if entry.is_person}
+        self._identities = {name: player.identity for name, player in event.players.items()}
 
     def resume(self) -> Iterator[Update]:
         """Updates with the games of earlier runs that belong to the event as it is planned now."""
@@ -131,10 +113,11 @@ class _Run:
 
     def play(self, crew: AnyCrew, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
         """Play what can be planned, the games of bots first, until no more is planned, or someone asks for the end."""
+        people = {name for name, player in self._event.players.items() if player.is_person}
         while not self._standings.is_decided:
             missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
-            with_people = [pairing for pairing in missing if {pairing.black, pairing.white} & self._people]
-            crew.add(pairing for pairing in missing if not {pairing.black, pairing.white} & self._people)
+            with_people = [pairing for pairing in missing if {pairing.black, pairing.white} & people]
+            crew.add(pairing for pairing in missing if not {pairing.black, pairing.white} & people)
             yield from self._play_bots(crew)
             if self._control.finishing or self._standings.is_decided:
                 return
@@ -148,39 +131,29 @@ class _Run:
                 return  # no other plans more
 
     def _play_bots(self, crew: AnyCrew) -> Generator[Update, None, None]:
-        updated = monotonic()
+        """Play until the crew has no more games, the test is decided, or the time for games to end is over."""
+        control, updated, finish_by = self._control, monotonic(), inf
         snapshots: dict[str, Snapshot] = {}
         try:
-            while (crew.is_busy or self._finished) and not self._is_finished():
-                self._apply_control(crew)
-                progress = crew.poll(TICK / 2)
-                self._finished += progress.records
-                snapshots |= {snapshot.pairing.id: snapshot for snapshot in progress.snapshots}
-                if monotonic() - updated >= TICK or not crew.is_busy or progress.news:
-                    records, looks = self._append(TICK), tuple(snapshots.values())
-                    update = Update(records, looks, progress.workers, progress.nodes, progress.news)
-                    yield replace(update, waiting=len(self._finished))
+            while (crew.is_busy or self._finished) and not self._standings.is_decided and monotonic() < finish_by:
+                crew.pause(control.paused)
+                if control.finishing and finish_by == inf:
+                    finish_by = monotonic() + FINISH
+                    crew.finish()
+                update = crew.poll(TICK / 2)
+                self._finished += [game for game in update.records if isinstance(game, GameRecord)]
+                snapshots |= {snapshot.pairing.id: snapshot for snapshot in update.snapshots}
+                if monotonic() - updated >= TICK or not crew.is_busy or update.news:
+                    records, boards = self._append(TICK), [*snapshots.values()]
+                    yield replace(update, records=records, snapshots=boards, waiting=len(self._finished))
                     snapshots.clear()
                     updated = monotonic()
-            if self._finish_by is not None:
+            if control.finishing:
                 self._finished += crew.stop()
                 yield Update(self._append(PATIENCE), waiting=len(self._finished))
         finally:
-            if self._standings.is_decided or self._control.finishing or sys.exception() is not None:
+            if self._standings.is_decided or control.finishing or sys.exception() is not None:
                 self._end(crew)
-
-    def _is_finished(self) -> bool:
-        """Whether the test is decided, or the time is over for games to end."""
-        late = self._finish_by is not None and monotonic() > self._finish_by
-        return self._standings.is_decided or late
-
-    def _apply_control(self, crew: AnyCrew) -> None:
-        if self._control.paused != self._is_paused:
-            self._is_paused = self._control.paused
-            crew.pause(self._is_paused)
-        if self._control.finishing and self._finish_by is None:
-            self._finish_by = monotonic() + FINISH
-            crew.finish()
 
     def _end(self, crew: AnyCrew) -> None:
         """Stop the crew and store what it had finished. Raises GamesNotStored where that is not possible."""
@@ -196,13 +169,12 @@ class _Run:
         with signals_later():  # a game that is in the store is no longer in the list
             identities = self._identities
             records = tuple(
-                replace(record, black_player=identities[record.black], white_player=identities[record.white])
-                for record in self._finished
+                replace(game, black_player=identities[game.black], white_player=identities[game.white])
+                for game in self._finished
             )
             try:
-                if not records:
-                    return ()
-                self._store.append(records, patience)
+                if records:
+                    self._store.append(records, patience)
             except StoreBusy:
                 return ()
             self._finished.clear()

@@ -23,7 +23,6 @@ from arena.go.coords import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.game import Ending, Game, Outcome
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
-from arena.match.game_loop import Turn as Call
 from arena.match.schedule import Pairing
 from arena.people.adviser import PATIENCE, Adviser, Worker, caught_up
 from arena.people.clocks import Clocks
@@ -88,7 +87,7 @@ class GameSession:
             {names[colour]: opponent.bot for colour, opponent in opponents.items()},
             saved.rules,
             {names[colour]: _patient(opponent.limits) for colour, opponent in opponents.items()},
-            on_turn=self._called,
+            on_call=self._called,
             now=now,
         )
         self._now = Snapshot(**{field.name: getattr(saved, field.name) for field in fields(SavedGame)})
@@ -426,10 +425,10 @@ class GameSession:
             elif game.outcome is not None:
                 self._end(game.outcome, live.reason, live.fault_details)
 
-    def _called(self, call: Call | None) -> None:
+    def _called(self, *_: object) -> None:
         """The bot's clock runs from its call on; making ready comes before, in a call of its own."""
         with self._changed:
-            if call is not None and self._now.thinking is not None and not self._now.is_paused:
+            if self._now.thinking is not None and not self._now.is_paused:
                 self._clocks.begin()
 
     def _later(self, find: Callable[[Game], dict[str, Any]]) -> None:

@@ -27,6 +27,7 @@ REPORTS["unwilling"] = REPORTS["kata"]
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
 COMMANDS = "name version protocol_version list_commands boardsize clear_board komi play genmove quit"
 EXTRAS = "set_free_handicap time_settings time_left set_random_seed kata-set-rules"
+SETTINGS = ("komi", "time_settings", "time_left", "set_random_seed", "kata-set-rules", "kata-set-param")
 GENMOVE_ANSWERS = {
     "refuse": "? I don't feel\n like it\n\n",
     "nonsense": "= Z99\n\n",
@@ -85,7 +86,8 @@ def spawn(daemon: bool) -> None:
 def main(mode: str, delay: str = "0") -> None:
     sys.stderr.write(f"pid {os.getpid()}\n")
     sys.stderr.flush()
-    time.sleep(0.0 if mode == "loud" else float(delay))
+    pause = 0.0 if mode == "loud" else float(delay)
+    time.sleep(pause)
     if mode in ("deaf", "family"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if mode in ("family", "daemons"):
@@ -94,10 +96,9 @@ def main(mode: str, delay: str = "0") -> None:
         spawn(daemon=True)
     if mode == "mute":
         hang()
-    size = 19
-    taken: set[str] = set()
+    size, taken = 19, set[str]()
 
-    def reply(sign: str, text: str) -> None:
+    def reply(text: str = "", sign: str = "=") -> None:
         write(f"{sign} {text}\n\n")
 
     while True:
@@ -110,68 +111,53 @@ def main(mode: str, delay: str = "0") -> None:
         match words:
             case ["genmove", _] if mode not in WELL_BEHAVED:
                 misbehave(mode)
-                continue
             case ["quit"] if mode == "deaf":
                 hang()
             case [] | ["quit"]:
-                reply("=", "")
-                return
+                return reply()
             case ["time_settings" | "time_left", *_] if mode == "timeless":
-                reply("?", "I have no clock")
-                continue
+                reply("I have no clock", "?")
             case ["boardsize", side] if mode == "small" and side != "9":
-                reply("?", "unacceptable size")
-                continue
+                reply("unacceptable size", "?")
             case ["komi", _] if mode == "komi":
-                reply("?", "komi not an integer")
-                continue
-            case ["play", _, point] if mode == "strict" and point == "J9":
-                reply("?", "illegal move")
-                continue
+                reply("komi not an integer", "?")
+            case ["play", _, "J9"] if mode == "strict":
+                reply("illegal move", "?")
             case ["boardsize", side]:
-                size, answer = int(side), ""
+                size = int(side)
+                reply()
             case ["clear_board"]:
-                time.sleep(0.0 if mode == "loud" else float(delay))
-                taken, answer = set(), ""
-            case ["play", _, point]:
-                taken.add(point)
-                answer = ""
-            case ["set_free_handicap", *points]:
+                time.sleep(pause)
+                taken.clear()
+                reply()
+            case ["play", _, *points] | ["set_free_handicap", *points]:
                 taken.update(points)
-                answer = ""
+                reply()
             case ["genmove", _]:
-                if mode == "loud":
-                    for _ in range(int(float(delay) * 1024)):
-                        sys.stderr.write("x" * (1 << 20))
-                points = [f"{COLUMNS[column]}{row + 1}" for row in range(size) for column in range(size)]
-                answer = next((point for point in points if point not in taken), "pass")
-                taken.add(answer)
-            case ["kata-genmove_analyze", _, *_] if mode == "unwilling":
-                reply("?", "could not parse")
-                continue
-            case ["kata-genmove_analyze", _, *_]:
+                for _ in range(int(float(delay) * 1024) if mode == "loud" else 0):
+                    sys.stderr.write("x" * (1 << 20))
+                points = [f"{column}{row + 1}" for row in range(size) for column in COLUMNS[:size]]
+                point = next((point for point in points if point not in taken), "pass")
+                taken.add(point)
+                reply(point)
+            case ["kata-genmove_analyze", *_] if mode == "unwilling":
+                reply("could not parse", "?")
+            case ["kata-genmove_analyze", *_]:
                 point = next(f"{column}{row}" for row in (1, 2) for column in COLUMNS if f"{column}{row}" not in taken)
                 taken.add(point)
                 report = REPORTS[mode].format(point, " ".join(["0.5"] * (size * size - 1) + ["-1e-05"]))
-                answer = f"\n{report}\nplay {point}"
+                reply(f"\n{report}\nplay {point}")
             case ["protocol_version"]:
-                answer = "2"
+                reply("2")
             case ["list_commands"] if mode != "bare":
                 more = "kata-genmove_analyze kata-set-param" if mode in REPORTS else ""
-                answer = "\n".join(f"{COMMANDS} {EXTRAS} {more}".split())
-            case ["name"] if mode != "bare":
-                answer = "Scripted"
-            case ["version"] if mode != "bare":
-                answer = "1.0"
-            case [
-                "komi" | "time_settings" | "time_left" | "set_random_seed" | "kata-set-rules" | "kata-set-param",
-                *_,
-            ]:
-                answer = ""
+                reply("\n".join(f"{COMMANDS} {EXTRAS} {more}".split()))
+            case ["name" | "version" as asked] if mode != "bare":
+                reply({"name": "Scripted", "version": "1.0"}[asked])
+            case [command, *_] if command in SETTINGS:
+                reply()
             case _:
-                reply("?", "unknown command")
-                continue
-        reply("=", answer)
+                reply("unknown command", "?")
 
 
 main(*sys.argv[1:])

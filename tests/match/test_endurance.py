@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -35,22 +35,16 @@ from bots.nets.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes and their memory in /proc")
 
-LONG = 120.0
-"""Seconds after which an event that doesn't go on has failed."""
-
+LONG = 120.0  # seconds after which an event that doesn't go on has failed
 ENGINE = [sys.executable, "-I", "-S", str(ROOT / "tests" / "engines" / "scripted.py")]
-
 ENGINES = {"one": "good", "two": "daemons", "three": "bare"}
-
 CONFIG = "".join(
     f"[bots.{name}]\nkind = 'gtp'\ncommand = \"{' '.join([*ENGINE, mode])}\"\n" for name, mode in ENGINES.items()
 )
-CONFIG += "[bots.pupil]\nkind = 'learner'\ncheckpoint = 'start'\n"
 
 KILLS = (
     *((victim, SIGKILL) for victim in ("worker", "workers", "server", "tracker", "watcher", "engine", "helper")),
-    *((victim, SIGTERM) for victim in ("worker", "server", "engine")),
-    *((victim, SIGSTOP) for victim in ("worker", "server", "engine")),
+    *((victim, number) for number in (SIGTERM, SIGSTOP) for victim in ("worker", "server", "engine")),
 )
 ENDS = (
     *(("parent", number) for number in (SIGKILL, SIGTERM, SIGINT, SIGHUP)),
@@ -63,24 +57,20 @@ stopped; a job is a process group. What is stopped goes on a moment later."""
 ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
 """The exit code of a command after a signal."""
 
-
 FOREIGN = ("torchinductor_", ".ses")
 """How the names begin of what torch and ONNX Runtime keep among the temporary files."""
 
-COMMON = "--size 7 --save-minutes 0 --device cpu".split()
-
+COMMON = "--size 7 --save-minutes 0 --device cpu --preset tiny".split()
 ROWS = "--max-rows 3200 --validate-every 320".split()
-
 RECORDS = ("--data", "random.sgfs", "--batch-size", "32", *ROWS)
-
 TRAININGS = {
-    "sl": ("sl", *RECORDS),
-    "ownership": ("ownership", *RECORDS),
-    "value": ("value", "--games", "100", *ROWS),
-    "distill": ("distill", "--teacher", "alphago:visits=8", "--games", "30", *ROWS),
-    "rl": ("rl", "--games", "4", "--max-iterations", "50", "--pool-every", "3"),
+    "sl": RECORDS,
+    "ownership": RECORDS,
+    "value": ("--games", "100", *ROWS),
+    "distill": ("--teacher", "alphago:visits=8", "--games", "30", *ROWS),
+    "rl": ("--games", "4", "--max-iterations", "50", "--pool-every", "3"),
 }
-"""Training commands that take some seconds; ``two`` are processes."""
+"""Trainers, and options with which they take some seconds."""
 
 
 class Siege:
@@ -113,6 +103,13 @@ class Siege:
             yield process
         assert end_of(self.temporary) == []
 
+    def run(self, *arguments: str, typed: str = "") -> str:
+        """The command to its end, which is a good one; returns what it prints."""
+        with self.begun(*arguments) as process:
+            output, _ = process.communicate(typed)
+        assert process.returncode == 0, output
+        return output
+
     def games(self) -> int:
         with suppress(StoreError), Store.open(self.folder / "results" / "arena.db") as store:
             return store.count()
@@ -127,7 +124,8 @@ class Siege:
             with self.begun(*arguments) as process:
                 code = None
                 while code is None:
-                    self.wait_for_a_game(process)
+                    self.wait_for(process, self.games, 1)
+                    sleep(self._random.uniform(0, 0.1))
                     for _ in range(3):
                         if len(left) == 1:
                             sleep(max(0.0, self._noticed - monotonic()))
@@ -147,20 +145,18 @@ class Siege:
         self.hit(parent, "workers", SIGKILL)
         return None
 
-    def wait_for_a_game(self, process: subprocess.Popen[str]) -> None:
-        """Wait until another game is stored, and a moment more."""
-        before, until = self.games(), monotonic() + LONG
-        while self.games() == before:
+    def wait_for(self, process: subprocess.Popen[str], count: Callable[[], int], more: int) -> None:
+        """Wait until the count, of games for example, has grown by so many."""
+        wanted, until = count() + more, monotonic() + LONG
+        while count() < wanted:
             assert process.poll() is None, process.communicate()
-            assert monotonic() < until, "no game is stored any more"
+            assert monotonic() < until, "nothing goes on any more"
             sleep(0.02)
-        sleep(self._random.uniform(0, 0.1))
 
     def hit(self, parent: int, victim: str, number: signal.Signals) -> bool:
         """Whether there was something to hit."""
-        found = family(parent)
         kind = {"workers": "worker", "abandoned": "worker"}.get(victim, victim)
-        targets = [parent] if victim == "job" else found.get(kind, [])
+        targets = [parent] if victim == "job" else family(parent).get(kind, [])
         if victim == "watcher" and targets:
             self._noticed = monotonic() + 2
         if victim not in ("workers", "abandoned") and targets:
@@ -177,9 +173,21 @@ class Siege:
             return bool(targets)
         return False
 
-    def check_games(self) -> None:
+    def play(self, kills: Sequence[signal.Signals]) -> None:
+        """A person's game in a pipe, killed after the first move each time."""
+        for number in kills:
+            with self.begun("play", "random", "--size", "5", "--as", "ada") as process:
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.write("c3\n")
+                process.stdin.flush()
+                while not (line := process.stdout.readline()).startswith("White plays"):
+                    assert line
+                os.kill(process.pid, number)
+        assert "is stored" in self.run("play", "--resume", "--plain", typed="resign\n")
+
+    def check(self, seed: str) -> None:
         """Nobody forfeited, and engines play alike whenever they play: games of the same opening and colours are the
-        same."""
+        same. Nothing is left once a command has ended by itself: it removes what the killed ones left."""
         games = defaultdict(set)
         with Store.open(self.folder / "results" / "arena.db") as store:
             for record in store.games():
@@ -188,12 +196,7 @@ class Siege:
                 if ENGINES.keys() >= {record.black, record.white}:
                     games[record.black, record.white, record.moves[: record.opening]].add(record.moves)
         assert games and all(len(moves) == 1 for moves in games.values())
-
-    def check_nothing_is_left(self, seed: str) -> None:
-        """Nothing, once a command has ended by itself: it removes what the killed ones left."""
-        with self.begun("match", "random", "fast-random", "-n", "1", "--size", "5", "--seed", seed) as process:
-            output, _ = process.communicate()
-        assert process.returncode == 0, output
+        self.run("match", "random", "fast-random", "-n", "1", "--size", "5", "--seed", seed)
         self.check_files()
 
     def check_files(self) -> None:
@@ -208,21 +211,6 @@ class Siege:
             sleep(0.1)
 
 
-def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
-    """A person's game in a pipe, killed after the first move each time."""
-    for number in kills:
-        with siege.begun("play", "random", "--size", "5", "--as", "ada") as process:
-            assert process.stdin is not None and process.stdout is not None
-            process.stdin.write("c3\n")
-            process.stdin.flush()
-            while not (line := process.stdout.readline()).startswith("White plays"):
-                assert line
-            os.kill(process.pid, number)
-    with siege.begun("play", "--resume", "--plain") as process:
-        output, _ = process.communicate("resign\n")
-    assert process.returncode == 0 and "is stored" in output, output
-
-
 @pytest.mark.parametrize(("rounds", "most"), [(1, 4), pytest.param(25, 99, marks=pytest.mark.slow)])
 def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, most: int
@@ -233,6 +221,7 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
         learn(tmp_path / "results" / "checkpoints" / name, STRONG, b"", name.encode(), rows=rows)
     random = Random(rounds)
     siege = Siege(tmp_path, random)
+    (tmp_path / "arena.toml").write_text(f"{CONFIG}[bots.pupil]\nkind = 'learner'\ncheckpoint = 'start'\n")
     common = ("-n", "100000", "--size", "5", "--workers", "2")
     for seed in map(str, range(rounds)):
         kills = [*KILLS, *random.choices([kill for kill in KILLS if kill[0] != "server"], k=19)]  # it starts slowly
@@ -246,75 +235,18 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
         gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)
         hits = [("worker", SIGTERM), ("parent", SIGKILL), ("workers", SIGKILL), ("server", SIGKILL)]
         siege.harass(hits[: most // 2], *gate, *common)
-        plays(siege, random.sample(list(ENDED), 2))
-        siege.check_games()
-        siege.check_nothing_is_left(seed)
+        siege.play(random.sample(list(ENDED), 2))
+        siege.check(seed)
 
 
 def test_engines_end_where_their_watchers_and_the_parent_are_killed_at_once(tmp_path: Path) -> None:
     """The workers, which are left, end them. They were forked from a process that ends with its parent, and did so."""
     siege = Siege(tmp_path, Random(1))
-    (tmp_path / "arena.toml").write_text(CONFIG.partition("[bots.pupil]")[0])
     with siege.begun("match", "one", "two", "-n", "1000", "--size", "5", "--workers", "2") as process:
-        siege.wait_for_a_game(process)
+        siege.wait_for(process, siege.games, 1)
         for victim in (*family(process.pid)["watcher"], process.pid):
             os.kill(victim, SIGKILL)
         process.communicate()
-
-
-class Training:
-    """A training run that is killed and resumed in a siege."""
-
-    def __init__(self, siege: Siege, random: Random, *arguments: str):
-        self._siege, self._random, self._arguments = siege, random, arguments
-        self.results = siege.folder / "results"
-
-    def command(self, name: str) -> tuple[str, ...]:
-        return ("train", *self._arguments, "--preset", "tiny", "--name", name)
-
-    def step(self) -> int:
-        """The step of the saved state."""
-        with suppress(FileNotFoundError):
-            return int(
-                torch.load(self.results / "training" / "parts" / "state.pt", "cpu", weights_only=True)["counters"][
-                    "step"
-                ]
-            )
-        return 0
-
-    def progress(self) -> int:
-        """Saved steps, and files of games played for the run."""
-        return self.step() + sum(1 for _ in self.results.glob("cache/*games*/[!.]*"))
-
-    def kill(self, number: signal.Signals) -> None:
-        """Run on for some steps, then hit the process or its group."""
-        with self._siege.begun(*self.command("parts")) as process:
-            before, wanted = self.step(), self.progress() + self._random.randint(1, 8)
-            until = monotonic() + LONG
-            while self.progress() < wanted:
-                assert process.poll() is None, process.communicate()
-                assert monotonic() < until, "nothing is saved any more"
-                sleep(0.01)
-            sleep(self._random.uniform(0, 0.03))
-            saved = self.step()
-            self._random.choice((os.kill, os.killpg))(process.pid, number)
-            output, _ = process.communicate()
-        assert self.step() >= saved
-        if number != SIGKILL:
-            assert process.returncode in ((0,) if saved > before else (0, ENDED[number])), output
-            assert "Traceback" not in output
-        if process.returncode == 0:
-            stopped = Checkpoint.open(self.results / "checkpoints" / "parts").manifest
-            assert stopped.rows > 0 and not any(name.startswith("test_") for name in stopped.metrics)
-
-    def run(self, name: str) -> None:
-        with self._siege.begun(*self.command(name)) as process:
-            output, _ = process.communicate()
-        assert process.returncode == 0, output
-
-    def log(self, name: str) -> list[int]:
-        lines = (self.results / "training" / name / "metrics.jsonl").read_text().splitlines()
-        return [json.loads(line)["step"] for line in lines]
 
 
 @pytest.mark.slow
@@ -322,18 +254,40 @@ class Training:
 def test_a_training_run_that_is_killed_and_resumed_loses_nothing(tmp_path: Path, trainer: str) -> None:
     """After many kills it is compared with one that was left alone: the same net, bit for bit."""
     (tmp_path / "random.sgfs").write_text("".join(f"{write_sgf(random_game(seed))}\n" for seed in range(60)))
-    random = Random(trainer)
-    siege = Siege(tmp_path, random)
+    random, results = Random(trainer), tmp_path / "results"
+    siege, command = Siege(tmp_path, random), ("train", trainer, *TRAININGS[trainer], *COMMON, "--name")
     (tmp_path / "arena.toml").write_text("")
-    training = Training(siege, random, *TRAININGS[trainer], *COMMON)
+
+    def step() -> int:
+        """Of the saved state."""
+        with suppress(FileNotFoundError):
+            state = torch.load(results / "training" / "parts" / "state.pt", "cpu", weights_only=True)
+            return int(state["counters"]["step"])
+        return 0
+
+    def progress() -> int:
+        """Saved steps, and files of games played for the run."""
+        return step() + sum(1 for _ in results.glob("cache/*games*/[!.]*"))
+
     for number in random.sample([*ENDED, SIGKILL, SIGKILL], 6):
-        training.kill(number)
-    training.run("parts")
-    parts = Checkpoint.open(training.results / "checkpoints" / "parts")
-    training.run("whole")
-    whole = Checkpoint.open(training.results / "checkpoints" / "whole")
-    assert parts.identity == whole.identity
-    assert parts.manifest.metrics == whole.manifest.metrics
-    assert training.log("parts") == training.log("whole")
+        before = step()
+        with siege.begun(*command, "parts") as process:
+            siege.wait_for(process, progress, random.randint(1, 8))
+            saved = step()
+            random.choice((os.kill, os.killpg))(process.pid, number)
+            output, _ = process.communicate()
+        assert step() >= saved
+        if number != SIGKILL:
+            assert process.returncode in ((0,) if saved > before else (0, ENDED[number])), output
+            assert "Traceback" not in output
+        if process.returncode == 0:
+            stopped = Checkpoint.open(results / "checkpoints" / "parts").manifest
+            assert stopped.rows > 0 and not any(name.startswith("test_") for name in stopped.metrics)
+    siege.run(*command, "parts")
+    siege.run(*command, "whole")
+    parts, whole = (Checkpoint.open(results / "checkpoints" / name) for name in ("parts", "whole"))
+    assert (parts.identity, parts.manifest.metrics) == (whole.identity, whole.manifest.metrics)
+    lines = [(results / "training" / name / "metrics.jsonl").read_text().splitlines() for name in ("parts", "whole")]
+    assert [json.loads(line)["step"] for line in lines[0]] == [json.loads(line)["step"] for line in lines[1]]
     siege.check_files()
-    assert list(training.results.rglob(".*")) == []
+    assert list(results.rglob(".*")) == []

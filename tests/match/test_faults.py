@@ -16,32 +16,20 @@ from typing import Any
 import pytest
 from commandline import environment
 
-ROOT = Path(__file__).parents[2]
-NAMES = {"an error": 1, "no room once": 2, "a short write": 3, "a full disk": 4, "an end": 5}
+SOURCE = Path(__file__).parents[1] / "faulty_disk.c"
+KINDS = {"an error": 1, "no room once": 2, "a short write": 3, "a full disk": 4, "an end": 5}
 GAMES = 6
-
-needs_compiler = pytest.mark.skipif(
-    shutil.which("cc") is None or sys.platform != "linux", reason="the disk that fails is compiled, for Linux"
-)
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cc") is None or sys.platform != "linux":
+        pytest.skip("the disk that fails is compiled, for Linux")
     path = tmp_path_factory.mktemp("disk") / "faulty_disk.so"
-    source = ROOT / "tests" / "faulty_disk.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", path, source, "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", path, SOURCE, "-ldl"], check=True)
     return path
 
 
-def run(library: Path, folder: Path, *arguments: object) -> list[str]:
-    """What this file says when it is run on the disk."""
-    command = [sys.executable, __file__, str(folder), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(LD_PRELOAD=str(library)))
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-@needs_compiler
 @pytest.mark.parametrize(
     ("what", "step"),
     [("faults", 150), ("power", 40), *(pytest.param(what, 1, marks=pytest.mark.slow) for what in ("faults", "power"))],
@@ -49,29 +37,13 @@ def run(library: Path, folder: Path, *arguments: object) -> list[str]:
 def test_nothing_told_as_stored_is_lost_by_a_disk_that_fails_or_with_the_power(
     library: Path, tmp_path: Path, what: str, step: int
 ) -> None:
-    assert run(library, tmp_path, what, step) == []
+    """This file is run on the disk, and prints what goes wrong."""
+    command = [sys.executable, __file__, str(tmp_path), what, str(step)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(LD_PRELOAD=str(library)))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-# --- Run on the disk ---
-
-
-class Disk:
-    """The library that this process was started with."""
-
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL(None)
-
-    def arm(self, folder: Path, point: int = 0, kind: int = 0, journal: int = -1) -> None:
-        self._library.disk_arm(os.fsencode(folder), ctypes.c_long(point), kind, journal)
-
-    def told(self, words: str) -> None:
-        self._library.disk_told(words.encode())
-
-    @property
-    def calls(self) -> int:
-        self._library.disk_disarm()
-        return int(self._library.disk_calls())
-
+# --- What is done on the disk, and what has to be there then ---
 
 Told = Callable[[str], None]
 
@@ -104,15 +76,12 @@ def the_match() -> Any:
 
 def finished(match: Any, pairing: Any) -> Any:
     """A game of two passes, as if somebody had played it."""
-    from arena.go.game import Game
-    from arena.go.record import GameRecord
+    from arena.match.game_loop import LiveGame
 
-    game = Game(match.terms.rules)
-    for move in (*pairing.opening, 25, 25):
-        game.play(move)
-    return GameRecord.from_game(
-        game, id=pairing.id, event=match.event, black=pairing.black, white=pairing.white, opening=len(pairing.opening)
-    )
+    live = LiveGame.begin(pairing, match.terms.rules)
+    for _ in range(2):
+        live.game.play(25)
+    return live.record()
 
 
 def half_played(folder: Path) -> None:
@@ -123,22 +92,19 @@ def half_played(folder: Path) -> None:
         store._connection.execute("DELETE FROM games WHERE seq > 2")
 
 
-def check_match(folder: Path, told: set[str], before: set[str]) -> str:
-    """What is wrong with the results; what was told, and what was there before, has to be."""
+def check_match(folder: Path, told: set[str]) -> str:
+    """What is wrong with the results; what was told has to be there."""
     from arena import ArenaError
     from arena.results.store import Store, database
 
-    match = the_match()
-    try:
-        if database(folder).exists():
+    if database(folder).exists():
+        try:
             with Store.of(folder) as store:
-                if damage := store.damage():
-                    return damage
-                if lost := (told | before) - store.ids(match.event):
-                    return f"lost {sorted(lost)}"
-    except ArenaError as error:  # nothing was stored yet
-        if told | before:
-            return f"{error}"
+                if wrong := store.damage() or ", ".join(told - store.ids(the_match().event)):
+                    return f"damaged or lost: {wrong}"
+        except ArenaError as error:  # nothing was stored yet
+            if told:
+                return f"{error}"
     try:
         play(folder, lambda _: None)
     except ArenaError as error:
@@ -157,26 +123,28 @@ def save_training(folder: Path, told: Told) -> None:
     with files.replacing(folder / "net", error=CheckpointError) as aside:
         aside.mkdir()
         for name in ("weights", "manifest"):
-            (aside / name).write_bytes(b"new" * 3000)
+            (aside / name).write_bytes(b"new" * 5000)
     told("net")
+
+
+PARTS = {"state": ["state"], "net": ["net/weights", "net/manifest"]}
 
 
 def half_trained(folder: Path) -> None:
     (folder / "net").mkdir(parents=True)
-    (folder / "state").write_bytes(b"old" * 5000)
-    for name in ("weights", "manifest"):
-        (folder / "net" / name).write_bytes(b"old" * 3000)
+    for part in (part for parts in PARTS.values() for part in parts):
+        (folder / part).write_bytes(b"old" * 5000)
 
 
-def check_training(folder: Path, told: set[str], before: set[str]) -> str:
-    for name, parts, size in (("state", ["state"], 5000), ("net", ["net/weights", "net/manifest"], 3000)):
+def check_training(folder: Path, told: set[str]) -> str:
+    for name, parts in PARTS.items():
         contents = {(folder / part).read_bytes() if (folder / part).exists() else b"" for part in parts}
-        if contents not in [{b"new" * size}] + [{b"old" * size}] * (name not in told):
+        if contents not in [{b"new" * 5000}] + [{b"old" * 5000}] * (name not in told):
             return f"{name} is {[content[:6] for content in contents]}"
     return ""
 
 
-Check = Callable[[Path, set[str], set[str]], str]
+Check = Callable[[Path, set[str]], str]
 SCENES: dict[str, tuple[Callable[[Path], None], Callable[[Path, Told], None], Check]] = {
     "match": (lambda folder: folder.mkdir(parents=True), play, check_match),
     "resume": (half_played, play, check_match),
@@ -184,59 +152,58 @@ SCENES: dict[str, tuple[Callable[[Path], None], Callable[[Path, Told], None], Ch
 }
 
 
-def in_a_child(act: Callable[[Told], None], arm: Callable[[], None], disk: Disk) -> tuple[str, set[str], int | None]:
-    """How it ended (empty: well, or in one line of ours), what it told as stored, and its calls of the disk, None if it
-    died."""
+# --- Calls that fail ---
+
+
+def in_a_child(act: Callable[[Told], None], *armed: Any) -> tuple[str, set[str], int | None]:
+    """Act in a child on the disk, ``armed`` with a folder, the point and kind of a fault, and a journal. How it ended
+    (empty: well, or in one line of ours), what it told as stored, and its calls of the disk, None if it died."""
     from arena import ArenaError
 
-    read, write = os.pipe()
+    disk, (read, write) = ctypes.CDLL(None), os.pipe()
     child = os.fork()
     if child == 0:
         end = ""
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        arm()
+        folder, point, kind, journal = armed
+        disk.disk_arm(os.fsencode(folder), ctypes.c_long(point), kind, journal)
         try:
-            act(lambda words: os.write(write, f"told {words}\n".encode()) and disk.told(words))
+            act(lambda words: os.write(write, f"told {words}\n".encode()) and disk.disk_told(words.encode()))
         except ArenaError as error:
             end = "" if len(str(error).splitlines()) == 1 else f"{error}"
         except BaseException as error:
             end = f"{type(error).__name__}: {error}"
-        calls = disk.calls
-        os.write(write, f"end {json.dumps(end)}\ncalls {calls}\n".encode())
+        disk.disk_disarm()
+        os.write(write, f"end {json.dumps(end)}\ncalls {int(disk.disk_calls())}\n".encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as file:
         said = [line.rstrip("\n").split(" ", 1) for line in file]
     os.waitpid(child, 0)
     told = {words for key, words in said if key == "told"}
-    ends = [json.loads(words) for key, words in said if key == "end"]
-    calls = [int(words) for key, words in said if key == "calls"]
-    return (ends or [""])[0], told, (calls or [None])[0]
+    last = {key: json.loads(words) for key, words in said if key != "told"}
+    return last.get("end", ""), told, last.get("calls")
 
 
 def faults(folder: Path, step: int) -> Iterator[str]:
     """Every ``step``-th point at which a call can fail, in every way; what went wrong."""
-    disk, points = Disk(), 0
+    points = 0
     for name, (prepare, act, check) in SCENES.items():
-        begun = folder / f"{name}-begun"
+        begun, place = folder / f"{name}-begun", folder / "place"
         prepare(begun)
         before = ids_of(begun) if name == "resume" else set[str]()
-        for kind, number in NAMES.items():
-            point = 1 + points % step
+        for kind, number in KINDS.items():
+            point, calls = 1 + points % step, None
             while True:
-                place = folder / "place"
                 shutil.rmtree(place, ignore_errors=True)
                 shutil.copytree(begun, place)
-
-                end, told, calls = in_a_child(partial(act, place), partial(disk.arm, place, point, number), disk)
-                wrong = end or check(place, told, before)
-                if wrong:
+                end, told, calls = in_a_child(partial(act, place), place, point, number, -1)
+                if wrong := end or check(place, told | before):
                     yield f"{name}, {kind} at {point}: {wrong}"
                 points += 1
                 if calls is not None and calls < point:
                     break
                 point += step
-    print(f"{points} points", file=sys.stderr)
 
 
 def ids_of(folder: Path) -> set[str]:
@@ -251,26 +218,22 @@ def ids_of(folder: Path) -> set[str]:
 
 def power(folder: Path, step: int) -> Iterator[str]:
     """What the disk holds when the power goes after each ``step``-th call, without what wasn't synced; what is lost."""
-    disk, points = Disk(), 0
-    for name in ("match", "resume", "training"):
-        prepare, act, check = SCENES[name]
+    points = 0
+    for name, (prepare, act, check) in SCENES.items():
         place = folder / name
         prepare(place)
         begun = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
         before = ids_of(place) if name == "resume" else set[str]()
         journal = os.open(folder / f"{name}.journal", os.O_CREAT | os.O_RDWR)
-
-        end, _, _ = in_a_child(partial(act, place), partial(disk.arm, place, 0, 0, journal), disk)
+        end, _, _ = in_a_child(partial(act, place), place, 0, 0, journal)
         assert not end, end
         calls = list(journalled(folder / f"{name}.journal"))
-        shutil.rmtree(place)
         for point in range(1 + points % step, len(calls) + 1, step):
-            told = write_what_is_synced(place, begun, calls[:point])
-            if wrong := check(place, told, before):
-                yield f"{name}, after {point} of {len(calls)} calls ({calls[point - 1][0]}): {wrong}"
             shutil.rmtree(place, ignore_errors=True)
+            told = write_what_is_synced(place, begun, calls[:point])
+            if wrong := check(place, told | before):
+                yield f"{name}, after {point} of {len(calls)} calls ({calls[point - 1][0]}): {wrong}"
             points += 1
-    print(f"{points} points", file=sys.stderr)
 
 
 def journalled(path: Path) -> Iterator[tuple[str, int, Path, bytes]]:
@@ -290,43 +253,29 @@ def write_what_is_synced(place: Path, begun: dict[Path, bytes], calls: list[tupl
     for op, offset, path, data in calls:
         if op == "t":
             told.add(data.decode())
-        elif op == "w":
+        elif op in "wc":  # written; cut
             content = live.setdefault(path, bytearray())
             content.extend(bytes(max(0, offset + len(data) - len(content))))
-            content[offset : offset + len(data)] = data
-        elif op == "c":
-            content = live.setdefault(path, bytearray())
-            content[:] = content[:offset] + bytes(max(0, offset - len(content)))
+            content[offset : offset + len(data) if op == "w" else None] = data
         elif op == "s" and path in live:
             kept[path] = bytes(live[path])
         elif op == "s":  # a folder
-            waiting = [change for change in waiting if not settle(kept, path, *change)]
-        elif op == "u":
-            live.pop(path, None)
-            waiting.append((op, path, path))
+            for change in [change for change in waiting if change[2].parent == path]:
+                waiting.remove(change)
+                move(kept, *change)
         else:
-            move(live, op, path, Path(os.fsdecode(data)))
-            waiting.append((op, path, Path(os.fsdecode(data))))
+            other = path if op == "u" else Path(os.fsdecode(data))
+            move(live, op, path, other)
+            waiting.append((op, path, other))
+    place.mkdir(parents=True)
     for path, content in kept.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    place.mkdir(parents=True, exist_ok=True)
     return told
 
 
-def settle(kept: dict[Path, bytes], folder: Path, op: str, path: Path, other: Path) -> bool:
-    """Carry out a change of names that lies in this folder. False when it lies in another."""
-    if other.parent != folder:
-        return False
-    if op == "u":
-        kept.pop(path, None)
-    else:
-        move(kept, op, path, other)
-    return True
-
-
 def move(contents: dict[Path, Any], op: str, path: Path, other: Path) -> None:
-    """Give what is at ``path`` the name ``other``; ``x``: and the other way round."""
+    """Give what is at ``path`` the name ``other``; ``x``: and the other way round; ``u``: remove it."""
 
     def renamed(known: Path) -> Path:
         for source, target in [(path, other), (other, path)][: 2 if op == "x" else 1]:
@@ -341,6 +290,5 @@ def move(contents: dict[Path, Any], op: str, path: Path, other: Path) -> None:
 
 if __name__ == "__main__":
     where, what, every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    where.mkdir(parents=True, exist_ok=True)
     for line in {"faults": faults, "power": power}[what](where, every):
         print(line, flush=True)

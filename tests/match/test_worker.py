@@ -18,54 +18,36 @@ from arena.contract.bot import Limits
 from arena.files import scratch
 from arena.go.game import Rules
 from arena.match.schedule import Pairing
-from arena.match.worker import PAUSE, READY, Assignment, SharedState, WorkerSpec, start_method, work
-from arena.players.player import Player
+from arena.match.worker import READY, Assignment, SharedState, WorkerSpec, start_method, work
 
-SHORT = Rules.preset("cgos", 7, move_limit=20)
-LONG = 60.0
-"""Seconds after which a worker that says nothing has failed."""
+LONG = 60.0  # seconds after which a worker that says nothing has failed
+GAME = Assignment(Pairing("event/1", 1, "one", "two", (16, 30), seed=1))
 
-Hire = Callable[..., tuple[BaseProcess, Connection, SharedState]]
-
-
-def game(number: int) -> Assignment:
-    return Assignment(Pairing(f"event/{number}", number, "one", "two", (16, 30), seed=number))
+Start = Callable[..., tuple[BaseProcess, Connection, SharedState]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Hire]:
-    """Starts a worker of a number and some players."""
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a worker of two players of a kind, and waits until it is ready."""
     workers: list[BaseProcess] = []
 
-    def started(number: int, boards: int, *players: Player) -> tuple[BaseProcess, Connection, SharedState]:
+    def started(kind: str, boards: int, limits: str = "seconds=9", **script: Any) -> Any:
         context = start_method()
         here, there = context.Pipe()
         (tmp_path / "stderr").touch()
-        spec = WorkerSpec({player.name: player for player in players}, SHORT, OFF, boards)
+        own = Limits.read(limits, "here")
+        players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
+        spec = WorkerSpec(players, Rules.preset("cgos", 7, move_limit=20), OFF, boards)
         shared = context.RawArray("d", SharedState.size(spec))
-        worker = context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), number))
-        worker.start()
+        workers.append(context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), 0)))
+        workers[0].start()
         there.close()
-        workers.append(worker)
-        return worker, here, SharedState(shared, spec)
+        assert heard(here) == READY
+        return workers[0], here, SharedState(shared, spec)
 
     yield started
-    for worker in workers:
-        worker.kill()
-        worker.join()
-
-
-@pytest.fixture
-def hire(start: Hire) -> Hire:
-    """Starts a worker of two players of a kind, and waits until it is ready."""
-
-    def hired(kind: str, boards: int, limits: str = "", **script: Any) -> tuple[BaseProcess, Connection, SharedState]:
-        own = Limits.read(limits, "here") if limits else Limits()
-        found = start(0, boards, *(replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")))
-        assert heard(found[1]) == READY
-        return found
-
-    return hired
+    workers[0].kill()
+    workers[0].join()
 
 
 def heard(connection: Connection) -> Any:
@@ -73,9 +55,9 @@ def heard(connection: Connection) -> Any:
     return connection.recv()
 
 
-def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:
-    _, connection, _ = hire("PUNDIT", boards=1, at=3)
-    connection.send(game(1))
+def test_a_snapshot_has_what_the_bots_think(start: Start) -> None:
+    _, connection, _ = start("PUNDIT", boards=1, at=3)
+    connection.send(GAME)
     snapshots = [heard(connection) for _ in range(5)]
     assert snapshots[-1].win_rates == pytest.approx((None, None, 0.5, 0.01, 0.99, 0.01)[: len(snapshots[-1].moves)])
     assert np.frombuffer(snapshots[-1].ownership, np.int8).tolist() == [98] + [0] * 48
@@ -83,30 +65,25 @@ def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:
 
 @pytest.mark.parametrize(("limits", "allowed"), [("deadline=7", 7), ("main=5,byoyomi=3,lag=1", 9), ("seconds=5", 70)])
 def test_the_parent_sees_how_long_the_present_call_goes_on_and_may_take(
-    hire: Hire, limits: str, allowed: float
+    start: Start, limits: str, allowed: float
 ) -> None:
-    _, connection, clock = hire("HANG", boards=1, limits=limits, at=2)
-    assert clock.seconds == 0
-    connection.send(game(1))
+    _, connection, state = start("HANG", boards=1, limits=limits, at=2)
+    assert state.call.seconds == 0
+    connection.send(GAME)
     assert heard(connection).moves == (16, 30)
     end = monotonic() + LONG
-    while clock.seconds == 0 and monotonic() < end:
+    while state.call.seconds == 0 and monotonic() < end:
         pass
-    assert 0 < clock.seconds < LONG
-    assert clock.allowed == allowed
-    assert clock.player == 0
-
-
-def test_what_processes_are_started_with_lies_in_our_own_folder(hire: Hire) -> None:
-    """Multiprocessing's folder is set in a private place of it; one of its own would be left behind by a kill."""
-    hire("GOOD", boards=1)
-    assert Path(get_temp_dir()) == scratch()
+    assert 0 < state.call.seconds < LONG
+    assert state.call[1:] == (allowed, 0, 0)
 
 
 @pytest.mark.parametrize("end", ["terminated", "told to leave", "left alone"])
-def test_a_paused_worker_can_still_be_ended(hire: Hire, end: str) -> None:
-    worker, connection, _ = hire("GOOD", boards=8)
-    connection.send(PAUSE)
+def test_a_paused_worker_can_still_be_ended_and_what_starts_it_lies_in_our_own_folder(start: Start, end: str) -> None:
+    """Multiprocessing's folder is set in a private place of it; one of its own would be left behind by a kill."""
+    worker, connection, _ = start("GOOD", boards=8)
+    assert Path(get_temp_dir()) == scratch()
+    connection.send(True)
     if end == "terminated":
         worker.terminate()
     elif end == "told to leave":
