@@ -72,8 +72,9 @@ def test_bots_are_checked_by_name_and_engines_of_arena_toml_start_only_then(tmp_
     assert done.returncode == 0 and "\x1b" not in done.stdout, done.stderr
     for words in ("kind uct, net rollout-9x9 (", "12 legal moves, 0.", "reports win rates, visits"):
         assert words in " ".join(done.stdout.split())
-    for name, *words in (("lost", "no checkpoint 'nowhere'"), ("mtcs", "mcts"), ("human", "person")):
+    for name, *words in (("lost", "no checkpoint 'nowhere'"), ("mtcs", "mcts")):
         refused(arena("check", "quick", name, folder=tmp_path), *words)
+    assert "a person can't play here" in arena("check", "human", folder=tmp_path).stdout
     arena("doctor", folder=tmp_path)
     assert not (tmp_path / "ran").exists()
     assert arena("check", "engine", folder=tmp_path).returncode == 1 and (tmp_path / "ran").exists()
