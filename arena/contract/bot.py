@@ -126,33 +126,25 @@ class BotKind:
     """What a module of bots exports as ``BOT``: a line about the kind, its settings, and how to build a player.
 
     ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str, bool or
-    ``Mapping[str, str]``; with a field ``checkpoint``, the kind plays with the net in that folder, which must have the
-    ``heads`` (policy, value; rollout for a rollout policy). ``boards`` is how many games one player should be given at
-    once: many for nets, 1 for what holds one game outside Python. ``check(config, size)`` raises a UserError when such
-    a player can't be built here or can't play on that size.
+    ``Mapping[str, str]``; one called ``checkpoint`` is the folder of a net. ``check(config, size)`` raises a UserError
+    when such a player can't be built here or can't play on that size.
 
-    ``interactive`` kinds talk to the person at the terminal. Kinds with ``tells_win_rate`` report one with each
-    decision, unless their net has no value head. Kinds with ``analyses`` return candidates (``analyse``, ``overview``).
-    ``external`` kinds are engines over GTP (``bots.gtp.GtpBot``); ``teachers`` search many games at once
-    (``search_targets``). Kinds whose ``heads`` include policy evaluate positions by their net alone (``raw_nn``).
-
-    A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
-    its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside
-    Python. ``check`` may return more of that, which only a running bot knows.
+    A bot's code is part of who it is: the ``revision`` of a bot that ships, or a digest of its sources, or what
+    ``code(config)`` tells of code outside Python. ``check`` may return more of that, which only a running bot knows.
     """
 
     summary: str
     config: type
     build: Callable[[Any], Bot]
-    boards: int = 8
+    boards: int = 8  # games that one player should be given at once: many for nets, 1 for what holds one outside Python
     check: Callable[[Any, int], str | None] | None = None
-    interactive: bool = False
-    tells_win_rate: bool = False
-    analyses: bool = False
-    external: bool = False
-    teachers: bool = False
-    heads: tuple[str, ...] = ()
-    revision: int = 0
+    interactive: bool = False  # talks to the person at the terminal
+    tells_win_rate: bool = False  # with each decision, unless its net has no value head
+    analyses: bool = False  # returns candidates (``analyse``, ``overview``)
+    external: bool = False  # is an engine over GTP (``bots.gtp.GtpBot``)
+    teachers: bool = False  # searches many games at once (``search_targets``)
+    heads: tuple[str, ...] = ()  # of its net: policy, for ``raw_nn``, and value; or rollout
+    revision: int = 0  # raised with every change that may change the moves
     code: Callable[[Any], str] | None = None
 
     @property
