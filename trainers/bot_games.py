@@ -34,7 +34,7 @@ def play_bots(
     goes_on: Callable[[], bool],
 ) -> Iterator[GameRecord]:
     """Play games, ``slots`` at once, as they end; those under way are lost once it no longer ``goes_on``, which is
-    asked before every round of moves."""
+    checked before every round of moves."""
     loop, waiting = GameLoop(players, rules, limits), iter(pairings)
     while goes_on():
         while len(loop.live_games) < slots and (pairing := next(waiting, None)) is not None:
@@ -87,10 +87,14 @@ class RatingMatch(NamedTuple):
             for number, seed in enumerate(seeds)
         ]
         players, allowed = {"net": player, "opponent": opponent}, {"net": PATIENT, "opponent": limits}
-        points = {
-            int(record.id): _points(record, record.black == "net")
-            for record in play_bots(players, allowed, self.rules, pairings, slots, goes_on)
-        }
+        points: dict[int, float] = {}
+        for record in play_bots(players, allowed, self.rules, pairings, slots, goes_on):
+            outcome = record.outcome
+            assert outcome is not None  # its game is over
+            winner = {BLACK: record.black, WHITE: record.white, None: ""}[outcome.winner]
+            if winner == "opponent" and outcome.ending.is_forfeit:
+                raise RuntimeError(record.reason)
+            points[int(record.id)] = float(winner == "net") if winner else 0.5
         return np.array([points[number] for number in sorted(points)])
 
     def rate(
@@ -99,25 +103,15 @@ class RatingMatch(NamedTuple):
         """The result of a match against a bot of the registry; None where it no longer ``goes_on`` before its end."""
         bot = opponent.build()
         try:
-            slots = min(self.games, opponent.bot_kind.boards)
-            points = self.play(player, bot, opponent.limits, slots, goes_on)
+            points = self.play(player, bot, opponent.limits, min(self.games, opponent.bot_kind.boards), goes_on)
         finally:
             bot.close()
         return Rating.of(iteration, opponent.name, points) if len(points) == self.games else None
 
 
-def _points(record: GameRecord, is_black: bool) -> float:
-    outcome = record.outcome
-    assert outcome is not None  # its game is over
-    if outcome.winner is None:
-        return 0.5
-    won = outcome.winner is (BLACK if is_black else WHITE)
-    if not won and outcome.ending in (Ending.CRASH, Ending.TIME, Ending.ILLEGAL):
-        raise RuntimeError(record.reason)
-    return float(won)
-
-
 # --- Games of a teacher ---
+
+TEACHER = "teacher"
 
 
 class Teacher(Protocol):
@@ -126,7 +120,6 @@ class Teacher(Protocol):
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """The weight of each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
         to move, NaN where it has none."""
-        ...
 
 
 class TeachingBot(Bot):
@@ -152,41 +145,25 @@ class TeachingBot(Bot):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         params, drawn = self._params, [chances(game.move_seed()) for game in games]
         full = [place for place, (chance, _) in enumerate(drawn) if chance < params.full_search_prob]
-        found = self._ask(self._teacher, self._visits, games, full)
+        found = _search(self._teacher, self._visits, games, full)
         for place, (row, win_rate) in found.items():
             levels = np.empty(len(row), np.uint16)
             to_levels(row, levels)
             self._found.setdefault(games[place].seed, {})[len(games[place].moves)] = levels, win_rate
         rest = [place for place in range(len(games)) if self._player or place not in found]
-        found |= self._ask(self._player or self._teacher, self._other_visits, games, rest)
+        found |= _search(self._player or self._teacher, self._other_visits, games, rest)
         decisions = []
         for place, game in enumerate(games):
             temperature = params.temperature if len(game.moves) < params.temperature_moves else 0.0
             decisions.append(Decision(int(draw_move(found[place][0], temperature, drawn[place][1]))))
         return decisions
 
-    def _ask(
-        self, teacher: Teacher, visits: int | None, games: Sequence[Game], places: Sequence[int]
-    ) -> dict[int, tuple[np.ndarray, float]]:
-        """By place among the games: the weights of legal moves, for a search doesn't know before it tries a move that
-        superko forbids it; and the win rate."""
-        found: dict[int, tuple[np.ndarray, float]] = {}
-        if places:
-            rows, rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
-            for place, row, rate in zip(places, rows, rates.tolist(), strict=True):
-                legal = row * games[place].legal_moves()
-                legal[-1] += not legal.any()
-                found[place] = legal, rate
-        return found
-
     def play(
         self, rules: Rules, new_games: Iterator[NewGame], slots: int, goes_on: Callable[[], bool] = lambda: True
     ) -> Iterator[PlayedGame]:
         """As ``selfplay.SelfPlayGames.play``. Raises BotFault for a fault of the teacher."""
-        pairings = (
-            Pairing(str(new.number), new.number, "teacher", "teacher", new.opening, new.seed) for new in new_games
-        )
-        for record in play_bots({"teacher": self}, {"teacher": PATIENT}, rules, pairings, slots, goes_on):
+        pairings = (Pairing(str(new.number), new.number, TEACHER, TEACHER, new.opening, new.seed) for new in new_games)
+        for record in play_bots({TEACHER: self}, {TEACHER: PATIENT}, rules, pairings, slots, goes_on):
             outcome = record.outcome
             if outcome is None or outcome.margin is None:
                 raise BotFault(record.reason)
@@ -201,3 +178,18 @@ class TeachingBot(Bot):
                 np.array([levels for levels, _ in found.values()], np.uint16).reshape(-1, rules.size**2 + 1),
                 np.array([win_rate for _, win_rate in found.values()], np.float32),
             )
+
+
+def _search(
+    teacher: Teacher, visits: int | None, games: Sequence[Game], places: Sequence[int]
+) -> dict[int, tuple[np.ndarray, float]]:
+    """By place among the games: the weights of legal moves, for a search doesn't know before it tries a move that
+    superko forbids it; and the win rate."""
+    found: dict[int, tuple[np.ndarray, float]] = {}
+    if places:
+        rows, rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
+        for place, row, rate in zip(places, rows, rates.tolist(), strict=True):
+            legal = row * games[place].legal_moves()
+            legal[-1] += not legal.any()
+            found[place] = legal, rate
+    return found

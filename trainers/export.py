@@ -11,7 +11,7 @@ import logging
 import shutil
 import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from safetensors.torch import save_file
@@ -35,7 +34,7 @@ from arena.go.planes import Encoder
 from arena.system import cores
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
-from bots.nets.inference import INT8_TOLERANCE, RANGES
+from bots.nets.inference import INT8_TOLERANCE, RANGES, OnnxModel
 from bots.nets.int8 import LANES
 from bots.nets.network import Network, Outputs, folded, win_rates
 
@@ -142,8 +141,7 @@ class Positions(CalibrationDataReader):
         self._batches: Iterator[np.ndarray] = iter(np.array_split(planes, max(1, len(planes) // 32)))
 
     def get_next(self) -> dict[str, np.ndarray] | None:
-        batch = next(self._batches, None)
-        return None if batch is None else {"planes": batch}
+        return next(({"planes": batch} for batch in self._batches), None)
 
 
 def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
@@ -154,10 +152,8 @@ def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
     and sums would differ from those of a processor with VNNI (ONNX Runtime, "Quantize ONNX models").
     """
     nodes = onnx.load(exact).graph.node
-    blocks = [
-        node for node in nodes if node.name.startswith(("tower.", "stack.")) and not node.name.endswith(NOT_IN_INT8)
-    ]
-    answers = {node.output[0] for node in blocks if node.op_type == "Conv"}
+    inner = [node for node in nodes if node.name.startswith(("tower.", "stack.")) and node.op_type == "Conv"]
+    answers = {node.output[0] for node in inner if not node.name.endswith(NOT_IN_INT8)}
     quantize_static(
         exact,
         path,
@@ -168,9 +164,7 @@ def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
         nodes_to_quantize=[
-            node.name
-            for node in nodes
-            if node.output[0] in answers or (node.op_type == "Relu" and node.input[0] in answers)
+            node.name for node in nodes if answers & {node.output[0], *(node.input if node.op_type == "Relu" else ())}
         ],
     )
 
@@ -185,26 +179,12 @@ def ranges_of(network: Net, planes: np.ndarray) -> list[float]:
         return []
     found: list[float] = []
     convolutions: list[Any] = [conv for block in network.tower for conv in (block.conv1, block.conv2)]
-    convolutions += [network.policy.conv, network.policy.points]
-    hooks = [
-        conv.register_forward_pre_hook(lambda _, given: found.append(max(1e-3, float(given[0].max()))))
-        for conv in convolutions  # in the order in which they compute
-    ]
-    with torch.no_grad():
+    with ExitStack() as hooks, torch.no_grad():
+        for conv in (*convolutions, network.policy.conv, network.policy.points):  # in the order in which they compute
+            hook = conv.register_forward_pre_hook(lambda _, given: found.append(max(1e-3, float(given[0].max()))))
+            hooks.callback(hook.remove)
         network(torch.from_numpy(planes), ("policy",))
-    for hook in hooks:
-        hook.remove()
     return found
-
-
-def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
-    """All outputs of an ONNX model for ``planes`` (B, P, n, n), by name."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"planes": planes}), strict=True))
 
 
 def write_models(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
@@ -220,12 +200,10 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     """
     write_model(network, folder / MODEL, check, folder / WEIGHTS)
     with torch.no_grad():
-        said = network(torch.from_numpy(check))._asdict()
-    exact = run_model(folder / MODEL, check)
-    answers = {name: array(part) for name, part in said.items() if part is not None}
-    difference = max(
-        float(np.abs(part - exact[name]).max() / max(1.0, np.abs(part).max())) for name, part in answers.items()
-    )
+        outputs = network(torch.from_numpy(check))._asdict()
+    answers = {head: array(part) for head, part in outputs.items() if part is not None}
+    exact = dict(zip(answers, OnnxModel(folder / MODEL, cores()).run(list(answers), check), strict=True))
+    difference = max(np.abs(part - exact[head]).max() / max(1.0, np.abs(part).max()) for head, part in answers.items())
     if not difference < PARITY:
         raise CheckpointError(f"it differs from torch by {difference:.2g}, more than {PARITY:g}")
     measured = {"fp32_difference": float(f"{difference:.3g}")}
@@ -234,17 +212,14 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     with TemporaryDirectory() as aside:
         write_model(network, Path(aside) / MODEL, check)
         quantise(Path(aside) / MODEL, folder / MODEL_INT8, calibration)
-    rough = onnx.load(folder / MODEL_INT8)
-    onnx.helper.set_model_props(rough, {RANGES: json.dumps(ranges_of(network, calibration))})
-    onnx.save(rough, folder / MODEL_INT8)
-    answers = run_model(folder / MODEL_INT8, check)
-    if "policy" in exact:
-        same = exact["policy"].argmax(1) == answers["policy"].argmax(1)
-    else:
-        same = (exact["ownership"] > 0) == (answers["ownership"] > 0)
-    measured["int8_agreement"] = float(f"{same.mean():.3g}")
+    model = onnx.load(folder / MODEL_INT8)
+    onnx.helper.set_model_props(model, {RANGES: json.dumps(ranges_of(network, calibration))})
+    onnx.save(model, folder / MODEL_INT8)
+    rough = dict(zip(answers, OnnxModel(folder / MODEL_INT8, cores()).run(list(answers), check), strict=True))
+    choices = [found["policy"].argmax(1) if "policy" in found else found["ownership"] > 0 for found in (exact, rough)]
+    measured["int8_agreement"] = float(f"{(choices[0] == choices[1]).mean():.3g}")
     if "value" in exact:
-        one, other = (win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, answers))
+        one, other = (win_rates(torch.from_numpy(found["value"])) for found in (exact, rough))
         measured["int8_win_rate_difference"] = float(f"{float((one - other).abs().mean()):.3g}")
     if measured["int8_agreement"] < LEAST_AGREEMENT or measured.get("int8_win_rate_difference", 0.0) > INT8_TOLERANCE:
         (folder / MODEL_INT8).unlink()
@@ -264,11 +239,10 @@ def export(
     """
 
     def write(aside: Path) -> dict[str, float]:
-        """With every core of this process."""
         state = {name: tensor.detach().contiguous().clone() for name, tensor in network.eval().state_dict().items()}
         save_file(state, aside / WEIGHTS)
         threads = torch.get_num_threads()
-        torch.set_num_threads(cores())
+        torch.set_num_threads(cores())  # of this process
         try:
             return write_models(network, aside, calibration, check)
         except Exception as error:  # of any kind: a failed export must not lose the weights
@@ -301,17 +275,7 @@ def forget_snapshots(folder: Path, kept: int = 0) -> None:
 
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
     """The manifest of a net that learned from games by ``rules``; ``known`` are its other fields."""
-    only = getattr(network.config, "size", 0)
-    return Manifest(
-        name=name,
-        network=asdict(network.config),
-        encoder=encoder.name,
-        planes=encoder.planes,
-        smallest=only or MIN_SIZE,
-        largest=only or MAX_SIZE,
-        size=rules.size,
-        rules=rules.name,
-        komi=rules.komi,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        **known,
-    )
+    only, now = getattr(network.config, "size", 0), datetime.now(UTC).isoformat(timespec="seconds")
+    sizes = only or MIN_SIZE, only or MAX_SIZE, rules.size
+    shape = asdict(network.config)
+    return Manifest(name, shape, encoder.name, encoder.planes, *sizes, rules.name, rules.komi, created=now, **known)

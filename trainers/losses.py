@@ -56,19 +56,15 @@ class Losses:
 
     def total(self, weights: SL | RL | Value | Distill | Zero) -> Tensor:
         """The loss, by the weights that the settings give to its parts; that of the policy is 1."""
-        return (
-            self.policy
-            + weights.value_weight * self.value
-            + weights.ownership_weight * self.ownership
-            + weights.score_weight * self.score
-        )
+        most = self.policy + weights.value_weight * self.value + weights.ownership_weight * self.ownership
+        return most + weights.score_weight * self.score
 
 
 def loss(outputs: Outputs, target: Target) -> Losses:
     """How far a net's outputs are from what they should be.
 
-    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no
-    one's is half of each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
+    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no one's is half of
+    each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
     """
     assert outputs.policy is not None  # what ``train.check`` makes sure of
     value = ownership = score = outputs.policy.new_zeros(())
@@ -84,13 +80,8 @@ def loss(outputs: Outputs, target: Target) -> Losses:
     if outputs.score is not None:
         wanted = target.scores.nan_to_num() / SCORE_UNIT
         score = (functional.smooth_l1_loss(outputs.score, wanted, reduction="none") * scored).sum() / count
-    return Losses(
-        policy=functional.cross_entropy(outputs.policy, target.moves),
-        value=value,
-        ownership=ownership,
-        score=score,
-        right=(outputs.policy.detach().argmax(1) == target.moves).float().mean(),
-    )
+    right = (outputs.policy.detach().argmax(1) == target.moves).float().mean()
+    return Losses(functional.cross_entropy(outputs.policy, target.moves), value, ownership, score, right)
 
 
 def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losses:
@@ -103,14 +94,11 @@ def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losse
     """
     assert outputs.policy is not None and outputs.value is not None  # what ``train.check`` makes sure of
     assert target.shares is not None and target.win_rates is not None
-    results = target.results
     policy = -(target.shares * outputs.policy.log_softmax(1)).sum(1).mean()
-    decided, judged = results != NO_RESULT, ~target.win_rates.isnan()
-    by_result = functional.cross_entropy(outputs.value, results, ignore_index=NO_RESULT, reduction="none")
-    logs, half = outputs.value.log_softmax(1), math.log(0.5)
-    wins = torch.logaddexp(logs[:, WIN], logs[:, DRAW] + half)
-    losses = torch.logaddexp(logs[:, LOSS], logs[:, DRAW] + half)
-    rate = target.win_rates.nan_to_num()
+    decided, judged = target.results != NO_RESULT, ~target.win_rates.isnan()
+    by_result = functional.cross_entropy(outputs.value, target.results, ignore_index=NO_RESULT, reduction="none")
+    logs, rate = outputs.value.log_softmax(1), target.win_rates.nan_to_num()
+    wins, losses = (torch.logaddexp(logs[:, end], logs[:, DRAW] + math.log(0.5)) for end in (WIN, LOSS))
     by_rate = -(rate * wins + (1 - rate) * losses)
     first = torch.where(judged, outcome_share, 1.0) * decided
     second = torch.where(decided, 1 - outcome_share, 1.0) * judged

@@ -1,34 +1,34 @@
 """Evaluates policy, value, ownership and score on held-out games, by ply.
 
-Beside each figure stands what knows nothing would score: the constant for values; for ownership the colour of the
-nearest stone.
+Beside the figures of values and scores stands what the best constant would score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from math import nan
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from arena.go.planes import Encoder, find_encoder
+from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.network import SCORE_UNIT, Outputs, expected_result, win_rates
+from bots.nets.network import SCORE_UNIT, Outputs, expected_result
 from trainers.losses import moved
-from trainers.records import LATE, NO_RESULT, Batch, Games, Split, encode_positions, in_order, some_games
+from trainers.records import LATE, NO_RESULT, Batch, Games, Split, in_order, some_games
 
 PLIES = 120  # moves that are told apart; later ones count with the last of them
 PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))  # first and last ply of each phase of a 9x9 game
 VALIDATION_POSITIONS, TEST_POSITIONS = 8_000, 60_000  # positions of a validation and of a test, about, in whole games
+LOGGED = "positions top1 policy_loss results value_loss scored ownership brier score_error".split()
 
 
 def _mean(column: np.ndarray) -> float:
     """Of what is known; NaN where nothing is."""
     known = column[~np.isnan(column)]
-    return float(known.mean()) if len(known) else float("nan")
+    return float(known.mean()) if len(known) else nan
 
 
 def _joined(batches: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -50,7 +50,7 @@ class Evaluation:
         without a policy."""
         positions = np.bincount(self.games)
         if len(positions) < 2 or "top1" not in self.columns:
-            return float("nan")
+            return nan
         right = np.bincount(self.games, self.columns["top1"])
         off = right - right.sum() / positions.sum() * positions
         return float(1.96 * np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / positions.sum())
@@ -65,29 +65,27 @@ class Evaluation:
           loss, and value_floor and value_loss_floor, those of the best constant;
         - scored, scored_games: positions of games whose last position gives the recorded margin; score_error, the mean
           absolute error of the margin, in points, and score_floor, that of who calls every game even;
-        - ownership, the share of owned points whose owner was predicted (neutral ones don't count), brier, the mean
-          squared error of a point's probability, and by_nearest, what a point's nearest stone predicts.
+        - ownership, the share of owned points whose owner was predicted (neutral ones don't count), and brier, the mean
+          squared error of a point's probability.
         """
         within = (self.plies >= first) & (self.plies <= last)
-        games, nothing = self.games[within], np.full(int(within.sum()), np.nan)
+        games, nothing = self.games[within], np.full(int(within.sum()), nan)
         known = {name: column[within] for name, column in self.columns.items()}
-        points = known.get("points", nothing).sum()
-        result = known.get("result", nothing)
+        points, result = known.get("points", nothing).sum(), known.get("result", nothing)
         found: dict[str, float] = {"positions": len(games), "games": len(np.unique(games))}
-        for name, column in (("result", result), ("scored", known["score"])):
+        for name, title, column in (("result", "results", result), ("scored", "scored", known["score"])):
             judged = games[~np.isnan(column)]
-            found |= {name: len(judged), f"{name}_games": len(np.unique(judged))}
+            found |= {title: len(judged), f"{name}_games": len(np.unique(judged))}
         for name in ("top1", "top3", "top5", "policy_loss", "value_error", "value_loss", "score_error"):
             found[name] = _mean(known.get(name, nothing))
-        for name in ("ownership", "brier", "by_nearest"):
-            found[name] = known[name].sum() / points if points > 0 else float("nan")
+        for name in ("ownership", "brier"):
+            found[name] = known[name].sum() / points if points > 0 else nan
         _, counts = np.unique(result[~np.isnan(result)], return_counts=True)
         shares = counts / counts.sum()
         return found | {
-            "results": found.pop("result"),
             "value_floor": _mean((result - _mean(result)) ** 2),
-            "value_loss_floor": float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan"),
-            "score_floor": _mean(np.abs(known["score"])) if "score_error" in known else float("nan"),
+            "value_loss_floor": float(-(shares * np.log(shares)).sum()) if len(shares) else nan,
+            "score_floor": _mean(np.abs(known["score"])) if "score_error" in known else nan,
         }
 
 
@@ -97,9 +95,7 @@ def evaluate(
     """Evaluate every position of ``games`` by ``network``; ``on_progress`` gets the number of positions done."""
     found, done = [], 0
     for batch in in_order(games, encoder, np.arange(len(games.moves)), 256):
-        places = np.arange(done, done + len(batch))
-        stones = encode_positions(games, find_encoder("stones-1"), places, np.zeros_like(places)).planes
-        found.append(_judge(outputs(network, batch.planes), batch, stones.reshape(len(batch), -1)))
+        found.append(_judge(network, batch)[0])
         done += len(batch)
         on_progress(done)
     owners = np.repeat(np.arange(len(games)), games.lengths)
@@ -115,10 +111,9 @@ def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: in
         return {}
     evaluation = evaluate(network, encoder, games)
     whole, late = evaluation.figures(), evaluation.figures(LATE)
-    same = "positions top1 policy_loss results value_loss scored ownership brier score_error".split()
-    told = {name: whole[name] for name in same} | {"value_floor": whole["value_loss_floor"]}
-    told |= {"late_positions": late["positions"], "late_top1": late["top1"]}
-    return {f"{part}_{name}": 0.0 if np.isnan(figure) else figure for name, figure in told.items()}
+    figures = {name: whole[name] for name in LOGGED} | {"value_floor": whole["value_loss_floor"]}
+    figures |= {"late_positions": late["positions"], "late_top1": late["top1"]}
+    return {f"{part}_{name}": float(np.nan_to_num(figure)) for name, figure in figures.items()}
 
 
 def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, float]:
@@ -128,17 +123,14 @@ def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, floa
     constant. The floor of the policy loss is the entropy of the shares."""
     found = []
     for batch in batches:
-        policy, value, *_ = outputs(network, batch.planes)
-        assert policy is not None and value is not None  # what ``train.check`` makes sure of
-        guess, result = expected_result(value.double()).numpy(), _results(batch)
-        columns = {
-            "top1": policy.argmax(1).numpy() == batch.moves,
-            "value_mse": (guess - result) ** 2,
-            "result": result,
-        }
+        columns, answer = _judge(network, batch)
+        assert answer.policy is not None and answer.value is not None  # what ``train.check`` makes sure of
+        result = columns["result"]
+        columns = {"top1": columns["top1"], "value_mse": columns["value_error"], "result": result}
         if batch.shares is not None and batch.win_rates is not None:
             shares, rate = torch.from_numpy(batch.shares), 2.0 * batch.win_rates - 1
-            columns["policy_loss"] = -(shares * policy.log_softmax(1)).sum(1).numpy()
+            guess = expected_result(answer.value.double()).numpy()
+            columns["policy_loss"] = -(shares * answer.policy.log_softmax(1)).sum(1).numpy()
             columns["policy_floor"] = -torch.xlogy(shares, shares).sum(1).numpy()
             columns |= {"teacher_mse": (rate - result) ** 2, "win_rate_mse": (guess - rate) ** 2}
         found.append(columns)
@@ -149,21 +141,11 @@ def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, floa
     return {f"{part}_{name}": figure for name, figure in {"positions": float(len(result)), **figures}.items()}
 
 
-def outputs(network: Net, planes: np.ndarray) -> Outputs:
-    """The outputs of a net, which is set to evaluation, for planes (B, P, n, n); on the CPU."""
+def _judge(network: Net, batch: Batch) -> tuple[dict[str, np.ndarray], Outputs]:
+    """The columns of some positions, and the net's outputs, on the CPU. The net is set to evaluation."""
     with torch.no_grad():
-        given = moved(planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
-        answer: Outputs = network.eval()(given)
-        return answer.to(torch.device("cpu"))
-
-
-def _results(batch: Batch) -> np.ndarray:
-    """1 where the side to move won, 0 for a draw, -1 where it lost, NaN where that isn't known."""
-    return np.where(batch.results == NO_RESULT, np.nan, 1.0 - batch.results)
-
-
-def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> dict[str, np.ndarray]:
-    """The columns of some positions; ``stones`` (B, n²) are 1, -1 and 0 for the side to move."""
+        planes = moved(batch.planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
+        answer: Outputs = network.eval()(planes).to(torch.device("cpu"))
     columns: dict[str, np.ndarray] = {"score": batch.scores}
     if answer.policy is not None:
         moves = torch.from_numpy(batch.moves)
@@ -171,42 +153,22 @@ def _judge(answer: Outputs, batch: Batch, stones: np.ndarray) -> dict[str, np.nd
         columns |= {f"top{most}": rank < most for most in (1, 3, 5)}
         columns["policy_loss"] = functional.cross_entropy(answer.policy, moves, reduction="none").numpy()
     if answer.value is not None:
-        result, classes = _results(batch), torch.from_numpy(batch.results.clip(0))
-        surprise = functional.cross_entropy(answer.value, classes, reduction="none").numpy()
-        expected = 2 * win_rates(answer.value).numpy() - 1
-        columns |= {"result": result, "value_error": (expected - result) ** 2}
-        columns["value_loss"] = np.where(np.isnan(result), np.nan, surprise)
+        result = np.where(batch.results == NO_RESULT, nan, 1.0 - batch.results)
+        surprise = functional.cross_entropy(answer.value, torch.from_numpy(batch.results.clip(0)), reduction="none")
+        columns |= {"result": result, "value_error": (expected_result(answer.value.double()).numpy() - result) ** 2}
+        columns["value_loss"] = np.where(np.isnan(result), nan, surprise.numpy())
     if answer.score is not None:
         columns["score_error"] = np.abs(SCORE_UNIT * answer.score.numpy() - batch.scores)
     if answer.ownership is not None:
-        owned, own = batch.owners != 0, batch.owners > 0
-        ownership = answer.ownership.sigmoid().numpy()
-        columns |= {
-            "points": owned.sum(1),
-            "ownership": (((ownership > 0.5) == own) & owned).sum(1),
-            "brier": ((ownership - own) ** 2 * owned).sum(1),
-            "by_nearest": ((1 + nearest_stones(stones) * batch.owners) / 2 * owned).sum(1),  # between equals half right
-        }
-    return columns
-
-
-@cache
-def _distances(points: int) -> np.ndarray:
-    """(n², n²) steps along lines from point to point."""
-    size = round(points**0.5)
-    row, column = np.divmod(np.arange(points), size)
-    return (np.abs(row[:, None] - row) + np.abs(column[:, None] - column)).astype(np.int16)
-
-
-def nearest_stones(stones: np.ndarray) -> np.ndarray:
-    """(B, n²): 1 or -1, whichever stone is nearer to the point; 0 where both are as near. ``stones`` is like it."""
-    steps = _distances(stones.shape[1])
-    near = [np.where((stones == side)[:, None, :], steps, 999).min(2) for side in (1, -1)]
-    return np.sign(near[1] - near[0])
+        owned, own, ownership = batch.owners != 0, batch.owners > 0, answer.ownership.sigmoid().numpy()
+        columns |= {"points": owned.sum(1), "ownership": (((ownership > 0.5) == own) & owned).sum(1)}
+        columns["brier"] = ((ownership - own) ** 2 * owned).sum(1)
+    return columns, answer
 
 
 def phases(evaluation: Evaluation) -> Sequence[tuple[str, dict[str, float]]]:
     """The figures of all positions, of those from ply 15 on and of each phase, under the numbers of their moves."""
-    parts = [(f"{first + 1} to {last + 1}", evaluation.figures(first, last)) for first, last in PHASES[:-1]]
-    last_part = (f"{PHASES[-1][0] + 1} on", evaluation.figures(PHASES[-1][0]))
-    return [("all", evaluation.figures()), ("16 on", evaluation.figures(15)), *parts, last_part]
+    parts = [("all", 0, PLIES), ("16 on", LATE, PLIES)]
+    parts += [(f"{first + 1} to {last + 1}", first, last) for first, last in PHASES[:-1]]
+    parts += [(f"{PHASES[-1][0] + 1} on", *PHASES[-1])]
+    return [(title, evaluation.figures(first, last)) for title, first, last in parts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -21,19 +22,6 @@ def learning_rate(config: Loop, done: float) -> float:
     turn = min(1.0, (done - config.WARMUP) / (1 - config.WARMUP))
     fall = 0.5 * (1 + math.cos(math.pi * turn)) if config.DECAY == 1 else min(1.0, (1 - turn) / config.DECAY)
     return config.learning_rate * (LAST_RATE + (1 - LAST_RATE) * fall)
-
-
-def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Of each of ``matrices`` (B, rows, columns) roughly U V^T of the singular value decomposition U S V^T, by
-    Newton-Schulz steps (Jordan 2024, "Muon")."""
-    a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
-    if tall := x.shape[1] > x.shape[2]:
-        x = x.mT
-    for _ in range(steps):
-        square = torch.bmm(x, x.mT)
-        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
-    return x.mT if tall else x
 
 
 class Muon(torch.optim.Optimizer):
@@ -57,19 +45,26 @@ class Muon(torch.optim.Optimizer):
                     self.state[parameter]["momentum"] = torch.zeros_like(parameter)
             momenta = [self.state[parameter]["momentum"] for parameter in parameters]
             torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
-            updates = _directions(torch._foreach_lerp(gradients, momenta, group["momentum"]))
+            updates = _orthogonalise(torch._foreach_lerp(gradients, momenta, group["momentum"]))
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(parameters, updates, alpha=-group["lr"])
 
 
-def _directions(gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Orthogonal steps in the directions of gradients, of their shapes."""
+def _orthogonalise(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Of each gradient, as a matrix, roughly U V^T of its singular value decomposition U S V^T, by five Newton-Schulz
+    steps; in its shape, and longer where it has more rows than columns."""
     steps = list(gradients)
     for shape in {gradient.shape for gradient in gradients}:
         places = [place for place, gradient in enumerate(gradients) if gradient.shape == shape]
-        rows = torch.stack([gradients[place].movedim(1, -1).flatten(1) for place in places])  # channels_last: no copy
-        longer = max(1.0, rows.shape[1] / rows.shape[2]) ** 0.5
-        turned = (orthogonalised(rows) * longer).view(len(places), shape[0], *shape[2:], shape[1]).movedim(-1, 2)
+        x = torch.stack([gradients[place].movedim(1, -1).flatten(1) for place in places])  # channels_last: no copy
+        longer = max(1.0, x.shape[1] / x.shape[2]) ** 0.5
+        x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+        if tall := x.shape[1] > x.shape[2]:
+            x = x.mT
+        for _ in range(5):
+            square = torch.bmm(x, x.mT)
+            x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+        turned = ((x.mT if tall else x) * longer).view(len(places), shape[0], *shape[2:], shape[1]).movedim(-1, 2)
         for place, step in zip(places, turned, strict=True):
             steps[place] = step
     return steps
@@ -93,10 +88,8 @@ def build_optimizers(network: nn.Module, config: Loop) -> list[torch.optim.Optim
         optimizers: list[torch.optim.Optimizer] = [Muon(matrices, rate, weight_decay=decay), adam]
     else:
         groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
-        if config.optimizer == "adamw":
-            optimizers = [torch.optim.AdamW(groups, rate, fused=True)]
-        else:
-            optimizers = [torch.optim.SGD(groups, rate, momentum=0.9, nesterov=True, fused=True)]
+        adamw, sgd = torch.optim.AdamW, partial(torch.optim.SGD, momentum=0.9, nesterov=True)
+        optimizers = [(adamw if config.optimizer == "adamw" else sgd)(groups, rate, fused=True)]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["share"] = group["lr"] / rate

@@ -36,9 +36,8 @@ def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
     check(config, ("ownership",), results)
-    encoder = encoder_of(config)
+    encoder, network = encoder_of(config), build(config, results)
     split = read_split(config, results / "cache", inherited_rules(config.start, results))
-    network = build(config, results)
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
     for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step
         parameter.requires_grad_(name.partition(".")[0] not in ("policy", "value", "score"))

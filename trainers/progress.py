@@ -51,8 +51,7 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayProgress:
-    """How a run is doing that learns from its own games: the figures of the line that it logged last, and all matches
-    so far."""
+    """How a run is doing that learns from its own games: the figures that it logged last, and all matches so far."""
 
     step: int
     figures: Mapping[str, float]
@@ -65,12 +64,9 @@ def strengths(ratings: tuple[Rating, ...]) -> dict[int, Estimate]:
     """By iteration, the Elo of a run's nets from a joint fit of all its matches; 0 is the first opponent."""
     if not ratings:
         return {}
-    matches = [
-        Result(str(match.iteration), f" {match.against}", match.share * match.games, match.games) for match in ratings
-    ]
-    fit = rate(matches, black_advantage=False)
-    anchor = f" {ratings[0].against}"
-    return {number: fit.difference(str(number), anchor) for number in sorted({match.iteration for match in ratings})}
+    matches = [Result(str(one.iteration), f" {one.against}", one.share * one.games, one.games) for one in ratings]
+    fit, anchor = rate(matches, black_advantage=False), f" {ratings[0].against}"
+    return {number: fit.difference(str(number), anchor) for number in sorted({one.iteration for one in ratings})}
 
 
 def write_rating(folder: Path, rating: Rating) -> None:

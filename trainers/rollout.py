@@ -27,7 +27,7 @@ from trainers.settings import Rollout as Config
 from trainers.settings import portable_settings
 from trainers.train import refuse_torchrun
 
-_CHUNK = 500  # games between two reports
+CHUNK = 500  # games between two reports
 BATCH, DECAY = 32, 1e-4  # positions a step, and the L2 penalty of the weights that a step touches
 TEST_POSITIONS = 200_000  # positions of the test, about, in whole games
 
@@ -150,14 +150,29 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """
     refuse_torchrun("arena train rollout learns in one process: start it without torchrun")
     split = read_split(config, results / "cache")
-    begun = time.monotonic()
-    learned, positions = fit(config, split.train, on_progress)
-    minutes = (time.monotonic() - begun) / 60
+    games, random = split.train, np.random.default_rng(config.seed)
+    total = max(1, round(config.epochs * len(games)))
+    order = np.concatenate([random.permutation(len(games)) for _ in range(-(-total // len(games)))])[:total]
+
+    # Learn
+    learned, squares = untrained(), untrained()
+    positions, began = 0, time.monotonic()
+    for first in range(0, total, CHUNK):
+        rate, some = config.learning_rate * max(0.02, 1 - first / total), order[first : first + CHUNK]
+        seen, right, _, _, considered, loss, _ = learn(
+            games.size, games.moves, games.starts, some, tie(), learned, squares, BATCH, rate, DECAY
+        )
+        positions, done, spent = positions + seen, first + len(some), time.monotonic() - began
+        accuracy, left = right / max(1, seen), spent * (total / done - 1) / 60
+        on_progress(Progress(done, positions, positions / spent, loss / max(1, considered), accuracy, left))
+    minutes = (time.monotonic() - began) / 60
+
+    # Measure and save
     metrics: dict[str, float] = {}
     for part, held_out in (("validation", split.validation), ("test", split.test)):
-        some = some_games(held_out, TEST_POSITIONS, config.seed)
-        if len(some):
-            metrics |= {f"{part}_{key}": round(value, 5) for key, value in measure(learned, some).items()}
+        if len(measured := some_games(held_out, TEST_POSITIONS, config.seed)):
+            figures = measure(learned, measured)
+            metrics |= {f"{part}_{key}": round(value, 5) for key, value in figures.items()}
     manifest = Manifest(
         name=config.name,
         network={"family": ROLLOUT, "features": FEATURES},
@@ -178,31 +193,3 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return save_policy(results / "checkpoints" / config.name, manifest, learned).checkpoint.folder
-
-
-def fit(
-    config: Config, games: Games, on_progress: Callable[[Progress], None] = lambda _: None
-) -> tuple[np.ndarray, int]:
-    """The weights learned from ``games``, (weights,) float64, and from how many positions."""
-    random = np.random.default_rng(config.seed)
-    total = max(1, round(config.epochs * len(games)))
-    order = np.concatenate([random.permutation(len(games)) for _ in range(-(-total // len(games)))])[:total]
-    learned = untrained()
-    squares = np.zeros_like(learned)
-    positions = 0
-    begun = time.monotonic()
-    for first in range(0, total, _CHUNK):
-        rate = config.learning_rate * max(0.02, 1 - first / total)
-        some = order[first : first + _CHUNK]
-        seen, right, _, _, considered, loss, _ = learn(
-            games.size, games.moves, games.starts, some, tie(), learned, squares, BATCH, rate, DECAY
-        )
-        positions += seen
-        spent = time.monotonic() - begun
-        left = spent / (first + len(some)) * (total - first - len(some)) / 60
-        on_progress(
-            Progress(
-                first + len(some), positions, positions / spent, loss / max(1, considered), right / max(1, seen), left
-            )
-        )
-    return learned, positions

@@ -28,9 +28,8 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     or CheckpointError for settings, records or a saved state that can't be used.
     """
     check(config, ("policy",), results)
-    encoder = encoder_of(config)
+    encoder, network = encoder_of(config), build(config, results)
     split = read_split(config, results / "cache", inherited_rules(config.start, results))
-    network = build(config, results)
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
     rules = Rules.preset("cgos", config.size, split.komi)
     origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)

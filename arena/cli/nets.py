@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from arena import CheckpointError, ConfigError, UserError, plural
+from arena import CheckpointError, ConfigError, RecordError, UserError, plural
 from arena.cli import events
 from arena.cli.match import SPRT_GAMES, sequential_test
 from arena.cli.options import CONFIG, NO_TERMS, RESULTS, Cluster, ConfigFile, Results, Workers, registry_of, takes
@@ -173,14 +173,17 @@ def eval_(
     from bots.nets.catalogue import load_network
     from bots.nets.checkpoint import Checkpoint, find
     from trainers.metrics import evaluate as measure
-    from trainers.records import MANIFEST, TEST, Dataset, games_since, load_games, some_games
+    from trainers.records import MANIFEST, TEST, Dataset, day_of, load_games, some_games
 
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)
     with Console(stderr=True).status("reading the records"):
         is_built = (data[0] / MANIFEST).is_file()
         games = Dataset.open(data[0]).part(TEST) if is_built else load_games(data, size, results / "cache", dead_stones)
-        games = some_games(games_since(games, since), positions, seed=1)
+        games = games.select(games.dates >= day_of(since))
+        if not len(games):
+            raise RecordError(f"no game is of {since} or later; choose an earlier day")
+        games = some_games(games, positions, seed=1)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
@@ -193,7 +196,6 @@ def build(
     size: Annotated[int, Option(help="Board size (default 9).", min=2, max=19)] = 9,
     rating: Annotated[float, Option(help="Minimum Elo of both players (default 0).", min=0)] = 0,
     rank: Annotated[str, Option(help="Minimum rank of both players, such as 5k or 1d.")] = "",
-    players: Annotated[str, Option(metavar="PATTERN", help="Regular expression for both names.")] = "",
     min_moves: Annotated[int, Option(help="Minimum number of moves (default 1).", min=1)] = 1,
     test_from: Annotated[str, Option(metavar="DAY", help="Test set: games from this day on.")] = "",
     test: Annotated[float, Option(help="Share in the test set, without a day (default 0).", min=0, max=1)] = 0.0,
@@ -215,7 +217,7 @@ def build(
     from arena.report.style import Console
     from trainers.records import PARTS, GameFilter, SplitRule, build, day_of
 
-    chosen = GameFilter(size, rating, rank, min_moves, dead_stones, players)
+    chosen = GameFilter(size, rating, rank, min_moves, dead_stones)
     rule = SplitRule(day_of(test_from), validation, test, by_player=by_player)
     with Console(stderr=True).status("Reading") as status:
 

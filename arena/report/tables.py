@@ -263,7 +263,6 @@ MEASURES = (
     ("margin: points off", "score_error", ".3f"),
     ("  of an even game", "score_floor", ".3f"),
     ("owners predicted", "ownership", ".1%"),
-    ("  by nearest stone", "by_nearest", ".1%"),
     ("ownership: Brier", "brier", ".3f"),
 )
 """Titles of figures of a net, their fields of ``Figures``, and how they are written."""

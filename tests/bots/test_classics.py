@@ -97,7 +97,7 @@ def test_an_ownership_net_learns_and_is_measured(archive: Path, tmp_path: Path) 
     assert metrics["test_ownership"] > 0.6 and metrics["test_brier"] < 0.24
     assert seen[-1].loss < seen[0].loss and seen[-1].right > 0.6
     run = arena("eval", str(folder), "--data", str(archive), "--size", str(SIZE), folder=tmp_path)
-    assert run.returncode == 0 and "by nearest stone" in run.stdout and "top-1" not in run.stdout
+    assert run.returncode == 0 and "owners predicted" in run.stdout and "top-1" not in run.stdout
     match = arena("match", f"checkpoint:{folder}", "random", "-n", "2", "--size", str(SIZE), folder=tmp_path)
     assert match.returncode == 2 and match.stderr.count("\n") == 1 and "no policy" in match.stderr
 

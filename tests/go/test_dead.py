@@ -21,7 +21,7 @@ from bots.nets.rollout import shipped_weights
 from bots.random import BOT
 from bots.search.alive import SAFE, TAKEN
 from bots.search.dead import judge, mark_dead
-from trainers.records import dead_stones, owners_without_dead
+from trainers.records import owners_without_dead
 
 ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]
 """Black at the right edge, alive whatever White does."""
@@ -132,7 +132,7 @@ def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
     rules: str, margin: float | None, is_dead: bool | None
 ) -> None:
     record = record_of(rules, margin)
-    assert dead_stones(record.replay().board) == (15,)
+    assert judge(record.replay().board, shipped_weights(7))[0].nonzero()[0].tolist() == [15]
     owners = owners_without_dead(record)
     assert (owners is None) == (is_dead is None)
     if owners is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import arena, arena_begun, refused
+from commandline import arena, arena_begun
 from planned import planned
 from played import match_of, record_of
 from stored_events import earlier_wins, games_of, player, store_event
@@ -29,7 +29,7 @@ from arena.go.sgf import write_sgf
 from arena.match.schedule import Match
 from arena.results.store import Store
 from trainers import records as data
-from trainers.records import TEST, TRAIN, VALIDATION, Dataset, GameFilter, SplitRule, build, parse, rating_of
+from trainers.records import TEST, TRAIN, VALIDATION, Dataset, GameFilter, SplitRule, build, parse
 
 SIZE = 7
 HALF = SplitRule(test_from=20180701, validation=0.2)
@@ -42,14 +42,12 @@ def played(number: int, **changes: object) -> GameRecord:
     return replace(record, **{**fields, **changes})
 
 
-def turned(record: GameRecord, symmetry: int) -> GameRecord:
-    table = symmetry_table(record.rules.size)[symmetry]
-    return replace(record, moves=tuple(int(table[move]) for move in record.moves))
-
-
-@pytest.fixture(scope="module")
-def records() -> list[GameRecord]:
-    return [played(number) for number in range(60)]
+def people(number: int) -> GameRecord:
+    """A game of two of ten people; the strong ones are rare."""
+    black, white = number % 10, (number // 10 + 1 + number) % 10
+    ranks = [f"{rank}k" if rank else "1d" for rank in (20, 20, 20, 19, 21, 20, 22, 20, 0, 18)]
+    names = {"black": f"u{black}", "white": f"u{white}", "black_rank": ranks[black], "white_rank": ranks[white]}
+    return played(number, **names)
 
 
 def write(path: Path, records: list[GameRecord], *more: str) -> Path:
@@ -58,27 +56,31 @@ def write(path: Path, records: list[GameRecord], *more: str) -> Path:
 
 
 @pytest.fixture(scope="module")
+def records() -> list[GameRecord]:
+    return [played(number) for number in range(60)]
+
+
+@pytest.fixture(scope="module")
 def made(records: list[GameRecord], tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("sets")
-    source = write(folder / "games.sgfs", [*records, turned(records[0], 3)], "(;SZ[7];B[zz])")
-    return build([source], folder / "set", GameFilter(SIZE), HALF)
+    table = symmetry_table(SIZE)[3]
+    turned = replace(records[0], moves=tuple(int(table[move]) for move in records[0].moves))
+    return build(
+        [write(folder / "g.sgfs", [*records, turned], "(;SZ[7];B[zz])")], folder / "set", GameFilter(SIZE), HALF
+    )
 
 
-def test_every_game_comes_back_in_one_part_as_the_trainers_own_split_has_it(
-    records: list[GameRecord], made: Dataset
+def test_every_game_is_in_one_part_however_it_is_packed_and_by_how_many_it_is_read(
+    records: list[GameRecord], made: Dataset, tmp_path: Path
 ) -> None:
-    split = data.split_by_game(data.games_from_records(records, SIZE), HALF)
-    assert len(split.train) and len(split.validation)
-    for part, theirs in ((TRAIN, split.train), (VALIDATION, split.validation), (TEST, split.test)):
-        for name in data.ARRAYS:
-            assert np.array_equal(getattr(made.part(part), name), getattr(theirs, name))
-    assert min(split.test.dates) >= 20180701 > max(*split.train.dates, *split.validation.dates)
+    games = data.games_from_records(records, SIZE)
+    parts = data.parts_of(games, [HALF])
+    for part, theirs in enumerate(games.select(parts == part) for part in (TRAIN, VALIDATION, TEST)):
+        assert len(theirs) and set(theirs.dates >= 20180701) == {part == TEST}
+        assert all(np.array_equal(getattr(made.part(part), name), getattr(theirs, name)) for name in data.ARRAYS)
     assert made.manifest.read == 62 and made.manifest.rejects["duplicate"] == 1
     assert sum(made.manifest.rejects.values()) == 2 and len(made.games) == 60
     assert Dataset.open(made.folder).manifest == made.manifest
-
-
-def test_archives_and_processes_do_not_change_what_comes_out(records: list[GameRecord], tmp_path: Path) -> None:
     source = write(tmp_path / "games.sgfs", records)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.write(source, "a/games.sgfs")
@@ -86,10 +88,9 @@ def test_archives_and_processes_do_not_change_what_comes_out(records: list[GameR
         archive.add(source, "b/games.sgfs")
     seen: list[tuple[int, int]] = []
     both = [tmp_path / "a.zip", tmp_path / "b.tar.xz"]
-    one = build(both, tmp_path / "one", GameFilter(SIZE), HALF, 1, lambda *figures: seen.append(figures))
-    two = build(both, tmp_path / "two", GameFilter(SIZE), HALF, 2)
-    assert np.array_equal(one.games.moves, two.games.moves) and np.array_equal(one.parts, two.parts)
-    assert one.manifest.rejects == {"duplicate": 60} == two.manifest.rejects and seen[-1] == (120, 120)
+    again = build(both, tmp_path / "again", GameFilter(SIZE), HALF, 2, lambda *figures: seen.append(figures))
+    assert np.array_equal(again.games.moves, made.games.moves) and np.array_equal(again.parts, made.parts)
+    assert again.manifest.rejects == {"duplicate": 60} and seen[-1] == (120, 120)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,7 @@ def test_archives_and_processes_do_not_change_what_comes_out(records: list[GameR
         (GameFilter(9), {}, "another size"),
         (GameFilter(SIZE, rating=2600), {}, "rating too low or unknown"),
         (GameFilter(SIZE, rating=2000), {"black_rank": ""}, "rating too low or unknown"),
+        (GameFilter(SIZE, rating=2000), {"black_rank": "5d"}, "rating too low or unknown"),
         (GameFilter(SIZE, rank="2d"), {"black_rank": "3d", "white_rank": "1d"}, "rank too low or unknown"),
         (GameFilter(SIZE, min_moves=100), {}, "too short"),
         (GameFilter(SIZE), {"first": WHITE}, "handicap or setup stones"),
@@ -107,33 +109,17 @@ def test_archives_and_processes_do_not_change_what_comes_out(records: list[GameR
 def test_what_the_filter_refuses_is_counted_by_reason(filter: GameFilter, change: dict, reason: str) -> None:
     games, rejects = parse(filter, [write_sgf(played(2, **change)).encode()])
     assert len(games) == 0 and dict(rejects) == {reason: 1}
-
-
-def people(number: int) -> GameRecord:
-    """A game of two of ten people; the strong ones are rare."""
-    black, white = number % 10, (number // 10 + 1 + number) % 10
-    ranks = [f"{rank}k" if rank else "1d" for rank in (20, 20, 20, 19, 21, 20, 22, 20, 0, 18)]
-    names = {"black": f"u{black}", "white": f"u{white}", "black_rank": ranks[black], "white_rank": ranks[white]}
-    return played(number, **names)
+    assert len(parse(GameFilter(SIZE, rating=2320, rank=""), [write_sgf(played(2)).encode()])[0]) == 1
 
 
 def test_no_player_of_a_test_game_is_in_a_training_game() -> None:
     games = data.games_from_records([people(number) for number in range(60)], SIZE)
     rule = SplitRule(validation=0.2, test=0.4, by_player=True)
-    split = data.split_by_game(games, rule)
-    train, test = (set(part.players.reshape(-1).tolist()) for part in (split.train, split.test))
-    assert len(split.train) and len(split.test)
-    held_out = {player for player in test if rule.part_of_player(player) == TEST}
-    assert held_out and not held_out & train
-    assert all(held_out & {black, white} for black, white in split.test.players.tolist())
-
-
-def test_only_games_of_players_with_such_names_are_kept() -> None:
-    filter = GameFilter(SIZE, players="u[0-9]")
-    assert not filter.refusal(people(3))
-    assert filter.refusal(played(3, black="u1", white="GnuGo")) == "other players"
-    with pytest.raises(ConfigError, match=r"players = 'u\[' is not a regular expression"):
-        GameFilter(SIZE, players="u[")
+    parts = data.parts_of(games, [rule])
+    train, test = (games.players[parts == part] for part in (TRAIN, TEST))
+    held_out = {player for player in test.flat if rule.part_of_player(int(player)) == TEST}
+    assert len(train) and held_out and not held_out & set(train.flat)
+    assert all(held_out & set(pair) for pair in test.tolist())
 
 
 def test_rows_for_a_net_that_is_told_who_plays_show_ranks_hide_some_and_draw_rare_ranks_more_often() -> None:
@@ -155,10 +141,6 @@ def test_rows_for_a_net_that_is_told_who_plays_show_ranks_hide_some_and_draw_rar
     assert np.array_equal(again.planes, batch.planes[500:600])
 
 
-def test_ratings_are_read() -> None:
-    assert [rating_of(text) for text in ("2650?", "1800", "5d", "")] == [2650, 1800, None, None]
-
-
 def test_the_arenas_own_games_are_read_as_sgf_is(tmp_path: Path) -> None:
     match = planned(Match, first=player("a"), second=player("b"), games=8, rules=Rules.preset("cgos", SIZE))
     games = games_of(match, earlier_wins(match))
@@ -168,38 +150,34 @@ def test_the_arenas_own_games_are_read_as_sgf_is(tmp_path: Path) -> None:
     source, cache = write(tmp_path / "games.sgfs", games[:6]), tmp_path / "cache"
     ours, theirs = (data.load_games([name], SIZE, cache) for name in (path, source))
     assert len(ours) == 6 and np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.winners, theirs.winners)
-    assert build([path], tmp_path / "set", GameFilter(SIZE), HALF).manifest.read == 6
     with Store.open(path, write=True) as store:
         store.append(games[6:])
     assert len(data.load_games([path], SIZE, cache)) == 8  # what was kept in the cache is not all any more
 
 
 def test_a_split_by_hash_stays_when_games_are_added(records: list[GameRecord]) -> None:
-    few, more = (
-        data.parts_of(data.games_from_records(some, SIZE), [SplitRule(0, 0.2, 0.3)]) for some in (records[:30], records)
-    )
+    rule = SplitRule(0, 0.2, 0.3)
+    few, more = (data.parts_of(data.games_from_records(some, SIZE), [rule]) for some in (records[:30], records))
     assert set(few) == {TRAIN, VALIDATION, TEST} and np.array_equal(more[:30], few)
 
 
-def test_what_cannot_be_built_is_refused_and_leaves_nothing(
+def test_what_cannot_be_built_or_read_is_refused_and_leaves_nothing(
     records: list[GameRecord], made: Dataset, tmp_path: Path
 ) -> None:
     source = write(tmp_path / "games.sgfs", records[:3])
-    with pytest.raises(RecordError, match="exists already"):
-        build([source], made.folder, GameFilter(SIZE), HALF)
-    with pytest.raises(RecordError, match="another size 3"):
-        build([source], tmp_path / "none", GameFilter(9), HALF)
-    with pytest.raises(RecordError, match="No such file"):
-        build([tmp_path / "gone.sgf"], tmp_path / "none", GameFilter(SIZE), HALF)
+    for path, folder, size, words in (
+        (source, made.folder, SIZE, "exists already"),
+        (source, tmp_path / "none", 9, "another size 3"),
+        (tmp_path / "gone.sgf", tmp_path / "none", SIZE, "No such file"),
+    ):
+        with pytest.raises(RecordError, match=words):
+            build([path], folder, GameFilter(size), HALF)
     with pytest.raises(ConfigError, match="strong"):
         GameFilter(SIZE, rank="strong")
-    assert [path.name for path in tmp_path.iterdir()] == ["games.sgfs"]
-
-
-def test_a_dataset_that_is_damaged_is_refused(records: list[GameRecord], tmp_path: Path) -> None:
-    folder = build([write(tmp_path / "games.sgfs", records)], tmp_path / "set", GameFilter(SIZE), HALF).folder
     with pytest.raises(RecordError, match="can't be read"):
         Dataset.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["games.sgfs"]
+    folder = build([source], tmp_path / "set", GameFilter(SIZE), HALF).folder
     games, manifest = folder / "games.npz", folder / "manifest.json"
     content = bytearray(games.read_bytes())
     content[200] ^= 1
@@ -223,13 +201,19 @@ def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: P
     assert np.array_equal(marked.owners[2:], plain.owners[2:]) and np.array_equal(marked.winners, plain.winners)
 
 
-def test_the_command_builds_and_tells(records: list[GameRecord], tmp_path: Path) -> None:
-    write(tmp_path / "games.sgfs", records)
-    words = ["data", "build", "games.sgfs", "--out", "set", "--size", "7", "--test-from", "2018-07-01"]
+def test_the_command_builds_shows_and_refuses_pipes_and_devices(records: list[GameRecord], tmp_path: Path) -> None:
+    folder = tmp_path / "games"
+    folder.mkdir()
+    write(folder / "some.sgfs", records)
+    os.mkfifo(folder / "pipe.sgf")
+    (folder / "zero.sgfs").symlink_to("/dev/zero")
+    words = ["data", "build", "games", "--out", "set", "--size", "7", "--test-from", "2018-07-01"]
     first = arena(*words, "--workers", "1", folder=tmp_path, columns=100)
     assert first.returncode == 0, first.stderr
-    refused(arena(*words, folder=tmp_path), "exists already")
-    assert "60 games of 7x7 read" in first.stdout and "training: " in first.stdout and "positions" in first.stdout
+    assert "60 games of 7x7 read" in first.stdout and "train: " in first.stdout and "positions" in first.stdout
+    for name in ("pipe.sgf", "zero.sgfs"):
+        with pytest.raises(RecordError, match=rf"games/{name}: can't be read \(it is not a regular file\)"):
+            build([folder / name], tmp_path / "other", GameFilter(SIZE), HALF)
 
 
 def is_open(process: int, path: Path) -> bool:
@@ -251,17 +235,3 @@ def test_ctrl_c_leaves_nothing_half(records: list[GameRecord], tmp_path: Path) -
     _, errors = run.communicate(timeout=60)
     assert run.returncode != 0 and "Traceback" not in errors
     assert list((tmp_path / "sets").iterdir()) == []
-
-
-def test_a_pipe_or_a_device_in_a_folder_of_records_is_passed_over_and_by_itself_refused(
-    records: list[GameRecord], tmp_path: Path
-) -> None:
-    folder = tmp_path / "games"
-    folder.mkdir()
-    write(folder / "some.sgfs", records)
-    os.mkfifo(folder / "pipe.sgf")
-    (folder / "zero.sgfs").symlink_to("/dev/zero")
-    assert len(data.load_games([folder], SIZE, tmp_path / "cache")) == 60
-    for name in ("pipe.sgf", "zero.sgfs"):
-        told = arena("data", "build", f"games/{name}", "--out", "other", folder=tmp_path)
-        assert told.returncode == 2 and f"games/{name}: is not a regular file" in told.stderr

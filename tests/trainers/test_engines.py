@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections import deque
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,18 +62,11 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def analysts(script: Path) -> Iterator[list[Analyst]]:
-    started: list[Analyst] = []
-    yield started
-    for analyst in started:
-        analyst.close()
-
-
 def command(script: Path, mood: str = "") -> str:
     return shlex.join([sys.executable, str(script), mood])
 
 
+@pytest.fixture
 def games() -> list[Game]:
     first, second = (Game(Rules.preset("cgos", 5, 1.5), seed=1) for _ in range(2))
     for move in (12, 3, 4):
@@ -81,16 +74,15 @@ def games() -> list[Game]:
     return [first, second]
 
 
-def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(script: Path, analysts: list[Analyst]) -> None:
-    analyst = Analyst(gtp.Config("none", analysis=command(script, "late")))
-    analysts.append(analyst)
-    for _ in range(2):
-        weights, rates = analyst.search_targets(games(), Limits(simulations=1))
-        black = 1 / (1 + np.exp(1.5 - np.array([0, 3])))
-        assert rates == pytest.approx([black[0], 1 - black[1]], abs=1e-6)
-        assert weights[0].tolist() == list(range(1, 27))
-        assert weights[1].tolist() == [0 if move in (12, 3, 4) else move + 1 for move in range(26)]
-    weights, _ = analyst.search_targets(games(), Limits(simulations=50))
+def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(script: Path, games: list[Game]) -> None:
+    with closing(Analyst(gtp.Config("none", analysis=command(script, "late")))) as analyst:
+        for _ in range(2):
+            weights, rates = analyst.search_targets(games, Limits(simulations=1))
+            black = 1 / (1 + np.exp(1.5 - np.array([0, 3])))
+            assert rates == pytest.approx([black[0], 1 - black[1]], abs=1e-6)
+            assert weights[0].tolist() == list(range(1, 27))
+            assert weights[1].tolist() == [0 if move in (12, 3, 4) else move + 1 for move in range(26)]
+        weights, _ = analyst.search_targets(games, Limits(simulations=50))
     assert {move: weights[0, move] for move in np.flatnonzero(weights[0]).tolist()} == {12: 48, 25: 1}
 
 
@@ -98,14 +90,11 @@ def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(script:
     ("mood", "words"),
     [("refuses", "komi of the wrong kind"), ("dies", "exit code 3"), ("short", "3 moves in its policy, not 26")],
 )
-def test_an_engine_that_fails_is_named_and_started_anew(
-    mood: str, words: str, script: Path, analysts: list[Analyst]
-) -> None:
-    analyst = Analyst(gtp.Config("none", analysis=command(script, mood)))
-    analysts.append(analyst)
-    for _ in range(2):
-        with pytest.raises(BotFault, match=words):
-            analyst.search_targets(games(), Limits(simulations=1))
+def test_an_engine_that_fails_is_named_and_started_anew(mood: str, words: str, script: Path, games: list[Game]) -> None:
+    with closing(Analyst(gtp.Config("none", analysis=command(script, mood)))) as analyst:
+        for _ in range(2):
+            with pytest.raises(BotFault, match=words):
+                analyst.search_targets(games, Limits(simulations=1))
 
 
 def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Measuring a net on records: figures against obvious loops, guesses that know nothing, and the command."""
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from arena.go.sgf import write_sgf
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
 from trainers import records as data
 from trainers.export import describe, export
-from trainers.metrics import PLIES, evaluate, nearest_stones, phases
+from trainers.metrics import PLIES, evaluate, phases
 
 ENCODER = find_encoder("arena-17")
 
@@ -53,60 +54,35 @@ def test_the_interval_takes_whole_games(games: data.Games, network: Network) -> 
     assert np.isnan(evaluate(network, ENCODER, games.select(np.arange(1))).top1_error)
 
 
-def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, network: Network) -> None:
-    found = evaluate(network, ENCODER, games)
+@pytest.mark.parametrize(("first", "last"), [(0, PLIES - 1), (5, 20)])
+def test_the_figures_are_those_of_a_loop_over_positions(
+    first: int, last: int, games: data.Games, network: Network
+) -> None:
     rows = data.encode_positions(games, ENCODER, np.arange(len(games.moves)), np.zeros(len(games.moves), np.int64))
     with torch.no_grad():
         answer = network(torch.from_numpy(rows.planes))
     assert answer.ownership is not None and answer.score is not None
-    for first, last in ((0, PLIES - 1), (5, 20)):
-        ranks, losses, errors, results, off, right, points = [], [], [], [], [], 0, 0
-        surprises, sizes = [], []
-        for i in range(len(rows)):
-            if not first <= rows.plies[i] <= last:
-                continue
-            move = int(rows.moves[i])
-            ranks.append(int((answer.policy[i] > answer.policy[i, move]).sum()))
-            losses.append(float(-functional.log_softmax(answer.policy[i], 0)[move]))
-            win, _draw, loss = answer.value[i].softmax(0).tolist()
-            result = [1, 0, -1][rows.results[i]]
-            surprises.append(-float(functional.log_softmax(answer.value[i], 0)[int(rows.results[i])]))
-            sizes.append(abs(float(rows.scores[i])))
-            results.append(result)
-            errors.append((win - loss - result) ** 2)
-            off.append(abs(SCORE_UNIT * float(answer.score[i]) - float(rows.scores[i])))
-            for point in range(SIZE * SIZE):
-                if rows.owners[i, point]:
-                    points += 1
-                    right += (float(answer.ownership[i, point]) > 0) == (rows.owners[i, point] > 0)
-        figures = found.figures(first, last)
-        assert figures["positions"] == len(ranks)
-        for share, k in ((figures["top1"], 1), (figures["top3"], 3), (figures["top5"], 5)):
-            assert share == pytest.approx(np.mean(np.array(ranks) < k))
-        assert figures["policy_loss"] == pytest.approx(np.mean(losses), rel=1e-4)
-        assert figures["value_error"] == pytest.approx(np.mean(errors), rel=1e-4)
-        assert figures["value_floor"] == pytest.approx(np.var(results))
-        assert figures["score_error"] == pytest.approx(np.mean(off), rel=1e-4)
-        assert figures["score_floor"] == pytest.approx(np.mean(sizes))
-        assert figures["value_loss"] == pytest.approx(np.mean(surprises), rel=1e-4)
-        shares = [results.count(result) / len(results) for result in (1, 0, -1) if result in results]
-        assert figures["value_loss_floor"] == pytest.approx(-sum(share * np.log(share) for share in shares))
-        games_there = sum(int(length) > first for length in games.lengths)
-        assert {figures[name] for name in ("games", "result_games", "scored_games")} == {games_there}
-        assert figures["results"] == figures["scored"] == figures["positions"]
-        assert figures["ownership"] == pytest.approx(right / points)
-
-
-def test_a_point_is_its_nearest_stones() -> None:
-    stones = np.random.default_rng(0).choice([0, 0, 0, 1, -1], (20, 25))
-    for row, guess in zip(stones, nearest_stones(stones), strict=True):
-        for point in range(25):
-            y, x = divmod(point, 5)
-            steps = {
-                side: min([abs(y - s // 5) + abs(x - s % 5) for s in np.flatnonzero(row == side)], default=99)
-                for side in (1, -1)
-            }
-            assert guess[point] == np.sign(steps[-1] - steps[1])
+    ranks, results, points, columns = [], [], [], defaultdict[str, list[float]](list)
+    for i in np.flatnonzero((rows.plies >= first) & (rows.plies <= last)):
+        move, result = int(rows.moves[i]), [1, 0, -1][rows.results[i]]
+        win, _draw, loss = answer.value[i].softmax(0).tolist()
+        ranks.append(int((answer.policy[i] > answer.policy[i, move]).sum()))
+        results.append(result)
+        columns["policy_loss"].append(-float(functional.log_softmax(answer.policy[i], 0)[move]))
+        columns["value_loss"].append(-float(functional.log_softmax(answer.value[i], 0)[int(rows.results[i])]))
+        columns["value_error"].append((win - loss - result) ** 2)
+        columns["score_error"].append(abs(SCORE_UNIT * float(answer.score[i]) - float(rows.scores[i])))
+        columns["score_floor"].append(abs(float(rows.scores[i])))
+        for point in np.flatnonzero(rows.owners[i]):
+            points.append((float(answer.ownership[i, point]) > 0) == (rows.owners[i, point] > 0))
+    figures = evaluate(network, ENCODER, games).figures(first, last)
+    expected = {name: np.mean(column) for name, column in columns.items()}
+    expected |= {f"top{k}": np.mean(np.array(ranks) < k) for k in (1, 3, 5)}
+    shares = [results.count(result) / len(results) for result in (1, 0, -1) if result in results]
+    expected |= {"value_floor": np.var(results), "value_loss_floor": -sum(share * np.log(share) for share in shares)}
+    expected |= dict.fromkeys(("positions", "results", "scored"), len(ranks)) | {"ownership": np.mean(points)}
+    expected |= dict.fromkeys(("games", "result_games", "scored_games"), (games.lengths > first).sum())
+    assert {name: figures[name] for name in expected} == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +101,7 @@ def test_the_command_shows_tables_and_on_what_they_rest(
     told = ["eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
     shown = " ".join(CliRunner().invoke(app, told, catch_exceptions=False).stdout.split())
     assert "5 of 8 games have a last position that gives their score" in shown
-    for word in ("top-1", "16 on", "constant", "even game", "by nearest stone"):
+    for word in ("top-1", "16 on", "constant", "even game", "owners predicted"):
         assert word in shown
     late = CliRunner().invoke(app, [*told, "--from", "2019-01-01"])
     assert "no game is of 2019-01-01 or later" in str(late.exception)

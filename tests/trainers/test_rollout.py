@@ -1,5 +1,6 @@
 """The rollout policy: its features against a slow twin, what its playouts draw, training in small, its checkpoint."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,9 +28,6 @@ from trainers import rollout
 SIZE = 7
 
 
-# What the kernels say, by arrays.
-
-
 @kernel
 def features_of(boards, colour, last, previous, captured, candidates, features, counts):
     scratch = np.empty((4, 2 * CELLS), np.int64)
@@ -42,12 +40,10 @@ def write_priors(boards, colour, last, previous, weights, priors):
 
 
 @kernel
-def first_moves(boards, colour, last, previous, weights, seed, counts):
-    """Which moves are drawn in the position: counts by point, a pass at 0."""
+def draw_moves(boards, weighed, seed, counts):
+    """Draw as many moves in the position as there are ``counts`` of a pass at first: counts by point, a pass at 0."""
     state = kernels.seeded(seed)
-    weighed, sums = np.zeros(CELLS, np.float32), np.empty(32, np.float32)
-    rollouts.policy_priors(boards[0], colour, last, previous, weights, weighed)
-    total = counts[0]
+    sums, total = np.empty(32, np.float32), counts[0]
     counts[0] = 0
     for _ in range(total):
         chosen, state = rollouts.draw_move(boards[0], weighed, sums, state)
@@ -121,20 +117,10 @@ def size_class(stones: int) -> int:
     return stones if stones <= 3 else 4 if stones <= 5 else 5
 
 
-def eyes_apart(board: ReferenceBoard, colour: int) -> list[Point]:
-    points = [(row, column) for row in range(board.size) for column in range(board.size)]
-    return [p for p in points if board.refusal(p, colour, suicide=False) is None and not board.is_eye(p, colour)]
-
-
 def seen_by(colour: int, code: int) -> int:
     """A ring with the colours as the side to move sees them."""
     fields = [(code >> 2 * i) & 3 for i in range(8)]
     return sum((field if colour == 1 or field in (0, 3) else 3 - field) << 2 * i for i, field in enumerate(fields))
-
-
-def neighbours_in_order(point: Point) -> list[Point]:
-    row, column = point
-    return [(row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column)]
 
 
 def twin_features(
@@ -144,10 +130,13 @@ def twin_features(
     filled = len(board.stones) * 100 // board.size**2
     phase = sum(filled >= end for end in (2, 5, 10, 17, 26, 38, 54))
     found: dict[Point | None, list[int]] = {None: [rollouts.PASS + 2 * phase + (last is None)]}
-    for p in eyes_apart(board, colour):
+    for p in np.ndindex(board.size, board.size):
+        if board.refusal(p, colour, suicide=False) is not None or board.is_eye(p, colour):
+            continue
         cross = 0
         captures, rescues, gives = [0], [0], [0]
-        for place, q in enumerate(neighbours_in_order(p)):
+        for place, (down, right) in enumerate(((-1, 0), (0, -1), (0, 1), (1, 0))):
+            q = p[0] + down, p[1] + right
             inside = 0 <= q[0] < board.size and 0 <= q[1] < board.size
             there = board.stones.get(q, 0) if inside else 3
             kind = int(there == 3)
@@ -217,17 +206,13 @@ def random_positions(size: int, seed: int) -> Iterator[tuple[Game, ReferenceBoar
     game, twin = Game(Rules.preset("cgos", size), seed=seed), ReferenceBoard(size)
     random = np.random.default_rng(seed)
     for _ in range(3 * size * size):
-        legal = game.legal_moves()
-        if random.random() > 0.05:
-            legal = game.sensible_moves()
-        choices = np.flatnonzero(legal[:-1])
+        choices = np.flatnonzero((game.sensible_moves() if random.random() > 0.05 else game.legal_moves())[:-1])
         if not len(choices):
             return
-        move, colour = int(random.choice(choices)), int(game.to_play)
-        before = dict(twin.stones)
+        move, colour, before = int(random.choice(choices)), int(game.to_play), set(twin.stones)
         game.play(move)
         twin.put(divmod(move, size), colour)
-        yield game, twin, set(before) - set(twin.stones)
+        yield game, twin, before - set(twin.stones)
 
 
 @pytest.mark.parametrize(("size", "seed"), [(5, 1), (5, 2), (7, 3), (9, 4)])
@@ -263,18 +248,24 @@ def game_of(*moves: int) -> Game:
 
 
 def any_weights(size: int, seed: int = 0) -> rollouts.Weights:
-    """rollouts.Weights by chance, the same under symmetry."""
-    chance = np.random.default_rng(seed).normal(0, 0.7, len(rollout.untrained()))
-    return rollouts.expand_weights(chance, size)
+    """By chance, the same under symmetry."""
+    return rollouts.expand_weights(np.random.default_rng(seed).normal(0, 0.7, len(rollout.untrained())), size)
+
+
+def priors(game: Game, weights: rollouts.Weights) -> np.ndarray:
+    """By point, a pass at 0."""
+    size, found = game.rules.size, np.zeros(CELLS, np.float32)
+    previous, last = (int(point_from_move(move, size)) for move in [size * size, size * size, *game.moves][-2:])
+    write_priors(game.board.array, int(game.to_play), last, previous, weights, found)
+    return found
+
+
+def by_move(by_point: np.ndarray, size: int) -> np.ndarray:
+    return by_point[[point_from_move(move, size) for move in range(size * size + 1)]]
 
 
 def probabilities(game: Game, weights: rollouts.Weights) -> np.ndarray:
-    size = game.rules.size
-    recent = [size * size, size * size, *game.moves]
-    priors = np.zeros(CELLS, np.float32)
-    last, previous = (int(point_from_move(move, size)) for move in (recent[-1], recent[-2]))
-    write_priors(game.board.array, int(game.to_play), last, previous, weights, priors)
-    return priors[[point_from_move(move, size) for move in range(size * size + 1)]]
+    return by_move(priors(game, weights), game.rules.size)
 
 
 @pytest.mark.parametrize("size", [5, 9, 19])
@@ -297,17 +288,13 @@ def test_probabilities_do_not_depend_on_symmetry_or_colour() -> None:
     assert probabilities(game_of(SIZE * SIZE, *moves), weights) == pytest.approx(expected, abs=1e-6)
 
 
-def test_playouts_begin_as_the_probabilities_say() -> None:
+def test_moves_are_drawn_as_the_probabilities_say() -> None:
     game = game_of(*(move_from_gtp(word, SIZE) for word in "D4 D5 E4 C4 E5 D3 C5".split()))
-    weights = any_weights(SIZE, 3)
-    expected = probabilities(game, weights)
-    last, previous = (int(point_from_move(move, SIZE)) for move in (game.moves[-1], game.moves[-2]))
-    boards = np.zeros(2, BOARD)
-    boards[0] = game.board.array[0]
-    counts = np.zeros(CELLS, np.int64)
+    weighed, counts = priors(game, any_weights(SIZE, 3)), np.zeros(CELLS, np.int64)
     total = counts[0] = 20_000
-    first_moves(boards, int(game.to_play), last, previous, weights, 1, counts)
-    seen = np.array([counts[point_from_move(move, SIZE)] for move in range(SIZE * SIZE + 1)])
+    expected = by_move(weighed, SIZE)
+    draw_moves(game.board.array, weighed, 1, counts)
+    seen = by_move(counts, SIZE)
     assert seen.sum() == total and not seen[expected == 0].any()
     often = expected * total > 5
     error = ((seen - expected * total)[often] ** 2 / (expected * total)[often]).sum()
@@ -322,53 +309,44 @@ def played_by_habit(seed: int) -> GameRecord:
     game, random = Game(Rules.preset("cgos", SIZE), seed), np.random.default_rng(seed)
     for _ in range(30):
         choices = np.flatnonzero(game.legal_moves()[:-1])
-        near = [
-            move
-            for move in choices
-            if game.moves and abs(move // SIZE - game.moves[-1] // SIZE) + abs(move % SIZE - game.moves[-1] % SIZE) == 1
-        ]
-        game.play(int(random.choice(near or choices)))
+        last = game.moves[-1] if game.moves else 10**6
+        near = choices[np.abs(choices // SIZE - last // SIZE) + np.abs(choices % SIZE - last % SIZE) == 1]
+        game.play(int(random.choice(near if len(near) else choices)))
     game.outcome = Outcome.scored(game.margin())
     return GameRecord.from_game(game, date=f"2017-05-{1 + seed % 28:02}")
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def config(tmp_path_factory: pytest.TempPathFactory) -> rollout.Config:
     path = tmp_path_factory.mktemp("records") / "habit.sgfs"
     path.write_text("".join(f"{write_sgf(played_by_habit(seed))}\n" for seed in range(60)))
-    return path
-
-
-def config_of(archive: Path) -> rollout.Config:
-    records = {"data": (str(archive),), "test_from": "2017-05-20", "validation_split": 0.1}
+    records = {"data": (str(path),), "test_from": "2017-05-20", "validation_split": 0.1}
     return rollout.Config("habit", SIZE, epochs=5, **records)
 
 
 @pytest.fixture(scope="module")
-def trained(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> RolloutPolicy:
-    return RolloutPolicy.open(rollout.train(config_of(archive), tmp_path_factory.mktemp("results")))
+def trained(config: rollout.Config, tmp_path_factory: pytest.TempPathFactory) -> RolloutPolicy:
+    return RolloutPolicy.open(rollout.train(config, tmp_path_factory.mktemp("results")))
 
 
-def test_training_beats_all_moves_as_likely_on_games_kept_aside(trained: RolloutPolicy) -> None:
+def test_training_beats_all_moves_as_likely_on_games_kept_aside_and_the_same_seed_learns_the_same(
+    trained: RolloutPolicy, config: rollout.Config, tmp_path: Path
+) -> None:
     manifest = trained.checkpoint.manifest
     metrics = manifest.metrics
-    assert manifest.trainer == "rollout" and manifest.network["features"] == rollouts.FEATURES
-    assert "habit.sgfs; sha256 " in manifest.data
+    assert manifest.trainer == "rollout" and "habit.sgfs; sha256 " in manifest.data
     assert metrics["test_positions"] > 300 and metrics["validation_positions"] >= 30
-    assert metrics["test_loss"] < 2.2 < 3 < metrics["test_uniform_loss"]
-    assert metrics["test_top1"] > 0.2
-
-
-def test_the_loss_is_that_of_the_probabilities_and_the_same_seed_learns_the_same(
-    trained: RolloutPolicy, archive: Path, tmp_path: Path
-) -> None:
-    again = RolloutPolicy.open(rollout.train(config_of(archive), tmp_path))
+    assert metrics["test_loss"] < 2.2 < 3 < metrics["test_uniform_loss"] and metrics["test_top1"] > 0.2
+    again = RolloutPolicy.open(rollout.train(config, tmp_path))
     assert again.checkpoint.identity == trained.checkpoint.identity
-    games = data.load_games([archive], SIZE, tmp_path).select(np.arange(3))
+
+
+def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, config: rollout.Config, tmp_path: Path) -> None:
+    games = data.load_games([Path(config.data[0])], SIZE, tmp_path).select(np.arange(3))
     losses = []
-    for g in range(3):
+    for begin, end in itertools.pairwise(games.starts):
         game = Game(Rules.preset("cgos", SIZE))
-        for move in games.moves[games.starts[g] : games.starts[g + 1]].tolist():
+        for move in games.moves[begin:end].tolist():
             chance = probabilities(game, trained.weights(SIZE))[move]
             losses += [-np.log(chance)] if chance > 0 else []  # nakade can't be seen here, and hasn't been learned
             game.play(move)
@@ -377,7 +355,12 @@ def test_the_loss_is_that_of_the_probabilities_and_the_same_seed_learns_the_same
     assert sharp == pytest.approx(plain**2 / (plain**2).sum(), abs=1e-5)
 
 
-def test_a_checkpoint_that_is_damaged_or_something_else_is_refused(trained: RolloutPolicy, tmp_path: Path) -> None:
+def test_the_policy_that_ships_is_read_and_a_damaged_or_another_checkpoint_refused(
+    trained: RolloutPolicy, tmp_path: Path
+) -> None:
+    shipped = RolloutPolicy.open(SHIPPED / "rollout-9x9")
+    assert shipped.checkpoint.manifest.metrics["test_top1"] > 0.36
+    assert probabilities(Game(Rules.preset("cgos", 9)), shipped.weights(9)).argmax() == 40
     folder = save_policy(tmp_path / "mine", trained.checkpoint.manifest, trained.learned).checkpoint.folder
     assert np.array_equal(RolloutPolicy.open(folder).learned, trained.learned)
     with pytest.raises(CheckpointError, match="not a rollout policy"):
@@ -389,12 +372,3 @@ def test_a_checkpoint_that_is_damaged_or_something_else_is_refused(trained: Roll
     (folder / "manifest.json").write_text(json.dumps(changed))
     with pytest.raises(CheckpointError, match="rollout-0"):
         RolloutPolicy.open(folder)
-
-
-def test_the_policy_that_ships_verifies() -> None:
-    shipped = RolloutPolicy.open(SHIPPED / "rollout-9x9")
-    assert shipped.checkpoint.manifest.name == "rollout-9x9"
-    assert shipped.checkpoint.manifest.metrics["test_top1"] > 0.36
-    assert sum(path.stat().st_size for path in shipped.checkpoint.folder.iterdir()) < 2 * 2**20
-    opening = probabilities(Game(Rules.preset("cgos", 9)), shipped.weights(9))
-    assert opening.argmax() == 40

@@ -5,36 +5,36 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from commandline import arena
 from torch.nn import functional
+from typer.testing import CliRunner
 
 from arena import CheckpointError, ConfigError
+from arena.cli import app
 from arena.files import lock
 from arena.go.coords import BLACK, WHITE, apply_symmetry, symmetry_table
-from arena.go.game import Ending, Game, Outcome
+from arena.go.game import Ending, Outcome
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
-from trainers import losses, sl
+from trainers import losses, rollout, sl, train
 from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Run, build, inherited_rules, refuse_torchrun
+from trainers.train import Run, build, inherited_rules
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -69,13 +69,13 @@ def tiny(archive: Path) -> sl.Config:
 
 def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.Games) -> None:
     """A prefetch gives them in order, and passes errors on."""
-    rows = data.Rows(games, ENCODER, seed=5)
+    rows, again, other = (data.Rows(games, ENCODER, seed=seed) for seed in (5, 5, 6))
     places, symmetries = rows.positions(0, rows.per_epoch)
     assert np.array_equal(np.sort(places), np.arange(len(games.moves))) and set(symmetries) == set(range(8))
-    late, _ = data.Rows(games, ENCODER, seed=5).positions(rows.per_epoch - 3, 8)  # across the end of an epoch
+    late, _ = again.positions(rows.per_epoch - 3, 8)  # across the end of an epoch
     assert np.array_equal(late, [*places[-3:], *rows.positions(rows.per_epoch, 5)[0]])
-    assert not np.array_equal(rows.positions(rows.per_epoch, 50)[0], places[:50])
-    assert not np.array_equal(data.Rows(games, ENCODER, seed=6).positions(0, 50)[0], places[:50])
+    for different in (rows.positions(rows.per_epoch, 50)[0], other.positions(0, 50)[0]):
+        assert not np.array_equal(different, places[:50])
     with data.prefetched(rows.batch, lambda batch: batch, 16, 8, 24) as batches:
         for number, batch in enumerate(islice(batches, 5)):
             expected = rows.batch(16 + 24 * number, 8)
@@ -98,31 +98,22 @@ def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
         assert not stones.reshape(60, -1)[np.flatnonzero(on_board), rows.moves[on_board]].any()
 
 
-def test_owners_and_scores_are_those_of_the_side_to_move(records: list[GameRecord], games: data.Games) -> None:
+def test_owners_and_scores_are_those_of_the_side_to_move_where_the_board_tells_the_recorded_margin(
+    records: list[GameRecord], games: data.Games
+) -> None:
     places = np.random.default_rng(1).integers(0, len(games.moves), 40)
     for symmetry in (0, 5):
         rows = data.encode_positions(games, ENCODER, places, np.full(40, symmetry))
-        for row, place in enumerate(places):
-            number = int(np.searchsorted(games.starts, place, side="right")) - 1
-            record = records[number]
-            game = Game(record.rules)
-            for move in record.moves:
-                game.play(move)
-            sign = 1 if rows.plies[row] % 2 == 0 else -1
+        for row, number in enumerate(np.searchsorted(games.starts, places, side="right") - 1):
+            game, sign = records[number].replay(), 1 if rows.plies[row] % 2 == 0 else -1
             owners = sign * np.array([0, 1, -1])[game.board.owners()]
             assert np.array_equal(rows.owners[row][symmetry_table(SIZE)[symmetry][:-1]], owners)
-            assert record.outcome is not None and rows.scores[row] == sign * (record.outcome.margin or 0)
+            assert rows.scores[row] == sign * game.margin()
     winners, plies = np.array([BLACK, BLACK, WHITE, WHITE, data.DRAWN, data.UNKNOWN]), np.array([0, 1, 10, 11, 3, 4])
     assert list(data.results_of(winners, plies)) == [WIN, LOSS, LOSS, WIN, DRAW, NO_RESULT]
-
-
-def test_ownership_is_unknown_where_the_board_does_not_tell_the_recorded_margin(records: list[GameRecord]) -> None:
-    outcome = records[0].outcome
-    assert outcome is not None and outcome.margin is not None
-    others = [Outcome(outcome.winner, Ending.RESIGN), Outcome.scored(outcome.margin + 2)]
-    wrong = [replace(records[number + 1], outcome=other) for number, other in enumerate(others)]
+    others = [Outcome(BLACK, Ending.RESIGN), Outcome.scored(records[2].replay().margin() + 2)]
+    wrong = [replace(record, outcome=other) for record, other in zip(records[1:], others, strict=False)]
     kept = data.games_from_records([records[0], *wrong], SIZE)
-    assert list(kept.scored) == [True, False, False]
     rows = data.encode_positions(kept, ENCODER, kept.starts[:3], np.zeros(3, np.int64))
     assert list(np.isnan(rows.scores)) == [False, True, True] and not rows.owners[1:].any()
 
@@ -132,23 +123,20 @@ def test_ownership_is_unknown_where_the_board_does_not_tell_the_recorded_margin(
 
 def test_the_loss_leaves_out_unknown_results() -> None:
     generator = torch.Generator().manual_seed(0)
-    policy = torch.randn(4, 50, generator=generator)
-    value = torch.randn(4, 3, generator=generator, requires_grad=True)
+    policy, value, ownership = (torch.randn(4, n, generator=generator, requires_grad=True) for n in (50, 3, 49))
     moves, results = torch.tensor([3, 49, 0, 7]), torch.tensor([WIN, NO_RESULT, LOSS, NO_RESULT])
-    ownership, owners = torch.randn(4, 49, generator=generator, requires_grad=True), torch.ones(4, 49)
-    score, scores = torch.zeros(4), torch.tensor([5.0, math.nan, -20.0, math.nan])
-    answer = Outputs(policy, value, ownership, score)
-    found = losses.loss(answer, losses.Target(moves, results, owners, scores))
+    scores = torch.tensor([5.0, math.nan, -20.0, math.nan])
+    answer = Outputs(policy, value, ownership, torch.zeros(4))
+    found = losses.loss(answer, losses.Target(moves, results, torch.ones(4, 49), scores))
     assert torch.isclose(found.policy, functional.cross_entropy(policy, moves))
     assert torch.isclose(found.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))
     assert torch.isclose(found.ownership, -functional.logsigmoid(ownership[[0, 2]]).mean())
     assert math.isclose(float(found.score), (0.5**2 / 2 + (2 - 0.5)) / 2)  # Huber's, of half a unit and of two
     found.total(sl.Config()).backward()
     for part in (value, ownership):
-        assert part.grad is not None and part.grad.flatten(1).any(1).nonzero().flatten().tolist() == [0, 2]
-    results, owners = torch.full((4,), NO_RESULT), torch.zeros(4, 49)
-    nothing = losses.loss(answer, losses.Target(moves, results, owners, torch.full((4,), math.nan)))
-    assert float(nothing.value.detach()) == 0
+        assert part.grad is not None and part.grad.flatten(1).any(1).tolist() == [True, False, True, False]
+    unknown = torch.full((4,), NO_RESULT), torch.zeros(4, 49), torch.full((4,), math.nan)
+    nothing = losses.loss(answer, losses.Target(moves, *unknown))
     assert torch.equal(nothing.total(sl.Config()), nothing.policy)
 
 
@@ -160,48 +148,42 @@ def test_the_learning_rate_rises_then_falls(config: Loop) -> None:
     assert math.isclose(rates[-1], 0.001)
 
 
-def muon_one_by_one(parameter: torch.Tensor, momentum: torch.Tensor, rate: float, decay: float) -> torch.Tensor:
-    """Muon's step of one filter bank as it is written down (Jordan 2024)."""
-    assert parameter.grad is not None
-    momentum.mul_(0.95).add_(0.05 * parameter.grad)
-    direction = (0.05 * parameter.grad + 0.95 * momentum).flatten(1)
-    x = direction / (direction.norm() + 1e-7)
-    x = x.T if x.shape[0] > x.shape[1] else x
-    for _ in range(5):
-        x = 3.4445 * x - 4.7750 * x @ x.T @ x + 2.0315 * x @ x.T @ x @ x.T @ x
-    x = x.T if direction.shape[0] > direction.shape[1] else x
-    longer = max(1.0, direction.shape[0] / direction.shape[1]) ** 0.5
-    return parameter.detach() * (1 - rate * decay) - rate * longer * x.view_as(parameter)
-
-
 def test_muon_steps_all_filters_at_once_as_it_would_one_by_one() -> None:
+    """As it is written down (Jordan 2024)."""
     generator = torch.Generator().manual_seed(2)
     shapes = [(8, 8, 3, 3), (8, 8, 3, 3), (8, 5, 3, 3), (24, 6, 1, 1), (24, 6, 1, 1), (12, 7)]
     parameters = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
     parameters[1].data = parameters[1].data.to(memory_format=torch.channels_last)
-    momenta = [torch.zeros_like(parameter) for parameter in parameters]
+    momenta = [torch.zeros(shape) for shape in shapes]
     optimizer = Muon(parameters, lr=0.1, weight_decay=0.2)
     for _ in range(3):
-        for parameter in parameters:
+        expected = []
+        for parameter, momentum in zip(parameters, momenta, strict=True):
             parameter.grad = torch.randn(parameter.shape, generator=generator)
-        pairs = zip(parameters, momenta, strict=True)
-        expected = [muon_one_by_one(parameter, momentum, 0.1, 0.2) for parameter, momentum in pairs]
+            momentum.mul_(0.95).add_(0.05 * parameter.grad)
+            direction = (0.05 * parameter.grad + 0.95 * momentum).flatten(1)
+            x = direction / (direction.norm() + 1e-7)
+            for _ in range(5):
+                x = 3.4445 * x - 4.7750 * x @ x.T @ x + 2.0315 * x @ x.T @ x @ x.T @ x
+            longer = max(1.0, direction.shape[0] / direction.shape[1]) ** 0.5
+            expected.append(parameter.detach() * (1 - 0.1 * 0.2) - 0.1 * longer * x.view_as(parameter))
         optimizer.step()
         for parameter, wanted in zip(parameters, expected, strict=True):
             torch.testing.assert_close(parameter.detach(), wanted, atol=1e-5, rtol=1e-4)
 
 
+ENDS = ("stem.", "stack.0.", "points.", "passing.", "result.", "moves.")
+
+
 @pytest.mark.parametrize("name", ["arena-3x16", "trencseni-cnn", "alphago-3x16", "gocnn-3x16"])
 def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> None:
     network = torch.nn.Sequential(named_network(name, ENCODER.planes, SIZE))  # as ``rl`` has one in another module
-    muon, adam = build_optimizers(network, sl.Config())
     names = {id(parameter): name for name, parameter in network.named_parameters()}
-    taken = {names[id(p)] for group in muon.param_groups for p in group["params"]}
-    left = {names[id(p)] for group in adam.param_groups for p in group["params"]}
-    assert taken and not taken & left and taken | left == set(names.values())
-    ends = ("stem.", "stack.0.", "points.", "passing.", "result.", "moves.")
-    assert {name for name in names.values() if name.endswith("weight") and any(end in name for end in ends)} <= left
-    assert all(name.endswith("weight") for name in taken)
+    groups = [optimizer.param_groups[0]["params"] for optimizer in build_optimizers(network, sl.Config())]
+    muon, adam = ({names[id(parameter)] for parameter in group} for group in groups)
+    assert muon and not muon & adam and muon | adam == set(names.values())
+    assert all(name.endswith("weight") for name in muon)
+    assert not [name for name in muon for end in ENDS if end in name]
 
 
 # Supervised learning.
@@ -288,26 +270,13 @@ def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Co
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny"]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-def test_a_compiled_net_learns_as_a_plain_one_does(tiny: sl.Config, tmp_path: Path) -> None:
-    config = replace(tiny, optimizer="sgd", learning_rate=0.01, max_rows=6 * 32)
-    plain, compiled = (
-        load_network(Checkpoint.open(sl.train(replace(config, compile=compile), tmp_path / str(compile))))
-        for compile in (False, True)
-    )
-    states = zip(plain.state_dict().values(), compiled.state_dict().values(), strict=True)
-    assert all(torch.allclose(one, two, atol=2e-3) for one, two in states)
-
-
 def test_without_a_compiler_a_net_learns_uncompiled_with_one_line(
-    tiny: sl.Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    words = ["--data", tiny.data[0], "--name", "bare", "--preset", "tiny"]
-    changed = {"size": SIZE, "net": "arena-1x8", "max_rows": 64, "compile": "true", "device": "cpu"}
-    settings = [word for name, value in changed.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    told = arena("train", "sl", *words, *settings, folder=tmp_path, PATH="", CXX="")
-    assert told.returncode == 0, told.stderr
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    network = torch.nn.Linear(4, 4)
+    assert train.compiled(network, sl.Config(compile=True), torch.device("cpu")) is network
     assert caplog.text.count("needs a compiler") == 1 and "learns uncompiled" in caplog.text
 
 
@@ -332,11 +301,9 @@ def test_a_run_starts_from_a_checkpoint_of_its_shape_also_if_it_is_told_who_play
             sl.train(replace(tiny, **{"name": "wrong", "start": "first", **wrong}), tmp_path)  # type: ignore[arg-type]
 
 
-def test_a_childs_held_out_games_are_never_its_parents_training_games(
-    tiny: sl.Config, records: list[GameRecord], games: data.Games, tmp_path: Path
-) -> None:
+def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.Config, tmp_path: Path) -> None:
     def keys(part: data.Games) -> set[bytes]:
-        return {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}
+        return {data.canonical_key(part.moves[a:b], SIZE) for a, b in pairwise(part.starts)}
 
     cache = tmp_path / "cache"
     short = replace(tiny, max_rows=64, test_from="", test_split=0.2, validation_split=0.2)
@@ -345,9 +312,8 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(
     other = replace(short, start="parent", name="child", test_from="2018-01-01", validation_split=0.4)
     assert keys(data.read_split(other, cache).test) & learned  # or nothing is shown
     rules = inherited_rules("parent", tmp_path)
+    data.build([Path(tiny.data[0])], tmp_path / "set", data.GameFilter(SIZE), data.SplitRule(20180101, 0.4))
     for given in (other, replace(other, data=(str(tmp_path / "set"),))):
-        if given is not other:
-            data.build([Path(tiny.data[0])], tmp_path / "set", data.GameFilter(SIZE), data.SplitRule(20180101, 0.4))
         split = data.read_split(given, cache, rules)
         assert len(split.test) and len(split.validation)
         assert not (keys(split.test) | keys(split.validation)) & learned
@@ -397,14 +363,12 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)
 
 
-@pytest.mark.parametrize("trainer", ["sl", "rollout"])
-def test_of_two_trainers_on_one_name_the_second_is_refused(trainer: str, tmp_path: Path) -> None:
-    training, new = tmp_path / "training" / "mine", ["--new"] if trainer != "rollout" else []
+def test_of_two_trainers_on_one_name_the_second_is_refused(tmp_path: Path) -> None:
+    training = tmp_path / "training" / "mine"
     with lock(training / "lock"):
         (training / "state.pt").write_text("precious")
-        second = arena("train", trainer, "--name", "mine", *new, "--results", str(tmp_path), folder=tmp_path)
-        assert second.returncode == 2 and second.stderr.count("\n") == 1
-        assert f"{training} is in use by another process" in second.stderr
+        second = CliRunner().invoke(app, ["train", "sl", "--name", "mine", "--new", "--results", str(tmp_path)])
+        assert f"{training} is in use by another process" in str(second.exception)
         assert (training / "state.pt").read_text() == "precious"
 
 
@@ -413,7 +377,7 @@ def test_what_several_processes_cannot_do_is_refused(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="rollout learns in one process"):
-        refuse_torchrun("arena train rollout learns in one process")
+        rollout.train(rollout.Config(), tmp_path)
     with pytest.raises(ConfigError, match="a batch of 31 can't be shared by 2 processes"):
         sl.train(replace(tiny, batch_size=31), tmp_path)
 
