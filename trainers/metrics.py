@@ -58,15 +58,12 @@ class Evaluation:
     def figures(self, first: int = 0, last: int = PLIES - 1) -> dict[str, float]:
         """Over the positions before plies ``first`` to ``last``; NaN without a head, or anything to judge it by.
 
-        - positions, games;
         - top1, top3, top5, and policy_loss, the mean cross entropy of the move, in nats;
         - results, result_games: positions of games whose winner is known; value_error, the mean squared error of the
-          expected result, on the scale from -1 (lost) to 1 (won), value_loss, the mean cross entropy of win, draw and
-          loss, and value_floor and value_loss_floor, those of the best constant;
+          result on the scale from -1 to 1, value_loss, its cross entropy, and those of the best constant as floors;
         - scored, scored_games: positions of games whose last position gives the recorded margin; score_error, the mean
-          absolute error of the margin, in points, and score_floor, that of who calls every game even;
-        - ownership, the share of owned points whose owner was predicted (neutral ones don't count), and brier, the mean
-          squared error of a point's probability.
+          absolute error of the margin, in points, and score_floor, that of calling every game even;
+        - ownership, the share of points with an owner who was predicted, and brier, the squared error of them.
         """
         within = (self.plies >= first) & (self.plies <= last)
         games, nothing = self.games[within], np.full(int(within.sum()), nan)

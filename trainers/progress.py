@@ -31,13 +31,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A match of a net that learns from its own games, from its point of view."""
+    """A match of a net that learns from its own games."""
 
     iteration: int
     against: str  # the first net, or a bot
     games: int
     share: float  # its share of the points
-    low: float  # the ends of the 95 % interval of the share, from pairs of games with one opening
+    low: float  # the 95 % interval of the share, from pairs of games with one opening
     high: float
 
     @classmethod

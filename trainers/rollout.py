@@ -22,7 +22,7 @@ from bots.nets.checkpoint import ROLLOUT, Manifest
 from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
 from trainers.progress import Progress
-from trainers.records import LATE, Games, read_split, some_games
+from trainers.records import Games, read_split, some_games
 from trainers.settings import Rollout as Config
 from trainers.settings import portable_settings
 from trainers.train import refuse_torchrun
@@ -38,7 +38,7 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
 
     The loss of a position is minus the log of the softmax of the moves' sums of weights; its gradient goes to every
     weight of every move. ``learned`` (weights,) and ``squares`` (weights,), the sums of squared gradients, are changed.
-    Returns (positions, right ones, late ones, right late ones, considered ones, sum of losses, that of uniform moves).
+    Returns (positions, right ones, considered ones, sum of losses, that of uniform moves).
     """
     scratch = np.empty((4, 2 * CELLS), np.int64)
     candidates, counts = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
@@ -48,7 +48,7 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
     is_touched = np.zeros(len(learned), np.bool_)
     touched = np.empty(len(learned), np.int64)
     touched_count = pending = 0
-    positions = right = late = late_right = considered = 0
+    positions = right = considered = 0
     loss = uniform_loss = 0.0
     boards = np.empty(1, BOARD)
     board = boards[0]
@@ -71,13 +71,10 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
                     likeliest = k
                 if candidates[k] == p:
                     target = k
-            is_late = i - starts[g] >= LATE
             positions += 1
-            late += is_late
             if target >= 0:
                 considered += 1
                 right += likeliest == target
-                late_right += is_late and likeliest == target
                 highest = shares[likeliest]
                 total = 0.0
                 for k in range(count):
@@ -113,7 +110,7 @@ def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrin
             else:
                 board.ko = 0
             previous, last, colour = last, p, 3 - colour
-    return positions, right, late, late_right, considered, loss, uniform_loss
+    return positions, right, considered, loss, uniform_loss
 
 
 def measure(learned: np.ndarray, games: Games) -> dict[str, float]:
@@ -125,15 +122,13 @@ def measure(learned: np.ndarray, games: Games) -> dict[str, float]:
     """
     every = np.arange(len(games))
     found = learn(games.size, games.moves, games.starts, every, tie(), learned, learned, 1, 0.0, 0.0)
-    positions, right, late, late_right, considered, loss, uniform_loss = found
+    positions, right, considered, loss, uniform_loss = found
     return {
         "positions": positions,
         "top1": right / max(1, positions),
         "loss": loss / max(1, considered),
         "uniform_loss": uniform_loss / max(1, considered),
         "unconsidered": 1 - considered / max(1, positions),
-        "late_positions": late,
-        "late_top1": late_right / max(1, late),
     }
 
 
@@ -159,9 +154,8 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     positions, began = 0, time.monotonic()
     for first in range(0, total, CHUNK):
         rate, some = config.learning_rate * max(0.02, 1 - first / total), order[first : first + CHUNK]
-        seen, right, _, _, considered, loss, _ = learn(
-            games.size, games.moves, games.starts, some, tie(), learned, squares, BATCH, rate, DECAY
-        )
+        given = games.size, games.moves, games.starts, some, tie(), learned, squares
+        seen, right, considered, loss, _ = learn(*given, BATCH, rate, DECAY)
         positions, done, spent = positions + seen, first + len(some), time.monotonic() - began
         accuracy, left = right / max(1, seen), spent * (total / done - 1) / 60
         on_progress(Progress(done, positions, positions / spent, loss / max(1, considered), accuracy, left))
