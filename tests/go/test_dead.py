@@ -104,11 +104,11 @@ FINAL = [".X.XO.O", "XXXXOOO", ".O.XO.O", "XXXXOOO", ".X.XO.O", "XXXXOOO", "XXXX
 """White's stone at B5 is dead: Black owns 28 points, White 21."""
 
 
-def record_of(rules: str, margin: float | None) -> GameRecord:
-    """A game that ends as ``FINAL``, by two passes, or with a resignation."""
+def record_of(rules: str, margin: float | None, order: int = 0) -> GameRecord:
+    """A game that ends as ``FINAL``, by two passes, or with a resignation; ``order`` shuffles its moves."""
     stones = {sign: [i for i, there in enumerate("".join(FINAL)) if there == sign] for sign in "XO"}
     for moves in stones.values():
-        random.Random(0).shuffle(moves)
+        random.Random(order).shuffle(moves)
     game = Game(Rules.preset(rules, 7, 6.5))
     while not game.is_over:
         own = stones["X" if game.to_play is BLACK else "O"]

@@ -192,7 +192,7 @@ def test_what_cannot_be_built_or_read_is_refused_and_leaves_nothing(
 
 def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: Path) -> None:
     margins = [0.5, 0.5, 25 - 22 - 6.5, 20.5, None]
-    games = [ended("chinese", margin, number, Ending.RESIGN) for number, margin in enumerate(margins)]
+    games = [ended("chinese", margin, number) for number, margin in enumerate(margins)]
     source = write(tmp_path / "games.sgfs", games)
     plain, marked = (data.load_games([source], SIZE, tmp_path / "cache", marking) for marking in (False, True))
     assert plain.scored.tolist() == [False, False, True, False, False]
