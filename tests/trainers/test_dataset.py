@@ -21,7 +21,7 @@ from test_dead import record_of as ended
 
 from arena import ConfigError, RecordError
 from arena.go.coords import WHITE, symmetry_table
-from arena.go.game import Ending, Rules
+from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from arena.go.ranks import KNOTS, PLAYER_PLANES
 from arena.go.record import GameRecord
