@@ -216,7 +216,7 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
         for record in () if update.resumed else update.records:
             if isinstance(record, GameRecord):
                 print(game_line(record, store.number(record.id)), flush=True)
-    print(report_line(read_report(store, event.event, keep=False)), flush=True)
+    print(report_line(read_report(store, event.event)), flush=True)
 
 
 # --- Its end ---

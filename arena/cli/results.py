@@ -77,7 +77,7 @@ def report(
     """
     from arena.report.style import Console
     from arena.report.text import overviews_sheet, print_report
-    from arena.results.export import event_line, report_line, write_event_csv
+    from arena.results.export import json_line, report_line, write_event_csv
     from arena.results.league import last_games, overviews, read_report
     from arena.results.store import Store
 
@@ -88,11 +88,11 @@ def report(
                 raise UserError("--list can't be combined with an event or an output file")
             if as_json:
                 for one in overviews(store):
-                    print(event_line(one))
+                    print(json_line("event", one._asdict()))
             else:
                 console.print(overviews_sheet(overviews(store)))
             return
-        found = read_report(store, event, keep=csv is not None)
+        found = read_report(store, event)
         shown = [] if html is None else last_games(store, found.event)
     written = [] if csv is None else write_event_csv(found, csv)
     if html is not None:

@@ -1,8 +1,4 @@
-"""What a bot thinks of each position of a game, and what each move cost; as SGF, too.
-
-``analyse`` yields an evaluation of each position, as soon as it is known, and ``judge`` makes moves of them, also where
-evaluations ended early. A bot for it is best built by ``patient(entry).build()``.
-"""
+"""What a bot thinks of each position of a game, and what each move cost; as SGF, too."""
 
 from __future__ import annotations
 
@@ -20,17 +16,12 @@ from arena.go.record import GameRecord
 if TYPE_CHECKING:
     import numpy as np
 
-    from arena.contract.bot import Decision, RawNN
+    from arena.contract.bot import RawNN
     from arena.players.player import Player
 
-AT_ONCE = 8
-"""Positions that a bot is asked about in one call: a net answers on eight in little more time than on one."""
-
-MISTAKE = 0.05
-"""Win rate that a move must cost to count as a mistake; a search of a few hundred visits is not more exact."""
-
-LABELS = "ABC"
-"""How many candidates are labelled on the board of an SGF file, and how."""
+AT_ONCE = 8  # positions that a bot evaluates in one call: a net takes little more time for eight than for one
+MISTAKE = 0.05  # win rate that a mistake costs, at least; a search of a few hundred visits is not more exact
+LABELS = "ABC"  # of the best candidates, on the board of an SGF file
 
 
 class AnalysisError(UserError):
@@ -91,8 +82,7 @@ class PlayedMove:
 
 
 def patient(entry: Player) -> Player:
-    """The player, who uses all the visits it may: else it stops where one move can't be overtaken any more, but its win
-    rate could still change."""
+    """The player with all its visits: else it stops where no move can overtake, while its win rate could change."""
     settings = {key: False if key == "stop_early" else value for key, value in entry.settings.items()}
     return replace(entry, settings=settings)
 
@@ -104,18 +94,15 @@ def evaluation_count(record: GameRecord) -> int:
     return len(record.moves) + 1 - 2 * (record.moves[-2:] == (passing, passing))
 
 
-def analyse(
-    record: GameRecord, bot: Bot, limits: Limits | None = None, at_once: int | None = None
-) -> Iterator[Evaluation]:
+def analyse(record: GameRecord, bot: Bot, limits: Limits | None = None) -> Iterator[Evaluation]:
     """Evaluate the positions of a game from its first to its last, each within ``limits`` and by itself: it doesn't
-    matter for one which others there are. With simulations as limit, the result is the same each time. Unless
-    ``at_once`` says otherwise, several are asked about in one call where that is quicker.
+    matter for one which others there are. With simulations as limit, the result is the same each time. A bot is best
+    built by ``patient(entry).build()``.
 
     Raises AnalysisError when the bot tells no win rates or fails, RecordError when the moves break the rules.
     """
     limits = limits or Limits()
-    if at_once is None:
-        at_once = 1 if limits.seconds is not None or type(bot).choose_all is Bot.choose_all else AT_ONCE
+    at_once = 1 if limits.seconds is not None or type(bot).choose_all is Bot.choose_all else AT_ONCE
     # copies, as a bot may keep what it knows of a game by the object
     games = (game.copy() for game in islice(positions(record), evaluation_count(record)))
     while some := list(islice(games, at_once)):
@@ -157,7 +144,10 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
         candidates = [bot.analyse(game, Limits(simulations=1)) for game in games]
     except BotFault as fault:
         raise AnalysisError(f"the bot failed: {' '.join(str(fault).split())}") from fault
-    following = [_after_best(game, decision) for game, decision in zip(games, decisions, strict=True)]
+    following = [game.copy() for game in games]  # after the move that was chosen
+    for after, decision in zip(following, decisions, strict=True):
+        if decision.move is not None and not after.is_over and after.legal_moves()[decision.move]:
+            after.play(decision.move)
     has_ownership = all(decision.ownership is not None for decision in decisions)
     raw_nns: Sequence[RawNN | None] = (bot.raw_nn(following) if has_ownership else []) or [None] * len(games)
     for game, decision, weighed, after, raw_nn in zip(games, decisions, candidates, following, raw_nns, strict=True):
@@ -169,8 +159,8 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
             if raw_nn is not None and raw_nn.ownership is not None:
                 # a net predicts a little less for the side to move, which would swing with every move
                 margin = (margin + after.expected_margin(_blacks(after, raw_nn.ownership))) / 2
-        best = decision.move
-        if best is None:  # it resigns, but something is the best there is
+        best = decision.move  # None if it resigns, but something is the best there is
+        if best is None:
             best = weighed[0].move if weighed else pass_move(game.rules.size)
         ordered = sorted(weighed, key=lambda candidate: candidate.move != best)
         yield Evaluation(
@@ -186,14 +176,6 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
         )
 
 
-def _after_best(game: Game, decision: Decision) -> Game:
-    """The position after the move that was chosen."""
-    after = game.copy()
-    if decision.move is not None and not game.is_over and game.legal_moves()[decision.move]:
-        after.play(decision.move)
-    return after
-
-
 def _blacks(game: Game, value: Any) -> Any:
     """A score or an ownership of the side to move, as Black's."""
     return value if value is None or game.to_play is BLACK else -value
@@ -207,7 +189,7 @@ def notes(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> di
 
     Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score where it is
     known (V) and labels at the best moves for the next player (LB). A mistake gets DO or, from three times its least
-    cost, BM, and a triangle (TR) where the bot would have played.
+    cost, BM.
     """
     size = record.rules.size
     found: dict[int, dict[str, list[str]]] = {0: {"AN": [bot]}}
@@ -224,8 +206,6 @@ def notes(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> di
         move = played.get(evaluation.number)
         if move is not None and move.is_mistake:
             node.update({"BM": ["1"]} if move.loss >= 3 * MISTAKE else {"DO": [""]})
-            if move.before.best not in (*labelled, pass_move(size)):
-                node["TR"] = [sgf_from_move(move.before.best, size)]
         node["C"] = ["\n".join(_comment(evaluation, move, size))]
     return found
 
@@ -237,9 +217,9 @@ def variations(record: GameRecord, evaluations: Sequence[Evaluation]) -> dict[in
 
 def _comment(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Iterator[str]:
     if move is not None:
-        points = f"{100 * abs(move.loss):.1f} points of win rate"
-        said = "the bot's own choice" if move.is_best else f"{'cost' if move.loss >= 0 else 'gained'} {points}"
-        yield f"{move.number}. {move.colour.name.title()} {gtp_from_move(move.move, size)}: {said}"
+        points = f"{'cost' if move.loss >= 0 else 'gained'} {100 * abs(move.loss):.1f} points of win rate"
+        words = "the bot's own choice" if move.is_best else points
+        yield f"{move.number}. {move.colour.name.title()} {gtp_from_move(move.move, size)}: {words}"
         if not move.is_best:
             yield f"Instead: {spelled(move.before.line, size)}"
     score = "" if evaluation.margin is None else f", score {scored(evaluation.margin)}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +15,18 @@ import msgspec
 
 from arena import StoreError, files
 from arena.go.coords import gtp_from_move
-from arena.ratings import Estimate
 from arena.results.league import league
 
 if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
 
-    from arena.go.game import Rules
-    from arena.go.record import GameRecord, Played
+    from arena.go.record import GameRecord
     from arena.match.standings import League, Standing, Standings
     from arena.results.analysis import Evaluation
-    from arena.results.league import Overview, Report
+    from arena.results.league import Report
     from arena.results.store import Pool, Store
 
-FORMAT = 1
-"""Grows when a key changes its meaning or goes."""
+FORMAT = 1  # grows when a key changes its meaning or goes
 
 Row = dict[str, Any]
 
@@ -38,15 +34,6 @@ Row = dict[str, Any]
 def json_line(type: str, values: Mapping[str, Any]) -> str:
     """One object, in a line."""
     return msgspec.json.encode({"type": type, "format": FORMAT, **values}).decode()
-
-
-def _elo(elo: Estimate | None) -> Row:
-    """An estimate, each part None where it isn't known, and as text."""
-    if elo is None:
-        return dict.fromkeys(("elo", "low", "high", "estimate"))
-    parts = {"elo": elo.value, "low": elo.low, "high": elo.high}
-    known = {key: None if part is None or not isfinite(part) else round(part, 1) for key, part in parts.items()}
-    return {**known, "estimate": str(elo)}
 
 
 # --- Ratings ---
@@ -61,8 +48,11 @@ def rating_rows(found: League | None, pool: Pool) -> list[Row]:
 
 
 def _place_row(rank: int, one: Standing) -> Row:
+    """An estimate is None where there is none, and as text."""
+    parts = [None if part is None else round(part, 1) for part in one.elo or (None,) * 3]
+    elo = {**dict(zip(("elo", "low", "high"), parts, strict=True)), "estimate": one.elo and str(one.elo)}
     score = None if one.score is None else round(one.score, 4)
-    return {"rank": rank, "player": one.name, **_elo(one.elo), "games": one.games, "score": score}
+    return {"rank": rank, "player": one.name, **elo, "games": one.games, "score": score}
 
 
 RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
@@ -97,29 +87,30 @@ def as_cell(value: Any) -> Any:
 # --- Games ---
 
 
+def _game_fields(record: GameRecord) -> Row:
+    """Who played, by which rules, the result as in SGF, and how it ended."""
+    names = ("id", "event", "date", "black", "white", "black_seconds", "white_seconds", "reason")
+    rules, outcome = record.rules, record.outcome
+    result, ending = ("", None) if outcome is None else (outcome.sgf, str(outcome.ending))
+    terms = {"size": rules.size, "komi": rules.komi, "rules": rules.name}
+    return {**{name: getattr(record, name) for name in names}, **terms, "result": result, "ending": ending}
+
+
 def game_line(record: GameRecord, number: int) -> str:
     """A stored game as JSON: its number in the database, its moves and what was reported of them."""
     outcome, size = record.outcome, record.rules.size
-    names = ("id", "event", "date", "black", "white", "black_player", "white_player", "reason", "unrated", "opening")
-    return json_line(
-        "game",
-        {
-            **{name: getattr(record, name) for name in (*names, "black_seconds", "white_seconds")},
-            "number": number,
-            "size": size,
-            "komi": record.rules.komi,
-            "rules": record.rules.name,
-            "handicap": [gtp_from_move(move, size) for move in record.setup[0]],
-            "result": "" if outcome is None else outcome.sgf,
-            "winner": None if outcome is None or outcome.winner is None else outcome.winner.name.lower(),
-            "ending": None if outcome is None else str(outcome.ending),
-            "margin": None if outcome is None else outcome.margin,
-            "adjudged": None if record.adjudged is None else record.adjudged.name.lower(),
-            "seed": str(record.seed),
-            "moves": [gtp_from_move(move, size) for move in record.moves],
-            "facts": [fact._asdict() for fact in record.facts],
-        },
-    )
+    names = ("black_player", "white_player", "unrated", "opening")
+    more = {
+        "number": number,
+        "handicap": [gtp_from_move(move, size) for move in record.setup[0]],
+        "winner": None if outcome is None or outcome.winner is None else outcome.winner.name.lower(),
+        "margin": None if outcome is None else outcome.margin,
+        "adjudged": None if record.adjudged is None else record.adjudged.name.lower(),
+        "seed": str(record.seed),
+        "moves": [gtp_from_move(move, size) for move in record.moves],
+        "facts": [fact._asdict() for fact in record.facts],
+    }
+    return json_line("game", {**_game_fields(record), **{name: getattr(record, name) for name in names}, **more})
 
 
 GAME_COLUMNS = (
@@ -127,28 +118,15 @@ GAME_COLUMNS = (
 )
 
 
-def _game_row(game: Played, event: str, rules: Rules) -> Row:
-    """Who played, by which rules, the result as in SGF, how it ended, and whom an adjudication gave it to."""
-    outcome = game.outcome
-    return {
-        **{key: getattr(game, key) for key in ("id", "date", "black", "white", "black_seconds", "white_seconds")},
-        "event": event,
-        "size": rules.size,
-        "komi": rules.komi,
-        "rules": rules.name,
-        "result": "" if outcome is None else outcome.sgf,
-        "ending": "" if outcome is None else str(outcome.ending),
-        "moves": game.length,
-        "reason": game.reason,
-        "adjudged": "" if game.adjudged is None else game.adjudged.letter,
-    }
-
-
 def games_frame(games: Iterable[GameRecord]) -> pd.DataFrame:
-    """Games of any events, a row each."""
+    """Games of any events, a row each, with the number of moves, and whom an adjudication gave it to."""
     import pandas as pd
 
-    return pd.DataFrame([_game_row(game, game.event, game.rules) for game in games], columns=GAME_COLUMNS)
+    rows = (
+        {**_game_fields(game), "moves": game.length, "adjudged": "" if game.adjudged is None else game.adjudged.letter}
+        for game in games
+    )
+    return pd.DataFrame(rows, columns=GAME_COLUMNS)
 
 
 def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
@@ -171,11 +149,6 @@ def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
 # --- Events ---
 
 
-def event_line(event: Overview) -> str:
-    """One of the list of events as JSON."""
-    return json_line("event", event._asdict())
-
-
 def _standing_rows(found: Report) -> Iterator[Row]:
     for rank, one in enumerate(found.places, 1):
         seconds = found.seconds_a_move(one.name)
@@ -185,7 +158,6 @@ def _standing_rows(found: Report) -> Iterator[Row]:
 def report_line(report: Report) -> str:
     """What is known of an event as JSON."""
     tally, names, test = report.tally, [place.name for place in report.places], report.test
-    counts = None if tally is None else tally.results()
     found = {
         "event": report.event,
         "kind": report.kind,
@@ -198,7 +170,7 @@ def report_line(report: Report) -> str:
         "planned": report.planned,
         "anchor": report.anchor,
         "standings": list(_standing_rows(report)),
-        "won_drawn_lost": None if counts is None else [counts.wins, counts.draws, counts.losses],
+        "won_drawn_lost": None if tally is None else tally.results(),
         "pairs": None if tally is None else tally.counts,
         "sprt": None,
         "los": {
@@ -216,34 +188,25 @@ def report_line(report: Report) -> str:
 
 
 def write_event_csv(report: Report, folder: Path) -> list[Path]:
-    """Write an event's tables to a folder: ``standings.csv``, ``crosstable.csv`` (a row for each player and each other
-    one that it has met) and ``games.csv``; returns the paths. What the games don't give is missing. Raises
-    StoreError."""
+    """Write ``standings.csv`` and ``crosstable.csv`` (a row for each player and each other one that it has met) to a
+    folder; returns the paths. What the games don't give is missing. Raises StoreError."""
     import pandas as pd
 
     names = [place.name for place in report.places]
     met = [(one, other, report.meetings(one, other)) for one in names for other in names]
-    meetings = [(*pair, one.games, one.wins, one.draws, one.losses, one.points) for *pair, one in met if one.games]
-    games = (_game_row(game, report.event, report.rules) for game in report.counted)
-    columns = {
-        "standings": "rank player elo low high games score estimate seconds_a_move".split(),
-        "crosstable": "player opponent games won drawn lost points".split(),
-        "games": GAME_COLUMNS,
-    }
-    paths = []
-    for (name, titles), rows in zip(columns.items(), (_standing_rows(report), meetings, games), strict=True):
-        paths.append(folder / f"{name}.csv")
-        write_csv(pd.DataFrame(rows, columns=titles), paths[-1])
+    meetings = [(*pair, one.games, *one, one.points) for *pair, one in met if one.games]
+    standings = "rank player elo low high games score estimate seconds_a_move".split()
+    paths = [folder / "standings.csv", folder / "crosstable.csv"]
+    write_csv(pd.DataFrame(_standing_rows(report), columns=standings), paths[0])
+    write_csv(pd.DataFrame(meetings, columns="player opponent games won drawn lost points".split()), paths[1])
     return paths
 
 
 # --- Analyses and bots ---
 
 
-ANALYSIS_COLUMNS = (
-    *("move", "colour", "played", "win_rate_before", "win_rate_after", "loss"),
-    *("score_before", "score_after", "points_lost", "best", "line", "visits"),
-)
+ANALYSIS_COLUMNS = "move colour played win_rate_before win_rate_after loss".split()
+ANALYSIS_COLUMNS += "score_before score_after points_lost best line visits".split()
 
 
 def analysis_frame(record: GameRecord, evaluations: Sequence[Evaluation]) -> pd.DataFrame:

@@ -64,9 +64,7 @@ class Evidence:
     def as_json(self) -> dict[str, Any]:
         """What a manifest tells of it."""
         present, state, games = self.match.second, self.test.state, self.tally.results()
-        elo = compare(self.tally.counts).elo
-        llr = None if state is None else state.llr
-        figures = {"elo": elo.value, "low": elo.low, "high": elo.high, "llr": llr}
+        figures = {**compare(self.tally.counts).elo._asdict(), "llr": state and state.llr}
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),
@@ -80,7 +78,7 @@ class Evidence:
             "won": games.wins,
             "drawn": games.draws,
             "lost": games.losses,
-            **{key: None if value is None else round(value, 2) for key, value in figures.items()},
+            **{"elo" if key == "value" else key: value and round(value, 2) for key, value in figures.items()},
             **asdict(self.test.test),
         }
 

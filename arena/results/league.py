@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena import ConfigError, StoreError
 from arena.contract.settings import FOREIGN
-from arena.go.record import GameRecord, Played
+from arena.go.record import GameRecord
 from arena.match.standings import Evidence, League, Standings, rate_all
 from arena.players.player import Player
 from arena.ratings import Estimate, Sprt
@@ -87,10 +87,9 @@ class Moment(NamedTuple):
 
 
 class Report(Standings):
-    """The standings of a stored event, and everything else that is known of it. ``stored`` counts all finished games;
-    ``counted`` are those that count, in their order, or none where they aren't kept."""
+    """The standings of a stored event, and all else that is known of it. ``stored`` counts all finished games."""
 
-    def __init__(self, store: Store, event: Event, *, keep: bool):
+    def __init__(self, store: Store, event: Event):
         from arena.go.game import Rules
 
         self.settings = event.settings
@@ -103,14 +102,11 @@ class Report(Standings):
         super().__init__(names, event.id, planned, is_match=self.kind == "match", tests=tests)
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
-        self.counted: list[Played] = []
         self._stages: list[tuple[int, Evidence]] = []  # games, and what was to be rated by then
         for games in store.game_summaries(event=event.id, at_once=-(-store.count(event=event.id) // MOMENTS)):
             self.stored += sum(game.outcome is not None for game in games)
             if counted := self.add(games):
                 self._stages.append((self.games, self.evidence))
-            if keep:
-                self.counted += counted
             if dates := [*(self.dates or ()), *(game.date for game in counted if game.date)]:
                 self.dates = min(dates), max(dates)
 
@@ -125,12 +121,12 @@ class Report(Standings):
         return moments
 
 
-def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Report:
-    """The event of this id, or the one that was played last; ``keep`` its games, too. Raises StoreError when there is
-    none, or no arena can have stored it."""
+def read_report(store: Store, id: str | None = None) -> Report:
+    """The event of this id, or the one that was played last. Raises StoreError when there is none, or no arena can have
+    stored it."""
     event = store.latest_event() if id is None else store.event(id)
     with readable(store, event), store.unchanged():  # while it is played, games and players may grow
-        return Report(store, store.event(event.id), keep=keep)
+        return Report(store, store.event(event.id))
 
 
 def last_games(store: Store, event: str) -> list[GameRecord]:

@@ -26,22 +26,21 @@ import msgspec
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.settings import FOREIGN
 from arena.go.coords import Colour
-from arena.go.record import Ending, GameSummary, Outcome
+from arena.go.record import Ending, GameRecord, GameSummary, MoveStats, Outcome
 from arena.players.player import Player
 
-if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
+if TYPE_CHECKING:  # pulls in the compiler, without which players and results are read
     from arena.go.game import Rules
-    from arena.go.record import GameRecord, MoveStats
 
 T = TypeVar("T")
+Row = dict[str, Any]
 
 SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
 _RETRY = 0.2  # seconds between two tries to become the writer
 
-AT_ONCE = 1_000
-"""Games that ``game_summaries`` reads at a time."""
+AT_ONCE = 1_000  # games that ``game_summaries`` reads at a time
 
 _CREATE = (
     """
@@ -103,12 +102,10 @@ _SUMMARY = (
     "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
     f"white_seconds, reason, unrated, canonical, {', '.join(_RESULT)}"
 )
-_RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
-"""The condition for games that may count for ratings."""
-
+_RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"  # may be rated
 # What a record and its row have under the same name and in the same form.
-_NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
-_TEXTS = ("id", "event", *_NAMES, "reason", "fault_details", "date", "unrated")
+_TEXTS = "id event black white black_player white_player black_rank white_rank".split()
+_TEXTS += "reason fault_details date unrated".split()
 _NUMBERS = ("opening", "black_seconds", "white_seconds")
 
 
@@ -233,8 +230,8 @@ class Store:
 
     def append(self, records: Sequence[GameRecord], patience: float = _PATIENCE) -> None:
         """Store finished games in one transaction; they are durable on return. Raises StoreError, and then none of them
-        is stored: an id that is empty or already there, a disk that is full. StoreBusy is raised when another program
-        holds the file for ``patience`` seconds."""
+        is stored: an id that is empty or already there, a disk that is full; StoreBusy when another program holds the
+        file for ``patience`` seconds."""
         rows = [_row_from_record(record) for record in records]
         self.check_place()
         with self._transaction(patience):
@@ -250,8 +247,7 @@ class Store:
         return {row["id"] for row in self._all("SELECT id FROM games WHERE event = ?", event)}
 
     def game(self, text: str) -> GameRecord:
-        """The game of this id, or of the row with this number, as ``numbered_games`` gives it. Raises StoreError when
-        there is none."""
+        """The game of this id, or of the row with this number. Raises StoreError when there is none."""
         number = min(int(text), 2**63 - 1) if text.isdecimal() else None
         for row in self._all("SELECT * FROM games WHERE id = ? OR seq = ?", text, number):
             return self._record(row)
@@ -302,12 +298,9 @@ class Store:
 
     def participants(self, event: str) -> dict[str, str]:
         """Who has played in an event: names by identity, the latest name of each."""
-        query = """
-            SELECT identity, name FROM (
-                SELECT black_player AS identity, black AS name, seq FROM games WHERE event = ?1
-                UNION ALL SELECT white_player, white, seq FROM games WHERE event = ?1
-            ) GROUP BY identity, name ORDER BY max(seq)
-        """
+        both = "SELECT black_player AS identity, black AS name, seq FROM games WHERE event = ?1 "
+        both += "UNION ALL SELECT white_player, white, seq FROM games WHERE event = ?1"
+        query = f"SELECT identity, name FROM ({both}) GROUP BY identity, name ORDER BY max(seq)"
         return dict(map(tuple, self._all(query, event)))
 
     def count(self, **wanted: Any) -> int:
@@ -328,8 +321,7 @@ class Store:
 
     def damage(self) -> str:
         """What SQLite's check finds wrong with the file, in a line; empty when it is sound."""
-        found = [str(row[0]) for row in self._all("PRAGMA quick_check(3)")]
-        return "" if found == ["ok"] else _one_line("; ".join(found))
+        return _one_line("; ".join(row[0] for row in self._all("PRAGMA quick_check(3)"))).removeprefix("ok")
 
     # --- Events and players ---
 
@@ -350,7 +342,7 @@ class Store:
         known = {event.id: event for event in self.events()}
         fits = [id] if id in known else [one for one in known if id and one.startswith(id)]
         if len(fits) > 1:
-            raise StoreError(f"'{id}' fits {len(fits)} events in {self.path}: {_some(fits)}; give more of the id")
+            raise StoreError(f"'{id}' fits {len(fits)} events in {self.path}, as {fits[0]}; give more of the id")
         if not fits:
             close = ", ".join(get_close_matches(id, known, n=3, cutoff=0.4) or [*known][-3:]) or "none"
             raise StoreError(f"there is no event '{id}' in {self.path}; there are {close}")
@@ -529,33 +521,24 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:4]) + (", ..." if len(ids) > 4 else "")
-
-
-_FILTERS = {
-    "event": "event = :event",
-    "player": ":player IN (black, white, black_player, white_player)",
-    "endings": "ending IN (SELECT value FROM json_each(:endings))",
-}
-
-
-def _condition(*, endings: Sequence[str] = (), **wanted: Any) -> tuple[str, dict[str, Any]]:
+def _condition(event: str | None = None, player: str | None = None, endings: Sequence[str] = ()) -> tuple[str, Row]:
     """An SQL condition and the values it names."""
-    values = {name: value for name, value in wanted.items() if value is not None}
-    if endings:
-        values["endings"] = json.dumps([str(ending) for ending in endings])
-    return " AND ".join(["TRUE", *(_FILTERS[name] for name in values)]), values
+    conditions = {
+        "event = :event": event is not None,
+        ":player IN (black, white, black_player, white_player)": player is not None,
+        "ending IN (SELECT value FROM json_each(:endings))": bool(endings),
+    }
+    values = {"event": event, "player": player, "endings": json.dumps([str(ending) for ending in endings])}
+    return " AND ".join(["TRUE", *(text for text, holds in conditions.items() if holds)]), values
 
 
 # --- Rows and records ---
 
 
-def _row_from_record(record: GameRecord) -> dict[str, Any]:
+def _row_from_record(record: GameRecord) -> Row:
     if not record.id:
         raise StoreError(f"a game of '{record.black}' and '{record.white}' has no id; only games of events are stored")
-    outcome, size = record.outcome, record.rules.size
-    setup = [[int(point) for point in points] for points in record.setup]
+    outcome, size, setup = record.outcome, record.rules.size, [[int(point) for point in own] for own in record.setup]
     if any(not 0 <= move <= size * size for move in (*setup[0], *setup[1], *record.moves)):
         raise StoreError(f"game '{record.id}' can't be stored: it has moves outside its board")
     # lone surrogates, as from an engine's undecodable output, don't cost the game
@@ -571,18 +554,17 @@ def _row_from_record(record: GameRecord) -> dict[str, Any]:
         "moves": struct.pack(f"<{len(record.moves)}H", *record.moves),
         "canonical": record.canonical,
         "seed": str(record.seed),
-        "winner": None if outcome is None or outcome.winner is None else int(outcome.winner),
-        "ending": None if outcome is None else outcome.ending.value,
-        "margin": None if outcome is None else outcome.margin,
-        "black_score": None if outcome is None else outcome.black_score,
-        "adjudged": None if record.adjudged is None else int(record.adjudged),
+        "winner": outcome and outcome.winner and int(outcome.winner),
+        "ending": outcome and outcome.ending.value,
+        "margin": outcome and outcome.margin,
+        "black_score": outcome and outcome.black_score,
+        "adjudged": record.adjudged and int(record.adjudged),
         "arena": __version__,
         "stats": _pack(record.facts),
     }
 
 
-_PARTS = (10_000, 10, 1, 1_000)
-"""The parts of its unit in which each field of ``MoveStats`` is stored, as a whole number."""
+_PARTS = (10_000, 10, 1, 1_000)  # of its unit, in which each field of ``MoveStats`` is stored as a whole number
 
 
 def _pack(stats: Sequence[MoveStats]) -> bytes | None:
@@ -595,16 +577,11 @@ def _pack(stats: Sequence[MoveStats]) -> bytes | None:
 
 
 def _unpack(packed: bytes | None) -> tuple[MoveStats, ...]:
-    from arena.go.record import MoveStats
-
     if packed is None:
         return ()
-    whole = msgspec.msgpack.decode(decompress(packed), type=list[list[int | None]])
-    columns = [
-        [value if value is None or parts == 1 else value / parts for value in column]
-        for parts, column in zip(_PARTS, whole, strict=True)
-    ]
-    return tuple(map(MoveStats, *columns))
+    columns = zip(_PARTS, msgspec.msgpack.decode(decompress(packed), type=list[list[int | None]]), strict=True)
+    stats = [[value if value is None or parts == 1 else value / parts for value in whole] for parts, whole in columns]
+    return tuple(map(MoveStats, *stats))
 
 
 @lru_cache(maxsize=4096)
@@ -617,8 +594,6 @@ def _decode_result(
 
 
 def _record_from_row(row: sqlite3.Row) -> GameRecord:
-    from arena.go.record import GameRecord
-
     black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
     moves = row["moves"]
     first, adjudged, outcome = _decode_result(*(row[name] for name in _RESULT))

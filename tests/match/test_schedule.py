@@ -220,9 +220,9 @@ def test_the_books_that_ship_hold_balanced_openings_for_the_usual_komi(size: int
 
 def test_openings_are_made_and_more_begin_with_the_same(tmp_path: Path) -> None:
     path, made = tmp_path / "book.sgfs", ("alphago", "--plies", "2", "--visits", "8", "--seed", "3")
-    assert main([*made, "--out", str(path), "-n", "2"]) == 0
+    assert main([*made, "--out", str(path), "--count", "2"]) == 0
     first = path.read_text()
-    assert main([*made, "--out", str(path), "-n", "3"]) == 0 and path.read_text().startswith(first)
+    assert main([*made, "--out", str(path), "--count", "3"]) == 0 and path.read_text().startswith(first)
     assert read_book(path, NINE)[1] == "3 openings of 2 to 2 moves"
     with pytest.raises(ConfigError, match="random has no policy"):
         main(["random", "--out", str(tmp_path / "x.sgfs")])

@@ -16,16 +16,8 @@ from arena.go.game import Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 from arena.players.registry import Registry
-from arena.results.analysis import (
-    AnalysisError,
-    analyse,
-    evaluation_count,
-    judge,
-    mistakes,
-    notes,
-    patient,
-    variations,
-)
+from arena.results import analysis
+from arena.results.analysis import AnalysisError, analyse, evaluation_count, judge, mistakes, notes, patient, variations
 from arena.results.export import analysis_frame, write_csv
 from arena.results.store import Store
 
@@ -79,7 +71,7 @@ def test_each_position_is_asked_about_once_and_the_last_passes_are_not() -> None
     for moves, expected in (("C3 D3", 3), ("C3 D3 pass pass", 3), ("C3 pass", 3), ("", 1), ("pass pass", 1)):
         record = game_of(moves)
         bot = Forecaster([0.5] * 9)
-        assert [evaluation.number for evaluation in analyse(record, bot, at_once=2)] == list(range(expected))
+        assert [evaluation.number for evaluation in analyse(record, bot)] == list(range(expected))
         assert bot.asked == list(range(expected)) and evaluation_count(record) == expected
 
 
@@ -129,13 +121,14 @@ def test_a_bots_fault_is_refused_in_one_line() -> None:
 
 
 @pytest.mark.parametrize("spec", ["mcts:playouts=30", "alphago:visits=6,max_tree_mb=1"])
-def test_an_evaluation_does_not_depend_on_the_others(spec: str) -> None:
+def test_an_evaluation_does_not_depend_on_the_others(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And patience has a search use all its visits."""
     record = game_of("C3 D3 B3 D4")
     entry = patient(Registry().resolve(spec))
     assert entry.settings["stop_early"] is False
-    together = list(analyse(record, entry.build(), at_once=8))
-    alone = list(analyse(record, entry.build(), at_once=1))
+    together = list(analyse(record, entry.build()))
+    monkeypatch.setattr(analysis, "AT_ONCE", 1)
+    alone = list(analyse(record, entry.build()))
     for one, other in zip(together, alone, strict=True):
         assert (one.win_rate, one.best, one.line, one.margin) == (other.win_rate, other.best, other.line, other.margin)
         assert one.candidates and one.candidates[0].move == one.best
