@@ -141,8 +141,6 @@ class Match:
         require_range("games", self.games, 1)
         if self.name:
             check_name("match", self.name)
-        if self.gate is not None and self.test is None:
-            raise ValueError(f"a gate of {self.gate.entry} needs a test")
 
     @property
     def players(self) -> dict[str, Player]:

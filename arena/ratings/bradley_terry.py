@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,7 @@ DAMPING = 1e-10  # what is added to the diagonal of a Hessian, as a share of its
 FARTHEST = 10.0  # log odds, some 1,700 Elo, beyond which no end of an interval is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """Black's points from some games against one opponent; one game unless said."""
 
     black: str

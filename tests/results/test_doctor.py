@@ -76,16 +76,6 @@ def test_a_config_is_read_and_nothing_in_it_is_started(tmp_path: Path) -> None:
     assert wrong.verdict is FAILED and "isn't valid TOML" in wrong.text
 
 
-def test_engines_on_the_path_are_named_and_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(doctor, "ENGINES", ("engine-of-the-tests", "another"))
-    assert findings(tmp_path, "engines")[0].text.startswith("none of engine-of-the-tests, another")
-    program(tmp_path, "engine-of-the-tests", "open('ran', 'w')")
-    (found,) = findings(tmp_path, "engines")
-    assert found.verdict is OK and found.text.startswith(f"engine-of-the-tests ({tmp_path}")
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_step_that_fails_or_finds_something_odd_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +84,9 @@ def test_a_step_that_fails_or_finds_something_odd_stops_no_other(
     program(tmp_path, "nvidia-smi", "print()")
     monkeypatch.setattr(doctor, "sys", type("Nothing", (), {"executable": str(tmp_path / "python")}))
     monkeypatch.setitem(sys.modules, "bots.nets.inference", None)  # as if ONNX Runtime were broken
-    gpu, nets, results = findings(tmp_path, "GPU", "nets", "results")
+    monkeypatch.setattr(doctor, "ENGINES", ("nvidia-smi", "another"))
+    gpu, nets, results, engines = findings(tmp_path, "GPU", "nets", "results", "engines")
+    assert engines.verdict is OK and engines.text.startswith(f"nvidia-smi ({tmp_path}")
     assert gpu.verdict is NOTE and "can't use the GPU" in gpu.text
     assert nets.verdict is FAILED and nets.text.startswith("ModuleNotFoundError: ") and results.verdict is OK
 
