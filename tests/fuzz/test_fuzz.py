@@ -164,7 +164,7 @@ def check_rows(name: str, data: bytes) -> None:
 
 
 def vars_of(report: Any) -> None:
-    assert report.places is not None and report.endings is not None and report.check and report.course is not None
+    assert report.places is not None and report.endings is not None and report.course is not None
     assert report.rules
 
 
