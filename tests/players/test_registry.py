@@ -3,7 +3,7 @@
 import pickle
 import sys
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from math import inf
 from pathlib import Path
@@ -17,6 +17,7 @@ from arena.contract.settings import read_value
 from arena.go.game import Game, Rules
 from arena.match.event import event_from_json, event_to_json
 from arena.match.schedule import Match, Terms
+from arena.players.config import TermsTable
 from arena.players.registry import Registry
 from bots.nets import checkpoint
 from bots.nets.checkpoint import Checkpoint, find
@@ -95,14 +96,10 @@ def test_a_command_may_hold_commas_in_quotes_which_a_refusal_shows(
     assert fixed.settings["command"].endswith("maxVisits=100,numSearchThreads=2")
 
 
-@dataclass
-class Numbers:
-    seed: int = 0
-
-
 @pytest.mark.parametrize("value", ["9007199254740993", 9007199254740993, "9223372036854775807", "1e3", 7.0])
 def test_a_whole_number_keeps_all_its_digits(value: object) -> None:
-    assert read_value(value, fields(Numbers)[0], "here") == int(Decimal(value))  # type: ignore[arg-type]
+    (seed,) = (field for field in fields(TermsTable) if field.name == "seed")
+    assert read_value(value, seed, "here") == int(Decimal(value))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
