@@ -6,9 +6,8 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from arena.report.log import EventState
     from arena.report.style import Console
     from arena.results.store import Store
-
-FINISHING = "Finishing the games under way for at most {seconds:g} s, then stopping. Again (q, Ctrl-C) stops now."
 
 
 # --- From options ---
@@ -110,9 +107,8 @@ def require_same_terms(store: Store, event: Tournament | Ladder) -> None:
         return
     (kind,) = {"tournament", "ladder"} & event.settings.keys()
     if kind not in stored:
-        other = "ladder" if "ladder" in stored else "round-robin" if "tournament" in stored else ""
-        how = f"ladder or tournament (to resume it: --style {other})" if other else "match"
-        raise ConfigError(f"'{event.name}' is a stored {how}; take another name for the {kind}")
+        other = next((name for name in ("ladder", "tournament") if name in stored), "match")
+        raise ConfigError(f"'{event.name}' is a stored {other}; take another name, or the --style that it began with")
     old, new = _flat(stored), _flat(json.loads(json.dumps(event.settings)))
     if changed := [f"{key} {old.get(key)}, not {new.get(key)}" for key in new | old if old.get(key) != new.get(key)]:
         raise ConfigError(f"{kind} '{event.name}' is stored with {'; '.join(changed)}; take another name")
@@ -173,7 +169,6 @@ class EventSetup:
         has_people = any(entry.is_person for entry in event.players.values())
         with event_kept(state, store, self.console, self.results):
             updates = play_event(event, store, self.crew, control, play_people(event, self.console))
-            updates = _with_news_of_the_end(updates, control)
             with _finishing(control, is_heard=not has_people) as end:
                 if self.as_json:
                     print_games(event, updates, store)
@@ -220,18 +215,6 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
 
 
 # --- Its end ---
-
-
-def _with_news_of_the_end(updates: Generator[Update, None, None], control: Control) -> Generator[Update, None, None]:
-    """The updates, the first after a request to finish with a line about it."""
-    from arena.match.runner import FINISH
-
-    news = [FINISHING.format(seconds=FINISH)]
-    with closing(updates):
-        for update in updates:
-            if control.finishing and news:
-                update = replace(update, news=(*update.news, news.pop()))
-            yield update
 
 
 @contextmanager

@@ -113,9 +113,7 @@ def games(
     event: Annotated[str | None, Option(help="Only games of this event.")] = None,
     player: Annotated[str | None, Option(help="Only games of this player.")] = None,
     ending: Annotated[str | None, Option(help="Only games that ended by: score, resign, forfeit, ...")] = None,
-    limit: Annotated[
-        int | None, Option("-n", "--limit", help="Newest games (default 20; all in files).", min=1)
-    ] = None,
+    limit: Annotated[int | None, Option("-n", "--games", help="Newest (default 20; all in files).", min=1)] = None,
     sgf: Annotated[Path | None, Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
     csv: Annotated[Path | None, Option(help="Write a table of the games instead.")] = None,
     as_json: Json = False,
@@ -225,9 +223,9 @@ def analyze(
 ) -> None:
     """Analyse a game: win rates, what moves cost, better moves.
 
-    Win rates and scores are Black's, losses those of the player who moved. The SGF file opens in Sabaki, KaTrain, GoGui
-    and others: A, B and C mark the best moves, a triangle marks the bot's move instead of a mistake. Only the main line
-    is read, and existing comments are dropped. Ctrl-C stops; the results so far are shown and written.
+    Win rates and scores are Black's, losses those of the player who moved. In the SGF file, A, B and C mark the best
+    moves and a triangle the bot's move instead of a mistake; comments and variations that were there are dropped.
+    Ctrl-C stops; the results so far are shown and written.
 
     Examples:
       arena analyze game.sgf

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # not needed for an event on this machine
 
 TICK = 0.1  # seconds between two updates
 FINISH = 5.0  # seconds that the games under way have to end when the event is finished early
+FINISHING = f"Finishing the games under way for at most {FINISH:g} s, then stopping. Again (q, Ctrl-C) stops now."
 PATIENCE = 2.0  # seconds for which a store that another program holds is tried when the event ends
 
 
@@ -137,15 +138,18 @@ class _Run:
         try:
             while (crew.is_busy or self._finished) and not self._standings.is_decided and monotonic() < finish_by:
                 crew.pause(control.paused)
+                news = []
                 if control.finishing and finish_by == inf:
-                    finish_by = monotonic() + FINISH
+                    finish_by, news = monotonic() + FINISH, [FINISHING]
                     crew.finish()
                 update = crew.poll(TICK / 2)
+                news += update.news
                 self._finished += [game for game in update.records if isinstance(game, GameRecord)]
                 snapshots |= {snapshot.pairing.id: snapshot for snapshot in update.snapshots}
-                if monotonic() - updated >= TICK or not crew.is_busy or update.news:
+                if monotonic() - updated >= TICK or not crew.is_busy or news:
                     records, boards = self._append(TICK), [*snapshots.values()]
-                    yield replace(update, records=records, snapshots=boards, waiting=len(self._finished))
+                    waiting = len(self._finished)
+                    yield replace(update, records=records, snapshots=boards, waiting=waiting, news=news)
                     snapshots.clear()
                     updated = monotonic()
             if control.finishing:

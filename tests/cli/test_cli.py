@@ -137,7 +137,7 @@ def test_a_ladder_goes_on_and_takes_players(tmp_path: Path) -> None:
     bots = ("random", "fast-random", "mcts:playouts=3")
     joined = arena("tournament", "climb", *bots, "-n", "14", *ladder, folder=tmp_path)
     assert "8 of 14 games were played earlier" in joined.stdout and "after 14 games" in joined.stdout, joined.stderr
-    refused(arena("tournament", "climb", *bots, *SMALL, folder=tmp_path), "a stored ladder", "--style ladder")
+    refused(arena("tournament", "climb", *bots, *SMALL, folder=tmp_path), "a stored ladder", "--style")
 
 
 WRONG = [
