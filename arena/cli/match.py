@@ -33,7 +33,7 @@ def match(
     workers: Workers = 0,
     cluster: Cluster = None,
     sprt: Annotated[
-        tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Stop when a test accepts one.")
+        tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Stop when a sequential test accepts either.")
     ] = None,
     alpha: Annotated[float, Option(help="Error rate of that test, either way (default 0.05).")] = 0.05,
     new: Annotated[bool, Option("--new", help="Start again instead of resuming.")] = False,

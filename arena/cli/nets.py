@@ -28,7 +28,7 @@ def gate(
     checkpoint: Annotated[str, Argument(help="New checkpoint: its name or folder.")],
     against: Annotated[str | None, Option(metavar="ENTRY", help="Player whose net to replace.")] = None,
     played_as: Annotated[str | None, Option("--as", metavar="BOT", help="Play both nets in this bot.")] = None,
-    sprt: Annotated[tuple[float, float], Option(metavar="ELO0 ELO1", help="Test (default 0 35).")] = (0, 35),
+    sprt: Annotated[tuple[float, float], Option(metavar="ELO0 ELO1", help="Hypotheses (default 0 35).")] = (0, 35),
     games: Annotated[int, Option("-n", "--games", help="Maximum number of games (default 5000).")] = SPRT_GAMES,
     terms: TermsTable = NO_TERMS,
     workers: Workers = 0,
