@@ -235,27 +235,24 @@ def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, t
     assert calls[:2] == [("engine", 9.0), ("engine", pytest.approx(0.8))]
 
 
-def played(bot: Bot, kills: list[Callable[[], None]]) -> GameRecord:
-    """A small game of the engine, Black, against a bot; every third round one of ``kills`` is done."""
+def played(bot: Bot, kills: list[int], log: Path) -> GameRecord:
+    """A small game of the engine, Black, against a bot; every third round one of ``kills`` is sent to it."""
     players = {"engine": bot, "random": Registry().resolve("fast-random").build()}
     loop = GameLoop(players, Rules.preset("cgos", 5, move_limit=20), dict.fromkeys(players, LIMITS))
     loop.start_game(Pairing("event/1", 1, "engine", "random", (), seed=1))
     with closing(bot):
         for number in range(200):
             if number % 3 == 2 and kills:
-                kills.pop()()
+                os.kill(pids(log)[-1], kills.pop())
             for record in loop.play_round():
                 return record
     raise AssertionError("the game goes on")
 
 
 def test_a_game_whose_engine_is_killed_goes_on_where_it_was(scripted: Opener, engine_log: Path) -> None:
-    expected = played(scripted("good"), [])
+    expected = played(scripted("good"), [], engine_log)
     engine_log.unlink()
-
-    numbers = (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)
-    kills = [lambda number=number: os.kill(pids(engine_log)[-1], number) for number in numbers]
-    record = played(scripted("good"), kills)
+    record = played(scripted("good"), kills := [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL], engine_log)
     assert not kills and len(pids(engine_log)) == 4
     assert (record.moves, record.outcome, record.reason) == (expected.moves, expected.outcome, "")
 
@@ -276,7 +273,7 @@ def test_an_engine_that_kills_itself_goes_on_where_it_died_and_then_forfeits(
     command = scripted_in("killed")
     if shell:
         command = shlex.join(["sh", "-c", f"{command}; exit $?"])
-    record = played(GtpBot(Config(command, log=str(engine_log))), [])
+    record = played(GtpBot(Config(command, log=str(engine_log))), [], engine_log)
     assert record.outcome is not None and (record.outcome.ending, record.outcome.winner) == (Ending.CRASH, WHITE)
     assert how in record.reason
     assert len(pids(engine_log)) == DEATHS
