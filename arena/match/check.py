@@ -48,13 +48,9 @@ def probe(player: Player, rules: Rules) -> Iterator[Finding]:
 
 def _about(player: Player) -> str:
     """Its kind, the name and version of an engine, its net."""
-    words = [f"kind {player.kind}"]
-    if player.bot_kind.external:
-        words.append(player.code.partition(" ")[2])
-    if player.net:
-        folder = Path(player.settings["checkpoint"]).name
-        words.append(f"net {'' if folder == player.net else f'{folder} '}({player.net[:8]})")
-    return ", ".join(filter(None, words))
+    engine = player.code.partition(" ")[2] if player.bot_kind.external else ""
+    net = f"net {Path(player.settings['checkpoint']).name} ({player.net[:8]})" if player.net else ""
+    return ", ".join(filter(None, (f"kind {player.kind}", engine, net)))
 
 
 def _judge(player: Player, record: GameRecord) -> Finding:

@@ -301,8 +301,6 @@ def _forfeit(live: LiveGame, error: Exception) -> None:
 Report = tuple[float | None, float | None, int | None]
 """The win rate, score and visits of a decision, where they are known."""
 
-NOTHING: Report = (None, None, None)
-
 
 def _report_of(decision: Decision, size: int) -> Report:
     """What a bot reported. Raises TypeError where its answer is not a Decision."""
@@ -320,7 +318,7 @@ def _report_of(decision: Decision, size: int) -> Report:
     ):
         raise TypeError(f"ownership is not an array of {size * size} numbers from -1 to 1")
     if rate is None and visits is None and score is None:
-        return NOTHING
+        return None, None, None
     if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
         raise TypeError(f"{rate!r} is not a win rate")
     for number in (visits, score):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
@@ -75,18 +76,15 @@ def play_event(
 
     The first updates have the games of earlier runs. A match with a test ends with the update that decides it. Closing
     the generator ends the workers and stores every game that they had finished. While another program holds the store,
-    play goes on and finished games wait. Games with a person are played by ``play_person``, one at a time. ``workers``
-    is a number of processes of this machine, or an entered crew.
-
-    Raises UserError when a bot can't be built, and GamesNotStored when the event ends while games wait.
+    play goes on and finished games wait. ``workers`` is a number of processes, or an entered crew. Raises UserError
+    when a bot can't be built, and GamesNotStored when the event ends while games wait.
     """
     run = _Run(event, store, control or Control())
     yield from run.resume()
-    if isinstance(workers, int):
-        with Crew(event.players, event.terms.rules, event.terms.adjudication, workers) as crew:
-            yield from run.play(crew, play_person)
-    else:
-        yield from run.play(workers, play_person)
+    players, terms = event.players, event.terms
+    own = Crew(players, terms.rules, terms.adjudication, workers) if isinstance(workers, int) else nullcontext(workers)
+    with own as crew:
+        yield from run.play(crew, play_person)
 
 
 class _Run:
@@ -103,13 +101,11 @@ class _Run:
     def resume(self) -> Iterator[Update]:
         """Updates with the games of earlier runs that belong to the event as it is planned now."""
         is_planned = _membership(self._event, self._store)
-        is_new = True
         for games in self._store.game_summaries(event=self._event.event):
             if known := [game for game in games if is_planned(game.id)]:
-                is_new = False
                 self._count(known)
                 yield Update(known, resumed=True)
-        if is_new:
+        if not self._ids:
             yield Update(resumed=True)
 
     def play(self, crew: AnyCrew, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
@@ -194,8 +190,7 @@ class _Run:
 
 
 def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:
-    """A function that tells whether the event has a game of this id, as it is planned now. Where stored games decide a
-    test, it has those that count."""
+    """Whether the event has the game of an id, as planned now; where stored games decide its test, those that count."""
     if isinstance(event, Ladder):
         round_of = event.round_finder()
         return lambda id: round_of(id) > 0

@@ -104,9 +104,9 @@ class SharedState:
     """What a worker writes and its parent reads through shared memory, also when the worker is gone: the last call of a
     bot, and a journal of the games under way.
 
-    Doubles: those of ``Call``, with the time when it began (0 between calls) in place of its seconds. Then for each
-    board a header: the number of its game by the order in which they were sent (from 1; 0: no game), of its moves, and
-    the seconds spent on the next one; then the moves: the point, win rate, score, visits and seconds.
+    Doubles: those of ``Call``, with the time when it began (0 between calls) in place of its seconds. Then each board
+    has rows of 5: the number of its game by the order in which they were sent (from 1; 0: no game), of its moves, and
+    the seconds spent on the next one; then for each move the point, win rate, score, visits and seconds.
     """
 
     _CALL, _ROW = Struct("4d"), Struct("5d")
@@ -220,10 +220,9 @@ def end_with_parent() -> None:
     stopped: nobody watches it."""
     signal.signal(signal.SIGCONT, signal.SIG_DFL)  # what it was forked from ends at once with its parent
     go_on_without_parent()
-    parent = parent_process()
 
     def wait_and_end() -> None:
-        if parent is not None:
+        if parent := parent_process():
             parent.join()
             sleep(GRACE)
             kill_marked(f"{os.getpid()}-")  # what its bots started, whose watchers may be gone, too
@@ -270,7 +269,7 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, num
 
 def _build(spec: WorkerSpec, place: int, bots: dict[str, Bot], state: SharedState) -> None:
     """Add the bot of a player, warmed up. Raises UserError for one that can't be built."""
-    name, player = list(spec.players.items())[place]
+    name, player = [*spec.players.items()][place]
     state.start_call(place, inf)  # it is to blame when the process ends now
     try:
         bot = bots[name] = player.build()

@@ -1,11 +1,11 @@
 """The game loop with scripted players: whose fault a fault is, what a move costs, and what is recorded."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
-from scripted_bots import scripted
+from scripted_bots import Good, scripted
 
 from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.limits import TimeLeft
@@ -16,7 +16,6 @@ from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import move_notes, read_remarks, write_sgf
 from arena.match.game_loop import GameLoop, LiveGame
 from arena.match.schedule import Pairing
-from arena.players.registry import Registry
 
 SEVEN = Rules.preset("cgos", 7)
 OPENING = (16, 30)
@@ -46,6 +45,19 @@ def play(bots: Mapping[str, Bot], games: Iterable[Pairing], **loop: Any) -> dict
 
 def players(kind: str, **settings: Any) -> dict[str, Bot]:
     return {"bad": scripted(kind, **settings).build(), "good": scripted("GOOD").build()}
+
+
+class Watched(Good):
+    """A good player; ``see`` is called with each game, when it has decided, and with the limits."""
+
+    def __init__(self, see: Callable[[Game, Limits], object]):
+        super().__init__(scripted("GOOD").config)
+        self._see = see
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        decision = super().choose(game, limits)
+        self._see(game, limits)
+        return decision
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +132,7 @@ def test_a_move_beyond_what_the_clock_has_and_the_lag_forfeits_on_time(limits: s
 @pytest.mark.usefixtures("undisturbed")
 def test_a_bot_is_told_how_long_to_think_and_what_its_clock_shows() -> None:
     told: dict[str, list[Limits]] = {"a": [], "b": []}
-
-    class Listener(type(scripted("GOOD").build())):  # type: ignore[misc]
-        def choose(self, game: Game, limits: Limits) -> Decision:
-            told["a" if game.to_play is BLACK else "b"].append(limits)
-            return super().choose(game, limits)
-
-    bots = {name: Listener(scripted("GOOD").config) for name in told}
+    bots = {name: Watched(lambda _, limits, name=name: told[name].append(limits)) for name in told}  # type: ignore[misc]
     limits = {"a": Limits(main=100, byoyomi=30, stones=3), "b": Limits(seconds=2, simulations=7)}
     record = play(bots, [pairing(1, "a", "b")], limits=limits)[1]
     assert set(told["b"]) == {limits["b"]}
@@ -161,16 +167,10 @@ def test_a_game_that_is_slow_among_many_is_late_alone() -> None:
 
 def test_what_moves_overrun_their_clock_by_adds_up_over_a_game() -> None:
     """A bot that took 0.16 s a move for ever on ``main=1`` never ran out of time."""
-    time = 0.0
-
-    class Slow(type(scripted("GOOD").build())):  # type: ignore[misc]
-        def choose(self, game: Game, limits: Limits) -> Decision:
-            nonlocal time
-            time += 0.16
-            return super().choose(game, limits)
-
-    bots = players("GOOD") | {"bad": Slow(scripted("GOOD").config)}
-    record = play(bots, [pairing(1, "bad", "good")], limits={"bad": Limits(main=1)}, now=lambda: time)[1]
+    moves: list[Game] = []
+    bots = players("GOOD") | {"bad": Watched(lambda game, _: moves.append(game))}
+    now = lambda: 0.16 * len(moves)  # noqa: E731
+    record = play(bots, [pairing(1, "bad", "good")], limits={"bad": Limits(main=1)}, now=now)[1]
     assert record.reason.startswith("bad: out of time") and record.outcome.ending is Ending.TIME
     assert sum(fact.seconds for fact in record.facts[2::2]) == pytest.approx(7 * 0.16)  # of 1.2 s with the allowance
 
@@ -205,18 +205,15 @@ def test_a_bot_that_changes_its_game_changes_nobody_elses(
     change: Any, raises: bool, undisturbed: dict[int, GameRecord]
 ) -> None:
     """Its opponent forfeited, or lost the stones that were taken off."""
-
-    class Meddler(type(scripted("GOOD").build())):  # type: ignore[misc]
-        def choose(self, game: Game, limits: Limits) -> Decision:
-            assert seen.setdefault(game.seed, game) is game  # bots keep what they know by the object
-            decision = super().choose(game, limits)
-            change(game)
-            if raises:
-                raise RuntimeError("meddled")
-            return decision
-
     seen: dict[int, Game] = {}
-    bots = players("GOOD") | {"bad": Meddler(scripted("GOOD").config)}
+
+    def meddle(game: Game, _: Limits) -> None:
+        assert seen.setdefault(game.seed, game) is game  # bots keep what they know by the object
+        change(game)
+        if raises:
+            raise RuntimeError("meddled")
+
+    bots = players("GOOD") | {"bad": Watched(meddle)}
     for number, record in play(bots, pairings("bad", "good", 4)).items():
         if raises:
             assert record.reason == "bad: RuntimeError: meddled"
@@ -266,11 +263,3 @@ def test_a_record_keeps_what_the_bots_reported_of_each_move_and_nothing_where_th
     notes = move_notes(record)
     assert notes[5]["SBKV"] == ["99.00"] and notes[5]["C"][0].startswith("Black wins 99.0%")
     assert read_remarks(write_sgf(record, notes), record)[5].win_rate == 0.99
-
-
-def test_a_game_is_the_same_whatever_is_played_beside_it() -> None:
-    entry, games = Registry().resolve("uct:playouts=12,max_tree_mb=1"), pairings("a", "b", 12)
-    together = play({"a": entry.build(), "b": entry.build()}, games)
-    alone = {n: play({"a": entry.build(), "b": entry.build()}, [game])[n] for n, game in enumerate(games)}
-    assert {n: record.moves for n, record in together.items()} == {n: record.moves for n, record in alone.items()}
-    assert len({record.moves for record in together.values()}) == 12
