@@ -224,6 +224,6 @@ def build(
     print(f"{out}: {made.manifest.read:,} games of {size}x{size} read")
     for part, title in enumerate(PARTS):
         games = made.part(part)
-        print(f"  {title}: {len(games):,} games, {len(games.moves):,} positions")
+        print(f"  {title}: {plural(len(games), 'game')}, {plural(len(games.moves), 'position')}")
     for reason, count in made.manifest.rejects.items():
         print(f"  left out, {reason}: {count:,}")

@@ -24,7 +24,7 @@ TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
 PLAY = ("rl", "value", "distill", "zero")
 """Trainers that play games, which a cluster can do."""
 
-FIGURES = "top1 late_top1 policy_loss ownership brier value_mse value_floor win_rate_mse".split()
+FIGURES = "top1 late_top1 policy_loss ownership brier value_loss value_mse value_floor win_rate_mse".split()
 """What is printed of a new checkpoint, of the metrics in its manifest."""
 
 
