@@ -116,35 +116,10 @@ def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
     yield from play.on(nets, Shape(len(numbers)), numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Snapshots of the learner in a folder: the first net, which is 0, and the latest others, by iteration."""
-
-    folder: Path
-    every: int
-    size: int
-
-    def members(self, iteration: int) -> list[int]:
-        """Those in it before an iteration, which count from 0."""
-        return [0, *range(self.every, iteration + 1, self.every)[1 - self.size :]] if self.size > 1 else [0]
-
-    def draw(self, iteration: int, seed: int) -> int:
-        """The opponent of an iteration."""
-        return int(np.random.default_rng([seed, 1, iteration]).choice(self.members(iteration)))
-
-    def path(self, iteration: int) -> Path:
-        return self.folder / f"{iteration:06}.pt"
-
-    def add(self, iteration: int, network: Net) -> None:
-        """Write a snapshot, aside and then renamed."""
-        with replacing(self.path(iteration), error=CheckpointError) as aside:
-            torch.save({name: tensor.cpu() for name, tensor in network.state_dict().items()}, aside)
-
-    def keep(self, iteration: int) -> None:
-        """Delete what isn't in it any more; only once a state is saved that won't load it."""
-        for path in self.folder.glob("*.pt"):
-            if int(path.stem) < iteration and int(path.stem) not in self.members(iteration):
-                path.unlink()
+def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
+    """The pool before an iteration, which count from 0: the first net, which is 0, and the latest snapshots."""
+    others = range(every, iteration + 1, every)
+    return [0, *others[max(0, len(others) - (size - 1)) :]]
 
 
 # --- The run ---
@@ -184,11 +159,17 @@ def train(
         learner_plays, opponent_plays, averaged_plays, first_plays = (
             TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first_net())
         )
-        pool = Pool(run.folder / "pool", config.pool_every, POOL_SIZE)
         games: Games | None = None  # of the latest iteration
         micro_batch, shape = MICRO_BATCH, Shape(min(AT_ONCE, config.games), config.num_workers)
         if device.type != "cpu":
             micro_batch, shape = MICRO_BATCH_ON_GPU, shape._replace(groups=2)
+
+        def snapshot(iteration: int) -> Path:
+            return run.folder / "pool" / f"{iteration:06}.pt"
+
+        def add_to_pool() -> None:
+            with replacing(snapshot(run.step_count), error=CheckpointError) as aside:
+                torch.save({name: tensor.cpu() for name, tensor in network.state_dict().items()}, aside)
 
         def planes(count: int) -> np.ndarray:
             if games is None:
@@ -218,13 +199,14 @@ def train(
             run.restore()
             read_ratings(run.folder, 0)  # or a damaged file is refused after hours
             if not run.step_count:
-                pool.add(0, network)
+                add_to_pool()
             run.count_minutes()
             while not run.is_over and not run.stop_asked:
                 # Play, against a member of the pool
                 begun, iteration = time.monotonic(), run.step_count
-                met = pool.draw(iteration, config.seed)
-                opponent.load_state_dict(read_tensors(pool.path(met)))
+                pool = pool_of(iteration, config.pool_every)
+                met = int(np.random.default_rng([config.seed, 1, iteration]).choice(pool))
+                opponent.load_state_dict(read_tensors(snapshot(met)))
                 seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
                 openings = draw_openings(rules, config.games // 2, config.plies, seed)
                 seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))
@@ -287,9 +269,10 @@ def train(
                 if run.step_count % config.pool_every == 0:
                     if not run.stop_asked:
                         rate(config.eval_games, bots)
-                    pool.add(run.step_count, network)
-                    run.save()
-                    pool.keep(run.step_count)
+                    add_to_pool()
+                    run.save()  # which won't load who isn't in the pool any more
+                    for gone in set(pool).difference(pool_of(run.step_count, config.pool_every)):
+                        snapshot(gone).unlink(missing_ok=True)
                 run.save_when_due()
                 ratings = read_ratings(run.folder, run.step_count)
                 on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))

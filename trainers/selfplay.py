@@ -19,7 +19,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -214,28 +213,32 @@ class SearchGames(SelfPlayGames):
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
         size, trees, turns = self._rules.size, self._trees, symmetry_table(self._rules.size)
         every = Leaves.empty(len(slots) * self._at_once)
+        planes = np.empty((len(every.slots), self._encoder.planes, size**2), np.float32)  # one array for all rounds
 
-        def search(part: slice) -> tuple[Leaves, np.ndarray]:
+        def search(part: slice) -> tuple[Leaves, slice]:
             mine = slice(part.start * self._at_once, part.stop * self._at_once)
             positions = Positions(*(column[mine] for column in every.positions))
             leaves = Leaves(every.slots[mine], every.paths[mine], every.depths[mine], positions)
             count = int(search_on(self._games, trees, playing[part], *self._params, leaves))
-            planes = np.empty((count, self._encoder.planes, size**2), np.float32)
-            self._encoder.encode(leaves.positions, count, planes)
-            return leaves, planes
+            self._encoder.encode(leaves.positions, count, planes[mine])
+            return leaves, slice(mine.start, mine.start + count)
 
         def expand(leaves: Leaves, part: slice) -> None:
             known = part.stop - part.start, logits[part], win_rates[part]
             expand_leaves(trees.roots, trees.nodes, trees.owners, self._params[-1], turns, leaves, *known)
 
         while fill():
-            playing = slots[self._games.playing[slots]]
-            leaves, planes = zip(*self._in_parts(search, len(playing)), strict=True)
+            playing, count, parts = slots[self._games.playing[slots]], 0, list[slice]()  # without gaps
+            leaves, filled = zip(*self._in_parts(search, len(playing)), strict=True)
             self._finish(playing)
-            bounds = [0, *accumulate(map(len, planes))]
-            if bounds[-1]:
-                logits, win_rates = yield 0, np.concatenate(planes).reshape(bounds[-1], -1, size, size)
-                parts = map(slice, bounds, bounds[1:])
+            for part in filled:
+                dense = slice(count, count + part.stop - part.start)
+                if dense != part:
+                    planes[dense] = planes[part]
+                parts.append(dense)
+                count = dense.stop
+            if count:
+                logits, win_rates = yield 0, planes[:count].reshape(count, -1, size, size)
                 list((self._pool.map if self._threads > 1 else map)(expand, leaves, parts))
 
 

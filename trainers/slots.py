@@ -17,9 +17,9 @@ from arena import IllegalMove
 from arena.go import kernels
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, area_score, legal_mask, move_of, next_random, play_any, point_of, seeded
-from arena.go.planes import HISTORY, NO_MOVE, Positions
+from arena.go.planes import HISTORY, NO_MOVE
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
-from bots.search.puct import Leaves, prune_pass_alive, select_leaves
+from bots.search.puct import prune_pass_alive, select_leaves
 from bots.search.tree import MAX_DEPTH, ROOT, Nodes, best_child, clear_tree, kept_nodes, set_root
 from trainers.records import Games
 
@@ -91,10 +91,11 @@ class SearchSlots(NamedTuple):
     kinds: np.ndarray  # (slots,) int64: DRAWN, CHEAP or FULL
     shares: np.ndarray  # (slots,) float64 in [0, 1): where the draw of the present move falls
     decided: np.ndarray  # (slots,) int64: turns in a row in which the game was as good as decided
+    is_over: np.ndarray  # (slots,) bool: whether the search of the present move found no leaf any more
 
     @classmethod
     def empty(cls, slots: int, capacity: int) -> SearchSlots:
-        kinds: Any = ((ROOT,), (np.int32, CELLS), (np.int64,), (np.float64,), (np.int64,))
+        kinds: Any = ((ROOT,), (np.int32, CELLS), (np.int64,), (np.float64,), (np.int64,), (np.bool_,))
         return cls(Nodes.empty(slots, capacity), *(np.zeros((slots, *shape), kind) for kind, *shape in kinds))
 
 
@@ -304,6 +305,7 @@ def _begin_move(games, searches, slots, params, puct, recent):
     """Draw how the present move of a slot, which ``slots`` (1,) names, is decided, and begin its search."""
     slot = slots[0]
     root = searches.roots[slot]
+    searches.is_over[slot] = False
     if games.is_new[slot]:
         games.is_new[slot] = False
         searches.decided[slot] = 0
@@ -356,34 +358,34 @@ def _decide(games, searches, slot, params, puct, weights):
     point = point_of(board, move) if move < weights.shape[0] - 1 else 0
     play_move(games, slot, move)
     follow(searches, slot, point, params.reuse)
+    if not games.playing[slot]:
+        searches.roots[slot].budget = 0  # no leaves
 
 
 @kernel
 def search_on(games, searches, slots, params, puct, leaves):
-    """Walk down the trees of ``slots`` to ``leaves`` that need the net; where a search is over its move is played, and
-    the next one begins. Returns the number of leaves. A slot without any is not playing any more."""
-    count = 0
+    """Walk down the trees of ``slots`` to ``leaves`` that need the net; first, where a search is over, its move is
+    played and the next one begins. Returns the number of leaves. Any slot may have none."""
     nodes, roots = searches.nodes, searches.roots
-    recent = np.empty(HISTORY, np.int64)
-    weights = np.empty(games.levels.shape[2])
+    recent, weights = np.empty(HISTORY, np.int64), np.empty(games.levels.shape[2])
     for i in range(slots.shape[0]):
-        one, slot = slots[i : i + 1], slots[i]
+        slot = slots[i]
         while games.playing[slot]:
             if games.is_new[slot] or roots[slot].positions != games.lengths[slot] + 1:
-                _begin_move(games, searches, one, params, puct, recent)
+                _begin_move(games, searches, slots[i : i + 1], params, puct, recent)
             first, children = np.int64(nodes.first[slot, 0]), np.int64(nodes.children[slot, 0])
-            if nodes.visits[slot, 0] == 1 and children > 1 and games.lengths[slot] < params.first_pass:
+            visits, only = nodes.visits[slot, 0], puct.gumbel and first >= 0 and children == 1  # which needs no search
+            if visits == 1 and children > 1 and games.lengths[slot] < params.first_pass:
                 for child in range(first, first + children):
                     if nodes.point[slot, child] == 0:
                         nodes.prior[slot, child] = 0
-            at, c = leaves.positions, count
-            rest = Positions(at.boards[c:], at.colours[c:], at.recent[c:], at.komis[c:], at.symmetries[c:])
-            free = Leaves(leaves.slots[c:], leaves.paths[c:], leaves.depths[c:], rest)
-            budget, at_once, more = np.int64(roots[slot].budget), params.virtual_loss_batch, 0
-            if not (puct.gumbel and first >= 0 and children == 1):  # the only move needs no search
-                more = select_leaves(games.boards, roots, games.hashes, nodes, one, budget, at_once, puct, free)
-            if more:
-                count += more
+            if visits < roots[slot].budget and not only and not searches.is_over[slot]:
                 break
             _decide(games, searches, slot, params, puct, weights)
+        searches.is_over[slot] = True
+    count = select_leaves(
+        games.boards, roots, games.hashes, nodes, slots, 2**62, params.virtual_loss_batch, puct, leaves
+    )
+    for i in range(count):
+        searches.is_over[leaves.slots[i]] = False
     return count

@@ -68,11 +68,12 @@ def _completed(nodes, slot, child, mixed):
 
 
 @inlined
-def _weight(nodes, slot, child, mixed, scale, highest):
+def _weight(nodes, slot, child, unvisited, scale, highest):
     """The share of a move in the improved policy (equation 11), up to a factor that all moves have in common. Without
     ``highest``, the best move's exponential, too, would be less than a float32 can hold."""
     prior = nodes.prior[slot, child]
-    return prior * np.exp(scale * (_completed(nodes, slot, child, mixed) - highest)) if prior > 0 else np.float32(0)
+    raised = np.exp(scale * (nodes.value[slot, child] - highest)) if nodes.visits[slot, child] > 0 else unvisited
+    return prior * raised if prior > 0 else np.float32(0)
 
 
 @inlined
@@ -110,19 +111,20 @@ def choose_root(nodes, root, slot, params):
 def choose_inside(nodes, slot, node, params):
     """The child by whose visit their shares get closest to the improved policy (equation 14), or -1 without any."""
     mixed, scale, highest = _completion(nodes, slot, node, params)
+    unvisited = np.exp(scale * (mixed - highest))  # once: it takes long, and most moves are unvisited
     total = np.float32(0)
     tried = np.int64(1)
     for child in children_of(nodes, slot, node):
         visits = nodes.visits[slot, child]
         if visits != FORBIDDEN:
-            total += _weight(nodes, slot, child, mixed, scale, highest)
+            total += _weight(nodes, slot, child, unvisited, scale, highest)
             tried += visits + nodes.pending[slot, child]
     best, best_score = np.int64(-1), np.float32(0)
     for child in children_of(nodes, slot, node):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
-        score = _weight(nodes, slot, child, mixed, scale, highest) / max(total, np.float32(1e-38))
+        score = _weight(nodes, slot, child, unvisited, scale, highest) / max(total, np.float32(1e-38))
         score -= np.float32(visits + nodes.pending[slot, child]) / np.float32(tried)
         if best < 0 or score > best_score:
             best, best_score = child, score
@@ -161,10 +163,11 @@ def improved_policy(boards, nodes, slot, params, shares):
     """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11)."""
     shares[:] = 0
     mixed, scale, highest = _completion(nodes, slot, 0, params)
+    unvisited = np.exp(scale * (mixed - highest))  # once: it takes long, and most moves are unvisited
     total = np.float32(0)
     for child in children_of(nodes, slot, 0):
         if nodes.visits[slot, child] != FORBIDDEN:
-            weight = _weight(nodes, slot, child, mixed, scale, highest)
+            weight = _weight(nodes, slot, child, unvisited, scale, highest)
             p = np.int64(nodes.point[slot, child])
             shares[move_of(boards[slot], p) if p else shares.shape[0] - 1] = weight
             total += weight

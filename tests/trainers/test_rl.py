@@ -28,7 +28,7 @@ from arena.match.openings import draw_openings
 from arena.players.registry import Registry
 from arena.report.progress import ITERATION, draw_ratings, self_play_words, show_training
 from arena.report.style import Console
-from bots.nets.catalogue import Net, load_network, named_network
+from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from trainers import records as data
@@ -37,10 +37,9 @@ from trainers.bot_games import PolicyBot
 from trainers.live_inference import TorchEvaluator
 from trainers.progress import RATINGS_FILE, Rating, SelfPlayProgress
 from trainers.replay import make_chunk, searched_games
-from trainers.rl import Config, Pool
+from trainers.rl import Config
 from trainers.selfplay import Shape, draw_seeds
 from trainers.settings import METRICS_FILE
-from trainers.train import read_tensors
 
 SIZE = 5
 MOVES = SIZE * SIZE + 1
@@ -122,23 +121,9 @@ def test_a_move_is_credited_with_what_the_forecasts_after_it_say(trace: float) -
             assert found[games.starts[game] + ply] == pytest.approx(gain if ply % 2 == 0 else -gain, abs=1e-5)
 
 
-# --- The pool and the matches ---
-
-
-def test_the_pool_keeps_the_first_net_and_the_latest(tmp_path: Path) -> None:
-    pool = Pool(tmp_path, every=5, size=3)
-    assert [pool.members(iteration) for iteration in (0, 4, 5, 12, 27)] == [[0], [0], [0, 5], [0, 5, 10], [0, 20, 25]]
-    met = [pool.draw(iteration, 1) for iteration in range(25, 30)] + [pool.draw(29, seed) for seed in range(40)]
-    assert set(met) == {0, 20, 25}
-    pool, nets = Pool(tmp_path, every=1, size=2), [named_network("arena-1x8", ENCODER.planes, SIZE) for _ in range(3)]
-    for number, net in enumerate(nets):
-        pool.add(number, net)
-        pool.keep(number)
-    assert sorted(path.stem for path in tmp_path.iterdir()) == ["000000", "000002"]
-    assert all(map(torch.equal, nets[2].state_dict().values(), read_tensors(pool.path(2)).values()))
-    pool.path(0).write_bytes(b"no net")
-    with pytest.raises(CheckpointError, match="--new"):
-        read_tensors(pool.path(0))
+def test_the_pool_has_the_first_net_and_the_latest() -> None:
+    members = [rl.pool_of(iteration, 5, 3) for iteration in (0, 4, 5, 12, 27)]
+    assert members == [[0], [0], [0, 5], [0, 5, 10], [0, 20, 25]]
 
 
 # --- Matches against bots ---
