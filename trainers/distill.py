@@ -171,12 +171,10 @@ def split_searches(
 
 def with_net_named(config: Config, results: Path) -> Config:
     """The settings with a net: without one, of the shape of ``start``. Raises ConfigError, CheckpointError."""
-    if config.net:
-        return config
-    if not config.start:
+    if not config.net and not config.start:
         raise ConfigError("without start there is no net; give --net arena-BLOCKSxCHANNELS")
-    shape = Checkpoint.open(find(config.start, results)).manifest.network
-    return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
+    shape = {} if config.net else Checkpoint.open(find(config.start, results)).manifest.network
+    return replace(config, net=config.net or f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
 
 
 def train(
@@ -188,8 +186,8 @@ def train(
     lent: Lent | None = None,
 ) -> Path:
     """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
-    folder. The teacher is one of ``registry``, and plays where it is ``lent`` cores. Games are in cache/; otherwise as
-    ``sl.train``. Interrupted while they are played it raises KeyboardInterrupt."""
+    folder. The teacher is one of ``registry``. Games are in cache/; otherwise as ``sl.train``. Interrupted while they
+    are played it raises KeyboardInterrupt."""
     config = with_net_named(config, results)
     check(config, ("policy", "value"), results)
     encoder, inherited = encoder_of(config), inherited_rules(config.start, results)

@@ -429,9 +429,13 @@ class Run:
         if self.device.type == "cpu" or time.monotonic() - self._read > READ_SECONDS:
             self._shown |= self.figures()
             self._read = time.monotonic()
-        rows, _, waited = self._pace / max(1e-9, self._pace[1])
-        shown = self._shown["loss"], self._shown["right"], self.minutes_left
-        return Progress(self.step_count, self.rows, float(rows), *shown, min(1.0, float(waited)))
+        speed, shown = self.speed(), (self._shown["loss"], self._shown["right"], self.minutes_left)
+        return Progress(self.step_count, self.rows, speed["rows_per_second"], *shown, speed["waiting"])
+
+    def speed(self) -> dict[str, float]:
+        """Rows a second, and the share of the time spent waiting for them, over the last steps."""
+        rows, seconds, waited = self._pace.tolist()
+        return {"rows_per_second": rows / max(1e-9, seconds), "waiting": min(1.0, waited / max(1e-9, seconds))}
 
     def log(self, **figures: float) -> None:
         """Append figures to the log beside the state, JSON a line."""
@@ -440,11 +444,6 @@ class Run:
         with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(line)}\n")
         self._logged = self.step_count
-
-    def _log_validation(self, figures: Mapping[str, float]) -> None:
-        """Log the figures of a validation beside those of the last steps."""
-        progress = self.progress()
-        self.log(**self.figures(), rows_per_second=progress.rows_per_second, waiting=progress.waiting, **figures)
 
     # --- Saving ---
 
@@ -548,7 +547,7 @@ class Run:
         assert isinstance(self.config, Supervised)  # whose budget may be in rows
         rows, before = self.config.validate_every, self.rows - self._last_rows
         if is_first() and self.rows // rows > before // rows:
-            self._log_validation(measure("validation"))
+            self.log(**self.figures(), **self.speed(), **measure("validation"))
         if self.snapshot_is_due():
             self.save_snapshot(origin)
         self.save_when_due()
@@ -562,7 +561,7 @@ class Run:
         figures = dict(measure("validation"))
         if self.done >= 1:
             if self._logged != self.step_count:  # the log ends with the run
-                self._log_validation(figures)
+                self.log(**self.figures(), **self.speed(), **figures)
             figures |= measure("test")
             forget_snapshots(self.saved)
         return self.save_checkpoint(origin, figures)

@@ -39,7 +39,6 @@ from trainers.losses import Target, search_loss
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, play_there, shares_of
-from trainers.selfplay import PlayedGame
 from trainers.settings import METRICS_FILE, SETTINGS_FILE
 from trainers.settings import Distill as Config
 
@@ -196,23 +195,17 @@ class Script:
         return weights, np.array([len(game.moves) / 1000 for game in games])
 
 
-def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Script, list[PlayedGame]]:
-    script = Script()
-    over = recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(numbers)), slots)
-    return script, sorted(over, key=lambda game: game.number)
-
-
 def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: Recipe) -> None:
-    recipe = replace(recipe, full_search_prob=0.4, temperature_moves=1000, temperature=1.0)
-    script, over = play_script(recipe)
-    assert [game.number for game in over] == list(range(30))
+    recipe, script = replace(recipe, full_search_prob=0.4, temperature_moves=1000, temperature=1.0), Script()
+    over = [*recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(30)), 8)]
+    assert {game.number for game in over} == {*range(30)}
     deep = moves = 0
     for finished in over:
         opening = recipe.begin(finished.number).opening
         assert finished.moves[: len(opening)].tolist() == list(opening) and finished.plies.min() >= len(opening)
         game = Game(recipe.rules)
         for move in finished.moves.tolist():
-            game.play(int(move))
+            game.play(move)
         assert game.outcome is not None and game.outcome.margin == finished.margin
         assert finished.is_sound == game.is_passed_out
         assert np.allclose(finished.win_rates, finished.plies / 1000)  # each with its own position
@@ -274,17 +267,14 @@ def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Ten
     return Target(moves, torch.tensor(results), torch.zeros(rows, POINTS), scores, shares, torch.tensor(win_rates))
 
 
-def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
-    shares = torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.25, 0.75]])
-    value, told = torch.zeros(2, 3), taught([WIN, LOSS], [0.5, 0.5], shares)
-    entropy = float(-torch.xlogy(shares, shares).sum(1).mean())
-    best = (shares + 1e-12).log()
-    assert float(search_loss(Outputs(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
-    assert float(search_loss(Outputs(best.flip(1), value), told, 0.5).policy) > entropy + 1
-    assert search_loss(Outputs(best, value), told, 0.5).right == 1
-
-
-def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_to_results() -> None:
+def test_the_policy_is_drawn_to_the_shares_of_the_visits_and_the_value_between_result_and_win_rate() -> None:
+    """Draws are left to results."""
+    told = torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.25, 0.75]])
+    best, target = (told + 1e-12).log(), taught([WIN, LOSS], [0.5, 0.5], told)
+    found, wrong = (search_loss(Outputs(logits, torch.zeros(2, 3)), target, 0.5) for logits in (best, best.flip(1)))
+    entropy = float(-torch.xlogy(told, told).sum(1).mean())
+    assert float(found.policy) == pytest.approx(entropy, abs=1e-4) and found.right == 1
+    assert float(wrong.policy) > entropy + 1
     shares, policy = torch.ones(1, 2) / 2, torch.zeros(1, 2)
 
     def slope(odds: Sequence[float], result: int, rate: float, outcome_share: float) -> torch.Tensor:

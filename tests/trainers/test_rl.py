@@ -160,10 +160,9 @@ def test_who_resigns_or_can_not_go_on_has_lost_but_a_fault_of_the_net_that_learn
 
 
 def test_a_match_that_is_stopped_has_no_rating(beginner: Checkpoint) -> None:
-    asked = iter([True, True, False])
-    player = Registry().resolve("random")
-    assert MATCH.rate(3, bot_of(load_network(beginner)), player, lambda: next(asked)) is None
-    rating = MATCH.rate(3, bot_of(load_network(beginner)), player)
+    asked, player, bot = iter([True, True, False]), Registry().resolve("random"), bot_of(load_network(beginner))
+    assert MATCH.rate(3, bot, player, lambda: next(asked)) is None
+    rating = MATCH.rate(3, bot, player)
     assert rating is not None and (rating.iteration, rating.against, rating.games) == (3, "random", 6)
 
 

@@ -82,7 +82,6 @@ SPLIT = {"test_split": 0.9, "validation_split": 0.1}
         ("sl", {"max_rows": None}, "needs an end: give max_minutes or max_rows"),
         ("sl", {"encoder": "arena-16"}, "arena-16"),
         ("sl", {"data": ()}, "no game records"),
-        ("sl", {"test_from": "yesterday", "data": ("games",)}, "yesterday"),
         ("sl", SPLIT, "no games to learn from"),
         ("value", SPLIT, "no games to learn from"),
         ("value", {"net": "gocnn-3x16", "start": ""}, "has no policy and no value"),
