@@ -162,11 +162,14 @@ def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, pla
     assert Evaluator(checkpoint).encoder.name == "arena-17"
 
 
-def test_a_run_with_other_settings_is_refused_before_the_games(
-    tiny: Config, played: Replay, results: Path, unexported: None
+def test_a_run_with_other_settings_is_refused_before_the_games_and_torchrun_is_told_to_wait_for_them(
+    tiny: Config, played: Replay, results: Path, unexported: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts, seen = replace(tiny, name="parts", max_rows=16), list[str]()
     value.train(parts, results)
     with pytest.raises(CheckpointError, match="this run has games = 60, not 80"):
         value.train(replace(parts, games=80), results, on_made=seen.append)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="20 games are still to be played"):
+        value.train(replace(parts, name="other", games=80), results, on_made=seen.append)
     assert seen == []
