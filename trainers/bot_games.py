@@ -24,6 +24,8 @@ from trainers.slots import SelfPlayParams, chances, draw_move, to_levels
 
 PATIENT = Limits(deadline=3600)  # of a net or a teacher: its first move may compile kernels or have the net captured
 
+GoesOn = Callable[[], bool]
+
 
 def play_bots(
     players: Mapping[str, Bot],
@@ -31,7 +33,7 @@ def play_bots(
     rules: Rules,
     pairings: Iterable[Pairing],
     slots: int,
-    goes_on: Callable[[], bool],
+    goes_on: GoesOn,
 ) -> Iterator[GameRecord]:
     """Play games, ``slots`` at once, as they end; those under way are lost once it no longer ``goes_on``, which is
     checked before every round of moves."""
@@ -70,24 +72,16 @@ class RatingMatch(NamedTuple):
     key: tuple[int, ...]  # draws the openings by its first number, and the games' seeds by all of them
 
     def play(
-        self,
-        player: Bot,
-        opponent: Bot,
-        limits: Limits = PATIENT,
-        slots: int = 1,
-        goes_on: Callable[[], bool] = lambda: True,
+        self, player: Bot, opponent: Bot, limits: Limits = PATIENT, slots: int = 1, goes_on: GoesOn = lambda: True
     ) -> np.ndarray:
         """The points of the player, (games,) float64, 1 for a win and 1/2 for a draw; fewer where it no longer
         ``goes_on``. A fault of the opponent is a game lost by it; one of the player raises RuntimeError."""
         openings = draw_openings(self.rules, self.games // 2, self.plies, self.key[0])
-        seeds = (draw_seeds(self.games, *self.key) >> np.uint64(1)).tolist()
-        colours = ("net", "opponent"), ("opponent", "net")
-        pairings = [
-            Pairing(str(number), number, *colours[number % 2], openings[number // 2], seed)
-            for number, seed in enumerate(seeds)
-        ]
+        pairings, points = list[Pairing](), dict[int, float]()
+        for number, seed in enumerate((draw_seeds(self.games, *self.key) >> np.uint64(1)).tolist()):
+            colours = ("opponent", "net") if number % 2 else ("net", "opponent")
+            pairings.append(Pairing(str(number), number, *colours, openings[number // 2], seed))
         players, allowed = {"net": player, "opponent": opponent}, {"net": PATIENT, "opponent": limits}
-        points: dict[int, float] = {}
         for record in play_bots(players, allowed, self.rules, pairings, slots, goes_on):
             outcome = record.outcome
             assert outcome is not None  # its game is over
@@ -97,9 +91,7 @@ class RatingMatch(NamedTuple):
             points[int(record.id)] = float(winner == "net") if winner else 0.5
         return np.array([points[number] for number in sorted(points)])
 
-    def rate(
-        self, iteration: int, player: Bot, opponent: Player, goes_on: Callable[[], bool] = lambda: True
-    ) -> Rating | None:
+    def rate(self, iteration: int, player: Bot, opponent: Player, goes_on: GoesOn = lambda: True) -> Rating | None:
         """The result of a match against a bot of the registry; None where it no longer ``goes_on`` before its end."""
         bot = opponent.build()
         try:
@@ -152,14 +144,12 @@ class TeachingBot(Bot):
             self._found.setdefault(games[place].seed, {})[len(games[place].moves)] = levels, win_rate
         rest = [place for place in range(len(games)) if self._player or place not in found]
         found |= _search(self._player or self._teacher, self._other_visits, games, rest)
-        decisions = []
-        for place, game in enumerate(games):
-            temperature = params.temperature if len(game.moves) < params.temperature_moves else 0.0
-            decisions.append(Decision(int(draw_move(found[place][0], temperature, drawn[place][1]))))
-        return decisions
+        early = [params.temperature if len(game.moves) < params.temperature_moves else 0.0 for game in games]
+        draws = zip(early, drawn, strict=True)
+        return [Decision(int(draw_move(found[n][0], heat, chance))) for n, (heat, (_, chance)) in enumerate(draws)]
 
     def play(
-        self, rules: Rules, new_games: Iterator[NewGame], slots: int, goes_on: Callable[[], bool] = lambda: True
+        self, rules: Rules, new_games: Iterator[NewGame], slots: int, goes_on: GoesOn = lambda: True
     ) -> Iterator[PlayedGame]:
         """As ``selfplay.SelfPlayGames.play``. Raises BotFault for a fault of the teacher."""
         pairings = (Pairing(str(new.number), new.number, TEACHER, TEACHER, new.opening, new.seed) for new in new_games)
@@ -185,11 +175,9 @@ def _search(
 ) -> dict[int, tuple[np.ndarray, float]]:
     """By place among the games: the weights of legal moves, for a search doesn't know before it tries a move that
     superko forbids it; and the win rate."""
-    found: dict[int, tuple[np.ndarray, float]] = {}
-    if places:
-        rows, rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
-        for place, row, rate in zip(places, rows, rates.tolist(), strict=True):
-            legal = row * games[place].legal_moves()
-            legal[-1] += not legal.any()
-            found[place] = legal, rate
-    return found
+    if not places:
+        return {}
+    rows, rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
+    rows = rows * np.array([games[place].legal_moves() for place in places])
+    rows[:, -1] += ~rows.any(1)
+    return dict(zip(places, zip(rows, rates.tolist(), strict=True), strict=True))

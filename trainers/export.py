@@ -174,8 +174,7 @@ def ranges_of(network: Net, planes: np.ndarray) -> list[float]:
     n). Empty for a net that can't be packed: one that isn't residual, or whose channels don't fill registers."""
     if not isinstance(network, Network):
         return []
-    shape = network.config
-    if any(count % LANES for count in (shape.channels, shape.head_channels, shape.pooled_channels)):
+    if any(getattr(network.config, part) % LANES for part in ("channels", "head_channels", "pooled_channels")):
         return []
     found: list[float] = []
     convolutions: list[Any] = [conv for block in network.tower for conv in (block.conv1, block.conv2)]
@@ -276,6 +275,5 @@ def forget_snapshots(folder: Path, kept: int = 0) -> None:
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
     """The manifest of a net that learned from games by ``rules``; ``known`` are its other fields."""
     only, now = getattr(network.config, "size", 0), datetime.now(UTC).isoformat(timespec="seconds")
-    sizes = only or MIN_SIZE, only or MAX_SIZE, rules.size
-    shape = asdict(network.config)
+    sizes, shape = (only or MIN_SIZE, only or MAX_SIZE, rules.size), asdict(network.config)
     return Manifest(name, shape, encoder.name, encoder.planes, *sizes, rules.name, rules.komi, created=now, **known)

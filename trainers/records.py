@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count, islice
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -121,7 +121,7 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
     for game in np.flatnonzero(~scored).tolist() if dead_stones else ():
         if (marked := owners_without_dead(used[game])) is not None:
             owners[game], scored[game] = marked, True
-    ranks = [[rank_of(text) for text in (record.black_rank, record.white_rank)] for record in used]
+    ranks = [[_rank(text) for text in (record.black_rank, record.white_rank)] for record in used]
     names = [[crc32(name.encode(errors="replace")) for name in (record.black, record.white)] for record in used]
     winners = [UNKNOWN if end is None else DRAWN if end.winner is None else int(end.winner) for end in ends]
     return Games(
@@ -133,10 +133,14 @@ def games_from_records(records: Iterable[GameRecord], size: int, dead_stones: bo
         dates=np.array([_date(record.date) for record in used], np.int32),
         scored=scored,
         owners=owners,
-        ranks=np.array([[UNRANKED if one is None else one for one in pair] for pair in ranks], np.int8).reshape(-1, 2),
+        ranks=np.array(ranks, np.int8).reshape(-1, 2),
         players=np.array(names, np.uint32).reshape(-1, 2),
         territory=np.array([record.rules.scoring is Scoring.TERRITORY for record in used], np.bool_),
     )
+
+
+def _rank(text: str) -> int:
+    return UNRANKED if (rank := rank_of(text)) is None else rank
 
 
 def _date(text: str) -> int:
@@ -239,7 +243,7 @@ def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Games apart: no game, under no symmetry, is in two of them."""
+    """Games apart, also under symmetries."""
 
     train: Games
     validation: Games
@@ -260,11 +264,8 @@ class Split:
 
 def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
-    Games from which the net that it begins with has learned, by the rules that are ``inherited``, are held out of
-    neither: a dataset's are left out, others are learned from.
-
-    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
-    """
+    Of games from which the net that it begins with has learned, by the rules that are ``inherited``, none is tested on:
+    a dataset's are left out, others are learned from. Raises RecordError, and ConfigError for settings."""
     paths = [Path(path) for path in settings.data]
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
@@ -282,9 +283,7 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
         parts = parts_of(games, rules := tuple(dict.fromkeys((rule, *inherited))))
     train, validation, test = (games.select(parts == part) for part in (TRAIN, VALIDATION, TEST))
     if not len(train):
-        raise RecordError(
-            "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
-        )
+        raise RecordError("no training games: all are of test_from or later; set a later test_from")
     return Split(train, validation, test, rules, describe_sources(paths))
 
 
@@ -309,24 +308,16 @@ class GameFilter:
 
     def refusal(self, record: GameRecord) -> str:
         """Why a game isn't taken, in words fit to count; empty when it is."""
-        ranks, least = (record.black_rank, record.white_rank), rank_of(self.rank)
-        if record.rules.size != self.size:
-            return "another size"
-        if any(record.setup) or record.first is not BLACK:
-            return "handicap or setup stones"
-        if len(record.moves) < max(1, self.min_moves):
-            return "too short"
-        if self.rating and min(rating_of(text) or 0 for text in ranks) < self.rating:
-            return "rating too low or unknown"
-        if least is not None and any((rank := rank_of(text)) is None or rank < least for text in ranks):
-            return "rank too low or unknown"
-        return ""
-
-
-def rating_of(text: str) -> float | None:
-    """The Elo that a rank property such as ``2650?`` has, or None."""
-    found = re.fullmatch(r"\s*(\d{2,4}(?:\.\d+)?)\s*\??\s*", text)
-    return float(found[1]) if found else None
+        told, least = (record.black_rank, record.white_rank), rank_of(self.rank)
+        ratings = [re.fullmatch(r"\s*(\d{2,4}(?:\.\d+)?)\s*\??\s*", text) for text in told]  # such as 2650?
+        reasons = {
+            "another size": record.rules.size != self.size,
+            "handicap or setup stones": any(record.setup) or record.first is not BLACK,
+            "too short": len(record.moves) < max(1, self.min_moves),
+            "rating too low or unknown": min(float(found[1]) if found else 0 for found in ratings) < self.rating,
+            "rank too low or unknown": least is not None and min(map(_rank, told)) < least,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def parse(filter: GameFilter, texts: Sequence[bytes]) -> tuple[Games, Counter[str]]:
@@ -361,9 +352,7 @@ def _parse_all(chunks: Iterator[list[bytes]], filter: GameFilter, processes: int
             while some := list(islice(chunks, 4 * processes)):
                 yield from pool.map(work, some)
     except BrokenProcessPool:
-        raise RecordError(
-            "a process that reads games was killed, perhaps for want of memory; use --workers 1"
-        ) from None
+        raise RecordError("a process that reads games was killed (out of memory?); use --workers 1") from None
 
 
 def read_texts(path: Path) -> Iterator[bytes]:
@@ -513,10 +502,8 @@ class Batch:
 
 
 class Rows:
-    """A seeded, endless order of rows: every position of every game once an epoch, each under a random symmetry.
-
-    Row ``i`` depends on the games, the seed and ``i`` only, so the number of rows drawn is the whole state of a run.
-    """
+    """A seeded, endless order of rows: every position of every game once an epoch, each under a random symmetry. Row
+    ``i`` depends on the games, the seed and ``i`` only, so the number of rows drawn is the whole state of a run."""
 
     def __init__(
         self, games: Games, encoder: Encoder, seed: int = 0, threads: int = 1, places: np.ndarray | None = None
@@ -625,21 +612,12 @@ Prepared = TypeVar("Prepared")
 
 @contextmanager
 def prefetched(
-    make_batch: MakeBatch,
-    prepare: Callable[[Batch], Prepared],
-    first: int,
-    batch: int,
-    stride: int,
-    most: int | None = None,
+    make_batch: MakeBatch, prepare: Callable[[Batch], Prepared], starts: Iterable[int], batch: int
 ) -> Iterator[Iterator[Prepared]]:
-    """Batches of ``batch`` rows, at ``most`` so many, made ahead of time in a thread and given to ``prepare`` there.
-
-    The first begins at row ``first`` and each next one ``stride`` rows on: several processes that share the rows
-    of every step begin at different ``first``.
-    """
+    """Batches of ``batch`` rows that begin at ``starts``, made ahead of time in a thread and given to ``prepare``
+    there."""
     with ThreadPoolExecutor(1, "rows") as pool:
-        starts = islice(count(first, stride), most)
-        made = (pool.submit(lambda at: prepare(make_batch(at, batch)), at) for at in starts)
+        made = (pool.submit(lambda start: prepare(make_batch(start, batch)), start) for start in starts)
         waiting = deque(islice(made, AHEAD))
 
         def batches() -> Iterator[Prepared]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, TypeVar
@@ -352,8 +353,8 @@ class Run:
                 torch.manual_seed(self.config.seed + self.rows + share * rank)  # for dropout, as in a resumed run
                 yield part
 
-        first = self.rows + rank * share
-        with prefetched(make_batch, lambda batch: to_tensors(batch, self.device), first, share, batch_size) as ahead:
+        starts = count(self.rows + rank * share, batch_size)
+        with prefetched(make_batch, lambda batch: to_tensors(batch, self.device), starts, share) as ahead:
             yield parts(ahead)
 
     def forward(self, planes: Tensor) -> Outputs:

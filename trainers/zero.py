@@ -257,7 +257,7 @@ def train(
                     due = min(config.replay_ratio * total("rows") - rows, 2 * config.replay_ratio * round_rows)
                     make = partial(replay.batch, config.seed, encoder, config.num_workers)
                     steps, ready = max(0, int(due) // batch), partial(to_tensors, device=device)
-                    with prefetched(make, ready, rows, batch, batch, steps) as ahead:
+                    with prefetched(make, ready, range(rows, rows + steps * batch, batch), batch) as ahead:
                         for planes, targets in ahead:
                             losses = search_loss(run.forward(planes), targets, config.outcome_share)
                             run.step(losses.total(config), batch, losses.figures())
