@@ -1,6 +1,4 @@
-"""A strong engine as a teacher: it evaluates many positions at once over KataGo's analysis protocol, JSON a line
-(KataGo, docs/Analysis_Engine.md). It plays no game itself.
-"""
+"""A strong engine as a teacher: many positions at once over KataGo's analysis protocol (docs/Analysis_Engine.md)."""
 
 from __future__ import annotations
 

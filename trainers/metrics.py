@@ -1,7 +1,4 @@
-"""Evaluates policy, value, ownership and score on held-out games, by ply.
-
-Beside the figures of values and scores stands what the best constant would score.
-"""
+"""Evaluates policy, value, ownership and score on held-out games, by ply, beside the best constants."""
 
 from __future__ import annotations
 

@@ -196,14 +196,11 @@ def canonical_key(moves: np.ndarray, size: int) -> bytes:
 class SplitRule:
     """How games are split, each without regard to the others. Twins under a symmetry stay together."""
 
-    test_from: int = 0
-    """Games of this day (20180301) or later are the test. A random split puts games into the test that repeat the first
-    moves of training games."""
+    test_from: int = 0  # the first day of the test (20180301): a random one repeats the openings of training games
     validation: float = 0.01  # the share of the games not in the test that is kept aside
     test: float = 0.0  # the share of games that is the test where no day tells: they have none, or ``test_from`` is 0
     played: bool = False  # whether it is for games that a run plays, not for records
-    by_player: bool = False
-    """Whether players are split as well: a game is in the test if one of its players is, and so for validation."""
+    by_player: bool = False  # whether it is players that are split: a game is in the test if one of its players is
 
     @classmethod
     def of_played(cls, settings: HeldOut) -> SplitRule:
@@ -278,8 +275,8 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
         games, rules = dataset.games, tuple(dict.fromkeys((SplitRule(**dataset.manifest.split), *inherited)))
         parts = np.where(parts_of(games, rules) == dataset.parts, dataset.parts, -1)
     else:
-        games = load_games(paths, settings.size, cache)
         rule = SplitRule(day_of(settings.test_from), settings.validation_split, settings.test_split)
+        games = load_games(paths, settings.size, cache)
         parts = parts_of(games, rules := tuple(dict.fromkeys((rule, *inherited))))
     train, validation, test = (games.select(parts == part) for part in (TRAIN, VALIDATION, TEST))
     if not len(train):

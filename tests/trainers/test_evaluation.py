@@ -7,33 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from played import random_game
+from small_nets import untrained
 from test_training import SIZE
 from torch.nn import functional
 from typer.testing import CliRunner
 
 from arena.cli import app
 from arena.go.coords import BLACK
-from arena.go.game import Ending, Outcome, Rules
+from arena.go.game import Ending, Outcome
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
 from trainers import records as data
-from trainers.export import describe, export
 from trainers.metrics import PLIES, evaluate, phases
 
 ENCODER = find_encoder("arena-17")
 
 
 @pytest.fixture(scope="module")
-def records() -> list[GameRecord]:
-    return [random_game(seed, f"2017-05-{1 + seed:02}") for seed in range(8)]
-
-
-@pytest.fixture(scope="module")
 def games(records: list[GameRecord]) -> data.Games:
-    return data.games_from_records(records, SIZE)
+    return data.games_from_records(records[:8], SIZE)
 
 
 @pytest.fixture(scope="module")
@@ -85,23 +79,14 @@ def test_the_figures_are_those_of_a_loop_over_positions(
     assert {name: figures[name] for name in expected} == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.fixture(scope="module")
-def folder(network: Network, games: data.Games, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    planes = data.encode_positions(games, ENCODER, np.arange(64), np.zeros(64, np.int64)).planes
-    manifest = describe(network, "untrained", ENCODER, Rules.preset("cgos", SIZE))
-    return export(network, tmp_path_factory.mktemp("nets") / "untrained", manifest, planes, planes).folder
-
-
-def test_the_command_shows_tables_and_on_what_they_rest(
-    folder: Path, records: list[GameRecord], tmp_path: Path
-) -> None:
+def test_the_command_shows_tables_and_on_what_they_rest(records: list[GameRecord], tmp_path: Path) -> None:
     resigned = [replace(record, outcome=Outcome(BLACK, Ending.RESIGN)) for record in records[:3]]
     archive = tmp_path / "games.sgfs"
-    archive.write_text("".join(f"{write_sgf(record)}\n" for record in [*resigned, *records[3:]]))
-    told = ["eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
-    shown = " ".join(CliRunner().invoke(app, told, catch_exceptions=False).stdout.split())
-    assert "5 of 8 games have a last position that gives their score" in shown
-    for word in ("top-1", "16 on", "constant", "even game", "owners predicted"):
-        assert word in shown
-    late = CliRunner().invoke(app, [*told, "--from", "2019-01-01"])
+    archive.write_text("".join(f"{write_sgf(record)}\n" for record in [*resigned, *records[3:8]]))
+    net = str(untrained(tmp_path / "untrained", 1))
+    command = ["eval", net, "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
+    shown = " ".join(CliRunner().invoke(app, command, catch_exceptions=False).stdout.split())
+    for words in ("5 of 8 games", "top-1", "16 on", "constant", "even game", "owners predicted"):
+        assert words in shown
+    late = CliRunner().invoke(app, [*command, "--from", "2019-01-01"])
     assert "no game is of 2019-01-01 or later" in str(late.exception)
