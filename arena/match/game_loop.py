@@ -169,9 +169,8 @@ class GameLoop:
             live_games = [live for live in self.live_games if live.player(live.game.to_play) == name]
             done = 0
             while done < len(live_games):
-                called = live_games[done : done + player.boards]
-                done += len(called)
-                called = [live for live in called if live.game.outcome is None]
+                called = [live for live in live_games[done : done + player.boards] if live.game.outcome is None]
+                done += player.boards
                 if player.prepares:
                     called = [live for live in called if self._prepare(name, live)]
                 if called:

@@ -147,8 +147,9 @@ class SharedState:
     def write_move(self, board: int, number: int, move: Move, stats: MoveStats) -> None:
         """Add the move of this number, from 1."""
         start, memory = self._starts[board], self._memory
-        known = [nan if value is None else value for value in stats]
-        self._ROW.pack_into(memory, 8 * (start + 5 * number), move, *known)
+        rate, score, visits, seconds = stats
+        known = nan if rate is None else rate, nan if score is None else score, nan if visits is None else visits
+        self._ROW.pack_into(memory, 8 * (start + 5 * number), move, *known, nan if seconds is None else seconds)
         memory[start + 1], memory[start + 2] = number, 0.0
 
     def spend(self, board: int, seconds: float) -> None:
