@@ -25,7 +25,6 @@ from arena import StoreError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
 from arena.match.schedule import Match, Terms, Tournament
-from arena.match.standings import MatchTally
 from arena.ratings import PairCounts, Sprt, compare
 from arena.ratings.elo import ZERO
 from arena.report.style import Console
@@ -36,6 +35,7 @@ from arena.results.league import Report, overviews, read_report
 from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)
+COLOURS = st.sampled_from([BLACK, WHITE, None])
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"
 
 
@@ -117,56 +117,34 @@ def test_without_a_name_it_is_the_event_that_was_played_last_and_all_are_listed(
 # --- Figures ---
 
 
-def test_of_games_played_on_those_that_ended_otherwise_are_counted(store: Store) -> None:
-    match = match_of("new", "old", 14)
-    records = []
-    for pairing in match.pairings():
-        won, lost = (BLACK, WHITE) if pairing.black == "new" else (WHITE, BLACK)
-        cases: dict[int, dict[str, Any]] = {9: {"adjudged": lost}, 10: {"adjudged": lost, "ending": Ending.CRASH}}
-        cases |= {number: {"ending": Ending.ADJUDICATED, "adjudged": won} for number in range(4)}
-        cases |= {number: {"adjudged": won} for number in range(4, 9)}
-        records.append(finished(match, pairing, "new", **cases.get(pairing.number, {})))
-    store_event(store, match, records)
-    report = read_report(store)
-    assert (report.adjudicated, report.played_on, report.overturned) == (4, 6, 1)
-    check = facts(report)["Check"]
-    assert check.startswith("6 games played to the end after adjudication, 1 with another winner")
-    assert "error rate" not in check  # six games don't bound it
-
-
 @settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_a_report_adds_up_what_a_slow_twin_does_however_the_games_came_in(data: st.DataObject) -> None:
     """Two events that are stored in turns, in batches of any size and order, one game deleted again."""
     league, match = league_of("a", "b", "c", games_each=8), match_of("a", "b", 12)
-    winners = st.sampled_from(["a", "b", "c", None])
+    games = {}
+    for event, pairing in [(event, pairing) for event in (league, match) for pairing in event.pairings()]:
+        winner = data.draw(st.sampled_from([pairing.black, pairing.white, None]))
+        more: dict[str, Any] = {"black_seconds": data.draw(st.floats(0, 9)), "adjudged": data.draw(COLOURS)}
+        games[pairing.id] = finished(event, pairing, winner, **more)
     with TemporaryDirectory() as folder, Store.open(Path(folder) / "arena.db", write=True) as store:
         for event in (league, match):
             store_event(store, event)
-        games = {}
-        for event in (league, match):
-            for pairing in event.pairings():
-                winner = data.draw(winners)
-                playing = winner if winner in (pairing.black, pairing.white) else None
-                games[pairing.id] = finished(event, pairing, playing, black_seconds=data.draw(st.floats(0, 9)))
         waiting = data.draw(st.permutations(list(games.values())))
-        while waiting:
-            size = data.draw(st.integers(1, 20))
-            store.append(waiting[:size])
-            waiting = waiting[size:]
+        for begin in range(0, len(waiting), size := data.draw(st.integers(1, 20))):
+            store.append(waiting[begin : begin + size])
         gone = data.draw(st.sampled_from(sorted(games)))
         with closing(sqlite3.connect(store.path)) as connection, connection:
             connection.execute("DELETE FROM games WHERE id = ?", (gone,))
-        order = [game for game in store.games() if game.id != gone]
-        of_match = [game for game in order if game.event == match.event]
-        (tally,) = read_report(store, match.event).tallies or (MatchTally("a", "b"),)
-        assert slow_tally.figures_of(tally) == slow_tally.figures(of_match, "a", "b")
-        assert tally.counts == slow_tally.counts_of(slow_tally.paired(of_match), "a")
-        assert slow_tally.totals_of(read_report(store, match.event)) == slow_tally.totals(of_match, ("a", "b"))
-        for tally in read_report(store, "league").tallies:
-            both = {tally.first, tally.second}
-            met = [game for game in order if game.event == "league" and {game.black, game.white} == both]
-            assert slow_tally.figures_of(tally) == slow_tally.figures(met, tally.first, tally.second)
+        for event in (league, match):
+            report, order = read_report(store, event.event), [game for game in waiting if game.id != gone]
+            order = [game for game in order if game.event == event.event]
+            assert slow_tally.totals_of(report) == slow_tally.totals(order, list(event.players))
+            for tally in report.tallies:
+                both = tally.first, tally.second
+                met = [game for game in order if {game.black, game.white} == {*both}]
+                assert slow_tally.figures_of(tally) == slow_tally.figures(met, *both)
+        assert tally.counts == slow_tally.counts_of(slow_tally.paired(order), "a")
 
 
 def test_the_course_of_a_rating_ends_at_the_rating(store: Store) -> None:
@@ -184,14 +162,17 @@ def test_the_course_of_a_rating_ends_at_the_rating(store: Store) -> None:
 # --- Words ---
 
 
-def test_faults_are_pointed_out(store: Store) -> None:
+def test_faults_are_pointed_out_and_games_played_on_that_ended_otherwise_are_counted(store: Store) -> None:
     league = league_of("rock", "paper", games_each=20)
     records, pairing = games_of(league, earlier_wins(league)), league.pairings()[5]
     records[5] = finished(league, pairing, pairing.black, Ending.CRASH, reason=f"{pairing.white}: broke")
+    records[:6] = [replace(game, adjudged=game.outcome and game.outcome.winner) for game in records[:6]]
+    records[6] = replace(records[6], adjudged=records[6].outcome.winner.opponent)  # type: ignore[union-attr]
     store_event(store, league, records)
     text = printed(read_report(store))
     assert f"{pairing.white}: broke" in text and f"arena show {pairing.id}" in text
     assert f"crash 1, 5.0 % ({pairing.black} 1)" in text
+    assert facts(read_report(store))["Check"] == "6 games played to the end after adjudication, 1 with another winner"
 
 
 def test_a_report_of_long_names_fits_any_terminal(store: Store) -> None:

@@ -53,15 +53,12 @@ def test_results_against_a_bot_say_the_rank(players: dict) -> None:
     even, many = found("kyu-10", 10, 10), found("kyu-10", 100, 100)
     assert even.rank == -9 and even.low < -9 < even.high and many.high - many.low < even.high - even.low
     assert found("kyu-10", 15, 5).rank > -9
-    won, lost = found("dan-1", 5, 0), found("kyu-25", 0, 5)
-    assert won.rank == RANKS[-1] and won.low > -24 and lost.rank == RANKS[0] and lost.high < 1
-
-
-def test_games_that_tell_nothing_are_left_out(players: dict) -> None:
     games = results_of(players, "kyu-10", 3, 3)
     other = [replace(game, white_player="sl", black_player="a") for game in games]
     assert rank_by_results([replace(game, unrated="undo") for game in games], players, "ada") is None
     assert rank_by_results(other, players, "ada") is rank_by_results(games, players, "bob") is None
+    won, lost = found("dan-1", 5, 0), found("kyu-25", 0, 5)
+    assert won.rank == RANKS[-1] and won.low > -24 and lost.rank == RANKS[0] and lost.high < 1
 
 
 def test_an_estimate_is_the_likeliest_rank_with_the_central_95_per_cent() -> None:
@@ -84,9 +81,6 @@ def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp
     (tmp_path / "game.sgf").write_text(write_sgf(replace(records[0], black_rank="25k")))
     shown = arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=120).stdout
     assert "Black kyu-25" in shown and "25k" in shown and "95 % interval" in shown
-
-
-def test_a_game_of_another_size_has_no_ranks(tmp_path: Path) -> None:
     (tmp_path / "game.sgf").write_text("(;SZ[13];B[dd];W[jj])")
     refused(arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=200), "on 9x9 only")
 
