@@ -22,12 +22,11 @@ GIVE_UP = 4  # blocks after which two players who have not both won, directly or
 
 @dataclass(frozen=True, slots=True)
 class Ladder(OpenEvent):
-    """Players ranked with as few games as that takes.
+    """Players ranked with as few games as that takes: rounds of matchups of ``block`` games each.
 
-    A round is some matchups of ``block`` games each. First, players next to each other in ``entries`` meet; then the
-    matchups follow from the ratings so far, see ``next_matchups``. It is over after ``games`` games, or when the
-    interval between each two neighbours in the ranking is at most ``precision`` Elo either way (95 %; 0: never). The
-    next round depends on the games of the rounds before alone, so a resumed ladder plays the same. ``games`` may grow.
+    First, players next to each other in ``entries`` meet; then the matchups follow from the ratings so far alone, see
+    ``next_matchups``, so a resumed ladder plays the same games. It is over after ``games``, which may grow, or when each
+    two neighbours in the ranking are known to ``precision`` Elo either way (95 %; 0: never).
     """
 
     games: int
@@ -47,10 +46,9 @@ class Ladder(OpenEvent):
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
-        """What is missing of the last round of the games ``played`` or, if it is complete, the next one; cut at the
-        maximum of games. Raises ConfigError when there are no openings left."""
-        rounds: dict[int, list[Played]] = defaultdict(list)
-        round_of = self.round_finder()
+        """What is missing of the last round or, if that is complete, the next one; cut at the maximum of games. Raises
+        ConfigError when there are no openings left."""
+        rounds, round_of = defaultdict[int, list[Played]](list), self.round_finder()
         for game in played:
             if game.outcome is not None and (number := round_of(game.id)):
                 rounds[number].append(game)

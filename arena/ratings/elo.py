@@ -23,9 +23,8 @@ VIRTUAL_GAMES = 0.2
 class Estimate(NamedTuple):
     """A figure in Elo with the ends of its 95 % interval; None where the games don't bound that side.
 
-    Where the games don't bound it on both sides, the `value` owes its size to the prior. `str()` is how every screen
-    writes it: `+40.7 ± 30.4` where both ends are as far away, else `+338 (+120 to +640)`; `+910 (+600 to ∞)`,
-    `+0 (-∞ to ∞)`; `0` of the player that all others are measured from.
+    Where the games don't bound it on both sides, the `value` owes its size to the prior. It is written `+40.7 ± 30.4`
+    where both ends are as far away, else `+338 (+120 to +640)` or `+910 (+600 to ∞)`; `0` of the anchor.
     """
 
     value: float
@@ -87,11 +86,8 @@ class WinDrawLoss(NamedTuple):
 
 
 class PairCounts(NamedTuple):
-    """Pairs of games on one opening, colours swapped: how many scored 0, 1/4, 1/2, 3/4, 1, as the first player saw
-    them.
-
-    Better evidence than single games: what an opening gives to one colour cancels within the pair.
-    """
+    """How many pairs of games on one opening, colours swapped, scored 0, 1/4, 1/2, 3/4 and 1 for the first player. What
+    an opening gives to one colour cancels within the pair."""
 
     ll: int
     ld: int

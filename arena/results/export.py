@@ -1,7 +1,6 @@
 """Ratings, reports and games for other programs: JSON Lines, pandas frames, CSV files, and SGF files in a folder.
 
-The keys of JSON are listed in ``docs/guide.md``: they are added, never changed, as long as ``FORMAT`` stays. A file is
-written aside and renamed, so that a reader sees the old one or the new one.
+The keys of JSON are listed in ``docs/guide.md``: they are added, never changed, as long as ``FORMAT`` stays.
 """
 
 from __future__ import annotations
@@ -58,18 +57,13 @@ def _place_row(rank: int, one: Standing) -> Row:
 RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
 
 
-def ratings_frame(store: Store, counted: Standings | None = None) -> pd.DataFrame:
-    """The ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Ends of intervals that
-    the games don't bound are missing."""
+def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
+    """Write the ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Ends of intervals
+    that the games don't bound are missing. Raises StoreError."""
     import pandas as pd
 
     rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted), pool)]
-    return pd.DataFrame(rows, columns=RATING_COLUMNS)
-
-
-def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
-    """Write ``ratings_frame``. Raises StoreError."""
-    write_csv(ratings_frame(store, counted), path)
+    write_csv(pd.DataFrame(rows, columns=RATING_COLUMNS), path)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

@@ -130,7 +130,7 @@ def read_report(store: Store, id: str | None = None) -> Report:
 
 
 def last_games(store: Store, event: str) -> list[GameRecord]:
-    """The games of an event that can be stepped through on a page: the last ones, the newest first."""
+    """The games of an event that can be stepped through on a page, the newest first."""
     return list(store.games(event=event, limit=EMBEDDED, newest_first=True))
 
 
@@ -175,8 +175,7 @@ def overviews(store: Store) -> list[Overview]:
     found = []
     for event in store.events():
         with readable(store, event):
-            participants, planned = _participants(store, event)
-            names = tuple(one.name for one in participants.values())
-            games = store.count(event=event.id)
-            found.append(Overview(event.id, kind_of(event.settings), names, games, planned, event.created))
+            players, planned = _participants(store, event)
+        names, games = tuple(player.name for player in players.values()), store.count(event=event.id)
+        found.append(Overview(event.id, kind_of(event.settings), names, games, planned, event.created))
     return found
