@@ -25,8 +25,8 @@ class Ladder(OpenEvent):
     """Players ranked with as few games as that takes: rounds of matchups of ``block`` games each.
 
     First, players next to each other in ``entries`` meet; then the matchups follow from the ratings so far alone, see
-    ``next_matchups``, so a resumed ladder plays the same games. It is over after ``games``, which may grow, or when each
-    two neighbours in the ranking are known to ``precision`` Elo either way (95 %; 0: never).
+    ``next_matchups``, so a resumed ladder plays the same games. It is over after ``games``, which may grow, or when all
+    neighbours in the ranking are known to ``precision`` Elo either way (95 %; 0: never).
     """
 
     games: int
