@@ -579,5 +579,8 @@ def read_tensors(path: Path) -> Any:
 def claim(config: Supervised, results: Path) -> None:
     """Keep the settings of a run that plays games first, so that it can be resumed by name while it does. Raises
     CheckpointError where a run of this name left a state that doesn't fit: before the games, not after them."""
-    if is_first():
+    folder = results / "training" / config.name
+    if is_first() and (folder / STATE_FILE).exists():
         Run(build(config, results), config, results).restore()
+    elif is_first():
+        write_file(config, folder)
