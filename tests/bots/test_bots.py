@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from reference import random_game
+from reference import position, random_game
 
 from arena.contract.bot import Bot, Decision, Limits
 from arena.go.coords import pass_move
 from arena.go.game import BLACK, Game, Rules
 from arena.players.registry import Registry
+from bots.human_like import Config, HumanLike, resign_chance
 
 SPECS = [
     "random",
@@ -135,20 +136,13 @@ def test_a_search_stops_at_its_seconds_or_its_simulations_whichever_come_first(s
 def test_leaves_fill_a_batch_where_seconds_are_the_limit_and_stay_one_where_visits_are() -> None:
     """With virtual loss the same number of visits makes another tree; seconds that don't run out change no more."""
 
-    def thoughts(leaves: int, games: int, limits: Limits) -> list[tuple[object, ...]]:
+    def thought(leaves: int, limits: Limits) -> tuple[object, ...]:
         bot = Registry().resolve(f"alphago:virtual_loss_batch={leaves},stop_early=false,rollout_weight=0").build()
-        return [as_data(decision) for decision in bot.choose_all(some_games(games)[:games], limits)]
+        return as_data(bot.choose(some_games()[0], limits))
 
     counted, timed = Limits(simulations=60), Limits(seconds=600.0, simulations=60)
-    assert thoughts(0, 1, counted) == thoughts(1, 1, counted)
-    assert thoughts(0, 1, timed) == thoughts(8, 1, timed) != thoughts(1, 1, timed)
-    assert thoughts(0, 2, timed) == thoughts(4, 2, timed)
-
-
-def test_rollouts_count_on_large_boards_and_where_they_are_asked_for() -> None:
-    default, half = (Registry().resolve(spec).checked(9).config for spec in ("alphago", "alphago:rollout_weight=0.5"))
-    assert [default.on(size).rollout_weight for size in (5, 9, 10, 19)] == [0, 0, 0.5, 0.5]
-    assert half.on(9).rollout_weight == 0.5
+    assert thought(0, counted) == thought(1, counted)
+    assert thought(0, timed) == thought(8, timed) != thought(1, timed)
 
 
 @pytest.mark.parametrize("mixing", [0, 1])
@@ -166,3 +160,41 @@ def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: fl
     for seen in (of_black, -of_white):
         points = seen.reshape(9, 9)
         assert (points[:, :4] > 0.2).all() and (points[:, 5:] < -0.2).all(), points.round(1)
+
+
+# --- The bot that plays like a person of a rank ---
+
+WON = "...XO.... ...XO.... ...XO.... ...XO.... ...XO.... ..XXO.... .X.XOO... ...XO.O.. ...XO...."
+DEAD = WON.replace("...XO.... ..XX", "...XO.X.. ..XX")
+"""A Black stone lies dead on White's side."""
+
+BESIDE_DEAD = {33, 41, 43, 51}
+
+
+def test_moves_below_the_share_are_not_played_and_the_same_game_is_played_alike() -> None:
+    bot = HumanLike(Config(rank="15k", min_share=0.1))  # at a temperature of 1.05
+    games = [Game(Rules.preset(size=9), seed) for seed in range(300)]
+    moves = [decision.move for decision in bot.choose_all(games, Limits())]
+    policy = bot.raw_nn(games[:1])[0].policy
+    assert np.abs(policy - HumanLike(Config(rank="3d")).raw_nn(games[:1])[0].policy).sum() > 0.05  # of another rank
+    assert {move for move in moves if move is not None} <= set(np.flatnonzero(policy > 0.08 * policy.max()).tolist())
+    assert len(set(moves)) > 3
+    assert moves == [decision.move for decision in bot.choose_all(games, Limits())]
+
+
+@pytest.mark.parametrize("rules", ["cgos", "chinese"])
+def test_where_no_stone_counts_as_dead_it_captures_before_it_passes(rules: str) -> None:
+    bot = HumanLike(Config(rank="3d", min_share=1.0))  # always the likeliest move
+    games = [position(diagram, rules, komi=7.0) for diagram in (WON, DEAD)]
+    for game in games:
+        game.play(pass_move(9))
+    settled, dead = (bot.choose(game, Limits()).move for game in games)
+    assert settled == pass_move(9)
+    assert dead == pass_move(9) if rules == "chinese" else dead in BESIDE_DEAD
+
+
+def test_the_chance_of_a_resignation_rises_as_the_game_is_lost_and_fills_up() -> None:
+    for rank in (-24, -4, 3):
+        chances = [resign_chance(rate, rank, 0.6) for rate in (0.0, 0.01, 0.1, 0.5, 1.0)]
+        assert chances == sorted(chances, reverse=True) and chances[0] > 0.03 and chances[-2] < 0.01
+        assert resign_chance(0.05, rank, 0.1) < resign_chance(0.05, rank, 0.7)

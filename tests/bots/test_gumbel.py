@@ -1,7 +1,6 @@
 """Gumbel search: the paper's formulas written out slowly, and figures of mctx."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,6 +49,15 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return raised / raised.sum()
 
 
+def sigma(counts: np.ndarray, prior: np.ndarray, q: np.ndarray, v: float) -> np.ndarray:
+    """sigma(completed Q) of a node's moves, equations 8 and 10, with v_mix of appendix D; ``v`` is the net's word."""
+    visited, mixed = counts > 0, v
+    if counts.sum():
+        mean = (prior * q)[visited].sum() / prior[visited].sum()
+        mixed = (v + counts.sum() * mean) / (1 + counts.sum())
+    return (50.0 + counts.max()) * np.where(visited, q, mixed)
+
+
 @dataclass
 class Slow:
     """A node of the slow tree, by the paper's names, all for the side to move there."""
@@ -82,14 +90,8 @@ class Slow:
 
     @property
     def sigma(self) -> np.ndarray:
-        """sigma(completed Q), equations 8 and 10, with v_mix of appendix D."""
-        counts, prior = self.counts, softmax(self.logits)
-        visited, mixed = counts > 0, self.v
         q = np.array([self.q(move) if self.count(move) else 0.0 for move in self.moves])
-        if counts.sum():
-            mean = (prior * q)[visited].sum() / prior[visited].sum()
-            mixed = (self.v + counts.sum() * mean) / (1 + counts.sum())
-        return (50.0 + counts.max()) * np.where(visited, q, mixed)
+        return sigma(self.counts, softmax(self.logits), q, self.v)
 
     @property
     def improved(self) -> np.ndarray:
@@ -108,11 +110,11 @@ class Slow:
         return self.moves[int((self.improved - self.counts / (1 + self.counts.sum())).argmax())]
 
 
-def slow_search(game: Game, simulations: int, noise: Callable[[int], float], considered: int = 16) -> tuple[Slow, int]:
+def slow_search(game: Game, simulations: int, noise: dict[int, float], considered: int) -> tuple[Slow, int]:
     """The root after so many simulations, and the move that is played; ``noise`` is a move's."""
     root = Slow(game)
     root.results.append(root.evaluate())
-    told = np.array([noise(move) for move in root.moves])
+    told = np.array([noise[move] for move in root.moves])
     for wanted in visits_in_turn(min(considered, len(root.moves)), simulations):
         scores = root.logits + told + root.sigma
         move = root.moves[int(np.where(root.counts == wanted, scores, -np.inf).argmax())]
@@ -127,27 +129,15 @@ def slow_search(game: Game, simulations: int, noise: Callable[[int], float], con
     return root, root.moves[int(scores.argmax())]
 
 
-@kernel
-def _in_turn(moves, simulations, visits):  # type: ignore[no-untyped-def]
-    for done in range(simulations):
-        visits[done] = gumbel.considered_visits(moves, simulations, done)
-
-
-def test_sequential_halving_visits_moves_in_the_order_of_the_paper() -> None:
-    for moves in (1, 2, 3, 5, 16, 26):
-        for simulations in (1, 2, 7, 16, 32, 50, 200):
-            visits = np.empty(simulations, np.int64)
-            _in_turn(moves, simulations, visits)
-            assert visits.tolist() == visits_in_turn(moves, simulations)
-
-
-def fast_search(simulations: int, scale: float) -> tuple[tree.TreePool, int, dict[int, int]]:
+def fast_search(
+    simulations: int, scale: float, params: puct.PuctParams = PARAMS
+) -> tuple[tree.TreePool, int, dict[int, int]]:
     """A forest with one searched tree, its slot, and which of the root's children each move is."""
     forest, game = tree.TreePool(20_000), after_two_moves()
     slot = int(forest.slots_of([game])[0])
     forest.roots[slot]["simulations"] = simulations
     gumbel.draw_gumbel(forest.roots, slot, MOVES, scale)
-    run_search(forest, np.array([slot]), SIZE, odd_net, simulations + 1, PARAMS)
+    run_search(forest, np.array([slot]), SIZE, odd_net, simulations + 1, params)
     first, children = int(forest.nodes.first[slot, 0]), int(forest.nodes.children[slot, 0])
     points = forest.nodes.point[slot, first : first + children]
     return forest, slot, {move_from_point(int(point), SIZE): first + i for i, point in enumerate(points)}
@@ -160,11 +150,13 @@ def after_two_moves() -> Game:
     return game
 
 
-@pytest.mark.parametrize("simulations", [3, 16, 50, 150])
-def test_a_gumbel_search_grows_the_tree_of_the_paper(simulations: int) -> None:
-    forest, slot, found = fast_search(simulations, 1.0)
+@pytest.mark.parametrize(("simulations", "considered"), [(3, 16), (16, 16), (50, 1), (50, 5), (150, 16), (150, 23)])
+def test_a_gumbel_search_grows_the_tree_of_the_paper(simulations: int, considered: int) -> None:
+    params = PARAMS._replace(gumbel_sample_size=considered)
+    forest, slot, found = fast_search(simulations, 1.0, params)
     noise, first = forest.roots[slot]["noise"], min(found.values())
-    slow, move = slow_search(after_two_moves(), simulations, lambda move: float(noise[found[move] - first]))
+    told = {move: float(noise[child - first]) for move, child in found.items()}
+    slow, move = slow_search(after_two_moves(), simulations, told, considered)
     assert set(found) == set(slow.moves)
     visits = {move: int(forest.nodes.visits[slot, child]) for move, child in found.items()}
     assert visits == {move: slow.count(move) for move in slow.moves}
@@ -180,26 +172,15 @@ def improved(forest: tree.TreePool, slot: int) -> np.ndarray:
     return shares
 
 
-MCTX: dict[int, tuple[int, dict[int, int], dict[int, float]]] = {
-    16: (11, {}, {11: 0.80062, 18: 0.02645, 20: 0.16109}),
-    50: (
-        20,
-        {1: 2, 4: 2, 5: 2, 11: 5, 13: 5, 18: 12, 20: 12, 21: 2},
-        {11: 0.05969, 14: 0.01395, 17: 0.46739, 18: 0.03442, 20: 0.12788, 23: 0.23783, 24: 0.04032},
-    ),
-}
-"""What mctx 0.0.71 finds for this position and net, without noise: by simulations the move, the visits where there are
-several, and the improved policy from 0.01 on (gumbel_muzero_policy, discount -1, values from -1 to 1, value_scale 0.5,
-maxvisit_init 50, rescale_values off)."""
-
-
-@pytest.mark.parametrize("simulations", MCTX)
-def test_a_gumbel_search_finds_what_mctx_finds(simulations: int) -> None:
-    move, visits, shares = MCTX[simulations]
-    forest, slot, found = fast_search(simulations, 0.0)
-    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, PARAMS)) == found[move]
-    several = {move: int(forest.nodes.visits[slot, child]) for move, child in found.items()}
-    assert {move: count for move, count in sorted(several.items()) if count > 1} == visits
+def test_a_gumbel_search_finds_what_mctx_finds() -> None:
+    """Version 0.0.71 for this position and net, without noise (gumbel_muzero_policy, discount -1, values from -1 to 1,
+    value_scale 0.5, maxvisit_init 50, rescale_values off): visits where there are several, shares from 0.01 on."""
+    forest, slot, found = fast_search(50, 0.0)
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, PARAMS)) == found[20]
+    visits = {move: int(forest.nodes.visits[slot, child]) for move, child in sorted(found.items())}
+    several = {1: 2, 4: 2, 5: 2, 11: 5, 13: 5, 18: 12, 20: 12, 21: 2}
+    assert {move: count for move, count in visits.items() if count > 1} == several
+    shares = {11: 0.05969, 14: 0.01395, 17: 0.46739, 18: 0.03442, 20: 0.12788, 23: 0.23783, 24: 0.04032}
     policy = improved(forest, slot)
     assert {int(move): policy[move] for move in np.flatnonzero(policy >= 0.01)} == pytest.approx(shares, abs=1e-4)
 
@@ -230,16 +211,7 @@ def test_inside_the_tree_a_low_result_is_not_lost_below_the_smallest_number() ->
                 nodes = tree.Nodes.empty(1, len(visits) + 1)
                 nodes.first[0, 0], nodes.children[0, 0] = 1, len(visits)
                 nodes.visits[0], nodes.prior[0], nodes.value[0] = [1 + visits.sum(), *visits], [1, *prior], [1, *value]
-                scores = slow_scores(visits, prior, value)
+                told = min(1.0, max(0.0, -(visits * value).sum()))  # it lost each time, seen by the other side
+                scores = softmax(np.log(prior) + sigma(visits, prior, value, told)) - visits / (1 + visits.sum())
                 chosen = int(_chosen_inside(nodes, PARAMS)) - 1
                 assert scores[chosen] >= scores.max() - 1e-3, (best, most, visits, prior, value)
-
-
-def slow_scores(visits: np.ndarray, prior: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Equation 14 for children of a node that lost each time it was visited, in double precision."""
-    total = visits.sum()
-    told = min(1.0, max(0.0, -(visits * value).sum()))  # of a node with value 1, seen by the other side
-    seen = visits > 0
-    mixed = (told + total * (prior * value)[seen].sum() / prior[seen].sum()) / (1 + total)
-    raised = np.log(prior) + (50.0 + visits.max()) * np.where(seen, value, mixed)
-    return softmax(raised) - visits / (1 + total)

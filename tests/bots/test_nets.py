@@ -1,29 +1,26 @@
 """Nets at play: checkpoints verify themselves, exports answer as torch does, answers don't depend on the batch."""
 
-import hashlib
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 import torch
-from onnx import numpy_helper
+from reference import random_game
 
-from arena import CheckpointError, ConfigError
+from arena import CheckpointError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
-from arena.players.registry import Registry, load_kind
-from bots.nets import checkpoint as checkpoints
+from arena.players.registry import Registry
 from bots.nets import int8
 from bots.nets.catalogue import load_network, named_network, usual_encoder
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
 from bots.nets.gpu import LARGEST, TorchModel
-from bots.nets.inference import RANGES, Evaluator, has_fast_int8
-from bots.nets.network import Network, NetworkConfig
+from bots.nets.inference import Evaluator
+from bots.nets.network import Network, NetworkConfig, folded
 from trainers.export import describe, export, forget_snapshots, write_model
 
 ENCODER = find_encoder("arena-17")
@@ -46,14 +43,8 @@ def saved(folder: Path, manifest: Manifest, **files: Checkpoint | bytes) -> Chec
 
 def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
     """Planes (count, 17, size, size) of positions of random games."""
-    planes = []
-    while len(planes) < count:
-        seed += 1
-        game = Game(Rules.preset("cgos", size), seed)
-        while not game.is_over and len(game.moves) < size * size and len(planes) < count:
-            planes.append(encode_game(ENCODER, game))
-            game.play(game.random_move())
-    return np.stack(planes)
+    games = (random_game(size, 1000 * seed + number, number % (size * size)) for number in range(count))
+    return np.stack([encode_game(ENCODER, game) for game in games])
 
 
 def stir(network: torch.nn.Module) -> None:
@@ -93,19 +84,12 @@ def test_an_exported_net_answers_as_torch_does_on_every_size(net: Checkpoint, si
     with torch.no_grad():
         expected_policy, value, *_ = lively_network()(torch.from_numpy(planes))
     odds = value.double().softmax(1)
-    assert policy.shape == (12, size * size + 1) and policy.dtype == np.float32
-    assert np.abs(policy - expected_policy.numpy()).max() < 1e-4
-    assert np.abs(win_rates - (odds[:, 0] + odds[:, 1] / 2).numpy()).max() < 1e-5
-    assert win_rates.dtype == np.float32 and win_rates.min() >= 0 and win_rates.max() <= 1
-
-
-def test_int8_weights_are_small_enough_never_to_saturate(net: Checkpoint) -> None:
-    """AVX2 adds two products of an uint8 and an int8 in 16 bits."""
-    model = onnx.load(net.model(int8=True))
-    weights = [numpy_helper.to_array(item) for item in model.graph.initializer]
-    small = [weight for weight in weights if weight.dtype == np.int8 and weight.ndim == 4]
-    assert len(small) == 3 * 2 + 2  # two convolutions a block, and one that pools in two of them
-    assert all(2 * 255 * np.abs(weight.astype(int)).max() < 2**15 for weight in small)
+    assert policy.dtype == win_rates.dtype == np.float32
+    np.testing.assert_allclose(policy, expected_policy.numpy(), atol=1e-4)
+    np.testing.assert_allclose(win_rates, (odds[:, 0] + odds[:, 1] / 2).numpy(), atol=1e-5)
+    for shape, words in (((1, 17, 21, 21), "21x21"), ((1, 16, 9, 9), "17"), ((1, 17, 9, 8), "shape")):
+        with pytest.raises(CheckpointError, match=words):
+            Evaluator(net, "fp32").evaluate(np.zeros(shape, np.float32))
 
 
 def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
@@ -118,28 +102,22 @@ def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
     assert dying.manifest.metrics["int8_win_rate_difference"] < 0.02
 
 
-def test_a_model_in_int8_that_names_other_moves_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_in_int8_that_names_other_moves_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planes = random_positions(9, 64)
     monkeypatch.setattr("trainers.export.quantise", lambda exact, path, _: write_model(lively_network(9), path, planes))
     made = exported(lively_network(), tmp_path / "rough")
     assert made.manifest.metrics["int8_agreement"] < 0.7
-    assert MODEL in made.manifest.files and MODEL_INT8 not in made.manifest.files
-    assert Evaluator(made).precision == "fp32" and "saved without int8" in caplog.text
+    assert set(made.manifest.files) == {WEIGHTS, MODEL} and Evaluator(made).precision == "fp32"
 
 
 def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
-    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was learned in days was lost by the last bits of a logit."""
     monkeypatch.setattr("trainers.export.PARITY", 0.0)
     planes, saved = random_positions(9, 4), exported(lively_network(), tmp_path / "saved")
-    assert "saved without ONNX (it differs from torch" in caplog.text
     assert set(Checkpoint.open(saved.folder).manifest.files) == {WEIGHTS}
-    alone, usual = Evaluator(saved), Evaluator(net, "fp32")
-    assert alone.precision == "fp32"
-    for mine, theirs in zip(alone.evaluate(planes), usual.evaluate(planes), strict=True):
+    for mine, theirs in zip(Evaluator(saved).evaluate(planes), Evaluator(net, "fp32").evaluate(planes), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-4)
     with pytest.raises(CheckpointError, match="choose precision fp32"):
         Evaluator(saved, "int8")
@@ -180,7 +158,6 @@ def test_bfloat16_says_what_fp32_says(net: Checkpoint) -> None:
     (policy, win_rates), (rough_policy, rough_win_rates) = exact.evaluate(planes), rough.evaluate(planes)
     assert 0 < (policy - rough_policy).var(1).mean() < 0.01 * policy.var(1).mean()
     assert np.abs(win_rates - rough_win_rates).max() < 0.05
-    assert np.abs(exact.ownership(planes) - rough.ownership(planes)).max() < 0.1
 
 
 @pytest.mark.parametrize(("device", "apart"), [("cpu", 1e-4), pytest.param("cuda", 1e-2, marks=NEEDS_CUDA)])
@@ -190,85 +167,39 @@ def test_a_torch_model_says_what_its_network_does_and_learns_with_it(name: str, 
     network = named_network(name, planes, 9)
     stir(network)
     model = TorchModel(network, torch.device(device), bf16=False)
-    for batch in (1, 7, 33):
+    for batch in (1, 7, 33 if device == "cpu" else LARGEST + 3):  # which is parted
         asked = np.random.default_rng(batch).random((batch, planes, 9, 9), np.float32)
         with torch.no_grad():
-            exact = network.eval()(torch.from_numpy(asked))
-        assert model.outputs == {head for head, part in exact._asdict().items() if part is not None}
-        for heads in (sorted(model.outputs), *([head] for head in model.outputs)):
+            said = network.eval()(torch.from_numpy(asked))._asdict()
+        exact = {head: part for head, part in said.items() if part is not None}
+        assert model.outputs == set(exact)
+        for heads in (list(exact), *([head] for head in exact)):
             for head, told in zip(heads, model.run(heads, asked), strict=True):
-                wanted = getattr(exact, head).numpy()
-                assert told.shape == wanted.shape and np.abs(told - wanted).max() < apart
-        before = model.run(sorted(model.outputs), asked)
+                np.testing.assert_allclose(told, exact[head].numpy(), atol=apart)
+        before = model.run(list(exact), asked)
         with torch.no_grad():
             for parameter in network.train().parameters():
                 parameter += 0.01 * torch.randn_like(parameter)
-        for old, still in zip(before, model.run(sorted(model.outputs), asked), strict=True):
-            assert np.array_equal(old, still)
+        assert all(map(np.array_equal, before, model.run(list(exact), asked)))  # until it is told
         model.refresh()
 
 
 def test_graphs_that_replay_wait_for_weights_that_are_copied_on_another_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, planes = lively_network(), random_positions(9, 4)
-    model = TorchModel(network, torch.device("cpu"), bf16=False)
-    waits: list[tuple[str, bool]] = []
+    model, events = TorchModel(lively_network(), torch.device("cpu"), bf16=False), list[str]()
 
     class Stream(str):
         def wait_stream(self, other: str) -> None:
-            replaying, model.stream = model.stream, None
-            is_new = np.allclose(model.run(["policy"], planes)[0], wanted, atol=1e-4)
-            model.stream = replaying
-            waits.append((f"{self} waits for {other}", is_new))
+            events.append(f"{self} waits for {other}")
+
+    def copied(network: Network) -> Network:
+        events.append("weights are copied")
+        return folded(network)
 
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: Stream("copying"))
-    stir(network)
-    with torch.no_grad():
-        wanted = network(torch.from_numpy(planes)).policy.numpy()
+    monkeypatch.setattr("bots.nets.gpu.folded", copied)
     model.stream = Stream("replaying")  # type: ignore[assignment]  # it has what is used of one
     model.refresh()
-    assert waits == [("copying waits for replaying", False), ("replaying waits for copying", True)]
-
-
-@NEEDS_CUDA
-def test_on_a_gpu_large_batches_are_parted_and_small_ones_filled_up() -> None:
-    model = TorchModel(lively_network(), torch.device("cuda"))
-    asked = np.random.default_rng(1).random((LARGEST + 3, 17, 9, 9), np.float32)
-    (together,) = model.run(["policy"], asked)
-    (last,) = model.run(["policy"], asked[-3:])
-    assert together.shape == (LARGEST + 3, 82) and np.abs(together[-3:] - last).max() < 0.1
-
-
-def test_a_precision_that_is_not_to_be_had_here_is_refused_before_a_game(
-    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = saved(tmp_path / "plain", net.manifest, weights=net, model=net)
-    assert Evaluator(plain).precision == "fp32"
-    monkeypatch.setattr("bots.nets.checkpoint.find_spec", lambda _: None)
-    for kind in ("alphago", "policy"):
-        bot = load_kind(f"bots.{kind}:BOT")
-        for folder, precision, words in ((net.folder, "bf16", "pip install"), (plain.folder, "int8", "fp32")):
-            with pytest.raises(CheckpointError, match=words):
-                bot.check(bot.config(checkpoint=str(folder), precision=precision), 9)
-
-
-def test_a_size_shape_or_precision_that_does_not_fit_is_refused(net: Checkpoint) -> None:
-    evaluator = Evaluator(net, "fp32")
-    for shape, words in (((1, 17, 21, 21), "21x21"), ((1, 16, 9, 9), "17"), ((1, 17, 9, 8), "shape")):
-        with pytest.raises(CheckpointError, match=words):
-            evaluator.evaluate(np.zeros(shape, np.float32))
-    with pytest.raises(ConfigError, match="fp16"):
-        Evaluator(net, "fp16")
-    for settings, words in (({"blocks": 0}, "blocks"), ({"blocks": 2, "pooling_blocks": 3}, "pooling_blocks")):
-        with pytest.raises(ConfigError, match=words):
-            NetworkConfig(**settings)
-
-
-def test_auto_goes_by_the_processors_flags(tmp_path: Path, net: Checkpoint) -> None:
-    for flags, fast in (("fpu sse2 avx2 avx512_vnni", True), ("fpu sse2 avx", False)):
-        (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
-        assert has_fast_int8(tmp_path / "cpuinfo") == fast
-    assert not has_fast_int8(tmp_path / "none")
-    assert Evaluator(net).precision == ("int8" if has_fast_int8() else "fp32")
+    assert events == ["copying waits for replaying", "weights are copied", "replaying waits for copying"]
 
 
 def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
@@ -283,40 +214,19 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
     assert evaluator.precision == "fp32"
     assert np.array_equal(evaluator.evaluate(planes)[0], Evaluator(net, "fp32").evaluate(planes)[0])
     assert [record.levelname for record in caplog.records] == ["WARNING"] and "it plays in fp32" in caplog.text
-    words = r"faulty: int8 differs from fp32 on this processor .* use precision=fp32"
-    with pytest.raises(CheckpointError, match=words):
+    with pytest.raises(CheckpointError, match=r"faulty: int8 differs from fp32 .* use precision=fp32"):
         Evaluator(faulty, "int8")
 
 
 @pytest.mark.skipif(not int8.is_supported(), reason="the processor has no AVX-512 VNNI")
-def test_own_kernels_play_where_the_processor_is_made_for_them(tmp_path: Path) -> None:
-    folder = copy_of(Checkpoint.open(SHIPPED / "zero-9x9"), tmp_path / "zero")
-    checkpoint, game = Checkpoint.open(folder), Game(Rules.preset(), seed=1)
+def test_own_kernels_play_where_the_processor_is_made_for_them() -> None:
+    checkpoint, game = Checkpoint.open(SHIPPED / "zero-9x9"), Game(Rules.preset(), seed=1)
     packed, threaded, exact = (Evaluator(checkpoint, *how) for how in (("int8", 1), ("int8", 2), ("fp32", 1)))
     assert [type(one._model).__name__ for one in (packed, threaded, exact)] == ["PackedModel", "OnnxModel", "OnnxModel"]
     said, other, wanted = (one.raw_nn([game])[0] for one in (packed, threaded, exact))
     assert (said.policy != other.policy).any() and said.ownership == pytest.approx(other.ownership, abs=1e-4)
     assert said.policy == pytest.approx(wanted.policy, abs=0.02)
     assert said.win_rate == pytest.approx(wanted.win_rate, abs=0.02)
-    rough = onnx.load(folder / MODEL_INT8)
-    onnx.helper.set_model_props(rough, {RANGES: "[1.0, 2.0]"})
-    onnx.save(rough, folder / MODEL_INT8)
-    content = json.loads((folder / MANIFEST).read_text())
-    content["files"][MODEL_INT8] = hashlib.sha256((folder / MODEL_INT8).read_bytes()).hexdigest()
-    (folder / MANIFEST).write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=r"weights\.safetensors: can't be packed .*; export the net again"):
-        Evaluator(Checkpoint.open(folder))
-
-
-def test_a_net_whose_answers_are_not_numbers_is_refused_when_it_is_loaded(net: Checkpoint, tmp_path: Path) -> None:
-    """One with nan or infinities passed every check and played rated games."""
-    for number in (np.nan, np.inf):
-        model = onnx.load(net.model())
-        weights = model.graph.initializer[0]
-        weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * np.float32(number), weights.name))
-        broken = saved(tmp_path / "broken", net.manifest, weights=net, model=model.SerializeToString())
-        with pytest.raises(CheckpointError, match="lively: its policy must be 82 finite numbers a position"):
-            Evaluator(broken)
 
 
 def copy_of(net: Checkpoint, folder: Path) -> Path:
@@ -341,11 +251,9 @@ def test_a_wrong_manifest_or_model_is_refused(net: Checkpoint, tmp_path: Path) -
     for entries, expected in (
         ({"format": 99}, "format 99"),
         ({"komi": "seven"}, "komi"),
-        ({"encoder": None}, "encoder"),
         ({"encoder": "arena-18"}, "arena-18"),
         ({"files": {}}, WEIGHTS),
         ({"files": {WEIGHTS: "0", MODEL: "0", "../../secret": "0"}}, "secret"),
-        ({"files": {WEIGHTS: 3, MODEL: "0"}}, "files"),
     ):
         (folder / MANIFEST).write_text(json.dumps(content | entries))
         with pytest.raises(CheckpointError, match=expected):
@@ -353,8 +261,6 @@ def test_a_wrong_manifest_or_model_is_refused(net: Checkpoint, tmp_path: Path) -
     bad = saved(tmp_path / "bad", net.manifest, weights=b"not a net", model=b"not a net")
     with pytest.raises(CheckpointError, match="can't load"):
         Evaluator(bad, "fp32")
-    with pytest.raises(CheckpointError, match="no such checkpoint"):
-        Checkpoint.open(tmp_path / "none")
 
 
 def test_saving_that_fails_leaves_what_was_there(net: Checkpoint, tmp_path: Path) -> None:
@@ -378,11 +284,8 @@ def test_a_name_is_looked_for_in_the_results_then_among_the_shipped(net: Checkpo
     assert find(str(net.folder), tmp_path) == net.folder
     copy_of(net, tmp_path / "checkpoints" / "sl-9x9")
     assert find("sl-9x9", tmp_path) == tmp_path / "checkpoints" / "sl-9x9"
-    assert checkpoints.known(results) == sorted({"lively", *checkpoints.known(tmp_path)})
     with pytest.raises(CheckpointError, match=r"livelly.*lively"):
         find("livelly", results)
-    with pytest.raises(CheckpointError, match="no checkpoint there"):
-        find(tmp_path / "nowhere" / "x", results)
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in SHIPPED.glob(f"*/{MODEL}")))

@@ -5,17 +5,13 @@ from collections import Counter
 import numba
 import numpy as np
 import pytest
-from reference import ReferenceBoard, follow, wild_game
+from reference import Point, ReferenceBoard, follow, wild_game
 
 from arena.go.board import Board, move_from_point, point_from_move
-from arena.go.coords import BLACK
-from arena.go.game import Game, Rules
-from arena.go.kernels import BOARD, CELLS, area_score, last_liberty, point_of, seeded
+from arena.go.kernels import CELLS, area_score, last_liberty, point_of, seeded
 from bots.search import tactics
-from bots.search.playouts import answering_playout, run_playouts
+from bots.search.playouts import answering_playout
 from bots.search.tactics import answer_atari, answer_pattern
-
-Point = tuple[int, int]
 
 
 @numba.njit
@@ -115,28 +111,24 @@ def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
     assert len(+found) == 4, f"something was never met: {found}"
 
 
-def test_answers_to_an_atari_capture_it_or_take_a_group_out_of_it() -> None:
+def test_answers_to_an_atari_capture_it_or_take_a_group_out_of_it_and_patterns_are_beside_the_last_move() -> None:
     answered = 0
-    for seed in range(4):
-        for game, board, ply in follow(wild_game(9, "cgos", seed, 160)):
-            if ply == 0 or game.moves[-1] == 81:
-                continue
-            colour, last = int(game.to_play), divmod(game.moves[-1], 9)
-            atari, pattern = answers(game.board.array, point_from_move(game.moves[-1], 9), colour, seed + 1)
-            if atari:
-                point = divmod(move_from_point(atari, 9), 9)
-                assert board.refusal(point, colour, suicide=False) is None
-                near = {last, *board.neighbours(last)}
-                after = board.copy()
-                captured = after.put(point, colour)
-                saved = [own for own in near if board.stones.get(own) == colour and len(board.open_points(own)) == 1]
-                assert captured or any(len(after.open_points(own)) > 1 for own in saved)
-                answered += 1
-            if pattern:
-                point = divmod(move_from_point(pattern, 9), 9)
-                assert fits(board, point)
-                assert max(abs(point[0] - last[0]), abs(point[1] - last[1])) == 1
-                assert not is_self_atari(board, point, colour)
+    for game, board, ply in (step for seed in range(4) for step in follow(wild_game(9, "cgos", seed, 160))):
+        if ply == 0 or game.moves[-1] == 81:
+            continue
+        colour, last = int(game.to_play), divmod(game.moves[-1], 9)
+        found = answers(game.board.array, point_from_move(game.moves[-1], 9), colour, ply)
+        atari, pattern = (divmod(move_from_point(answer, 9), 9) if answer else None for answer in found)
+        if atari:
+            assert board.refusal(atari, colour, suicide=False) is None
+            after, near = board.copy(), {last, *board.neighbours(last)}
+            captured = after.put(atari, colour)
+            saved = [own for own in near if board.stones.get(own) == colour and len(board.open_points(own)) == 1]
+            assert captured or any(len(after.open_points(own)) > 1 for own in saved)
+            answered += 1
+        if pattern:
+            assert fits(board, pattern) and not is_self_atari(board, pattern, colour)
+            assert max(abs(pattern[0] - last[0]), abs(pattern[1] - last[1])) == 1
     assert answered > 20
 
 
@@ -152,16 +144,3 @@ def test_an_answering_playout_ends_notes_who_was_first_and_is_the_same_again() -
             assert set((times % 2 == when[when > 0] % 2).tolist()) == {False}  # time 1 is Black's
             results.append((margin, moves, when.tobytes()))
         assert results[0] == results[1]
-
-
-def test_a_playout_is_given_up_when_a_side_has_far_more_stones() -> None:
-    wall = [row * 9 + column for row in range(5) for column in range(9) if (row + column) % 4]
-    game = Game(Rules.preset(size=9), black=wall, to_play=BLACK)
-    lengths = []
-    for seed in range(1, 20):
-        margin, moves, _ = play_out(game.copy().board.array, int(BLACK), 0, seed, np.zeros(CELLS, np.uint16))
-        assert margin > 7
-        lengths.append(moves)
-    boards, margins = np.zeros(2, BOARD), np.zeros(20, np.int16)
-    boards[0] = Board(9).array[0]
-    assert np.mean(lengths) < run_playouts(boards, int(BLACK), 20, 1, margins) / 20 / 2  # to the end

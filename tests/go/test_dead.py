@@ -1,27 +1,100 @@
-"""Dead stones: positions whose fates are known, the kernel beside its slow twin, counts that agree with records,
-and a score over GTP."""
+"""Stones that are pass-alive and stones that are dead: the kernels beside their slow twins, positions whose fates are
+known, counts that agree with records, and a score over GTP."""
 
 import random
-from io import StringIO
+from itertools import combinations
 
+import numba
 import numpy as np
 import pytest
-from reference import board_of_diagram, drawn, random_game, twin_of
-from test_alive import groups as connected_groups
-from test_alive import kernel_map
+from reference import Point, ReferenceBoard, board_of_diagram, drawn, random_game, twin_of
 
 from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, gtp_from_move, pass_move
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.kernels import BOARD
+from arena.go.kernels import BOARD, CELLS, point_of
 from arena.go.record import GameRecord
-from arena.gtp.server import Server, serve
+from arena.gtp.server import Server
 from arena.people import counting
 from bots.nets.rollout import shipped_weights
 from bots.random import BOT
-from bots.search.alive import SAFE, TAKEN
+from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.dead import judge, mark_dead
 from trainers.records import owners_without_dead
+
+
+@numba.njit
+def alive_map(boards, index, colour, owned):
+    """Write to ``owned`` (size², uint8) what of the board is SAFE or TAKEN for ``colour``, else 0."""
+    board = boards[index]
+    marks = np.zeros(CELLS, np.uint8)
+    mark_alive(board, colour, marks)
+    for move in range(len(owned)):
+        owned[move] = marks[point_of(board, move)]
+
+
+def kernel_map(board: Board, colour: int) -> np.ndarray:
+    """(size, size): what the kernel finds of ``colour``."""
+    owned = np.zeros(board.size**2, np.uint8)
+    alive_map(board.array, 0, int(colour), owned)
+    return owned.reshape(board.size, board.size)
+
+
+def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
+    """The connected sets of points whose contents are among ``colours``."""
+    left = {point for point in np.ndindex(board.size, board.size) if board.stones.get(point, 0) in colours}
+    found = []
+    while left:
+        todo = [left.pop()]
+        for point in todo:
+            near = left.intersection(board.neighbours(point))
+            todo += near
+            left -= near
+        found.append(set(todo))
+    return found
+
+
+def slow_map(board: ReferenceBoard, colour: int) -> np.ndarray:
+    """Benson's algorithm as it is told: take away chains and regions until none has to go."""
+
+    def touches(point: Point, stones: set[Point]) -> bool:
+        return not stones.isdisjoint(board.neighbours(point))
+
+    chains = groups(board, {colour})
+    regions = groups(board, {0, 3 - colour})
+    changed = True
+    while changed:
+        vital = [[region for region in regions if all(touches(point, chain) for point in region)] for chain in chains]
+        staying = [chain for chain, eyes in zip(chains, vital, strict=True) if len(eyes) >= 2]
+        lost = {point for point, stone in board.stones.items() if stone == colour} - set().union(*staying)
+        enclosed = [region for region in regions if not any(touches(point, lost) for point in region)]
+        changed = (len(staying), len(enclosed)) != (len(chains), len(regions))
+        chains, regions = staying, enclosed
+    owned = np.zeros((board.size, board.size), np.uint8)
+    if not chains:
+        return owned
+    for chain in chains:
+        for point in chain:
+            owned[point] = SAFE
+    stones = set().union(*chains)
+    for region in regions:
+        if sum(not touches(point, stones) for point in region) <= 1:
+            for point in region:
+                owned[point] = TAKEN if any(other in board.stones for other in region) else SAFE
+    return owned
+
+
+@pytest.mark.parametrize("size", [5, 9])
+def test_the_kernel_finds_what_the_slow_twin_finds(size: int) -> None:
+    found = 0
+    for seed in range(60 if size == 5 else 20):
+        board = random_game(size, seed, size * size + 7 * (seed % 9)).board
+        for colour in (1, 2):
+            expected = slow_map(twin_of(board), colour)
+            assert kernel_map(board, colour).tolist() == expected.tolist()
+            found += expected.any()
+    assert found > 15
+
 
 ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]
 """Black at the right edge, alive whatever White does."""
@@ -48,39 +121,35 @@ def test_known_positions_are_judged_right(left: str) -> None:
     assert drawn(board, np.flatnonzero(dead)) == drawn(board, counting.dead_stones(board)) == rows
 
 
-# --- The slow twin ---
-
-
 def slow_dead(board: Board, counts: np.ndarray, staying: float) -> set[int]:
-    size, stones = board.size, board.stones.reshape(-1).tolist()
-    owned = {colour: kernel_map(board, colour).reshape(-1) for colour in (1, 2)}
-    twin = twin_of(board)
+    """What is left of a group when chains with two liberties in common, or alone around a region, live together."""
+    twin, chains = twin_of(board), [chain for colour in (1, 2) for chain in groups(twin_of(board), {colour})]
+    owned = {colour: kernel_map(board, colour) for colour in (1, 2)}
 
-    def connected(colour: int) -> list[set[int]]:
-        return [{row * size + column for row, column in group} for group in connected_groups(twin, {colour})]
+    def near(points: set[Point]) -> set[Point]:
+        return {other for point in points for other in twin.neighbours(point)} - points
 
-    def near(group: set[int]) -> set[int]:
-        points = (other for point in group for other in twin.neighbours(divmod(point, size)))
-        return {row * size + column for row, column in points} - group
+    def colour_of(chain: set[Point]) -> int:
+        return twin.stones[min(chain)]
 
-    groups = [*connected(BLACK), *connected(WHITE)]
-    free = {min(group): {point for point in near(group) if not stones[point]} for group in groups}
-    pairs = [(one, other) for one in groups for other in groups if stones[min(one)] == stones[min(other)]]
-    ties = [one | other for one, other in pairs if len(free[min(one)] & free[min(other)]) >= 2]
-    for region in connected(0):
-        around = [group for group in groups if near(group) & region]
-        if len({stones[min(group)] for group in around}) == 1:
+    ties = []
+    for one, other in combinations(chains, 2):
+        if colour_of(one) == colour_of(other) and len((near(one) & near(other)) - twin.stones.keys()) >= 2:
+            ties.append(one | other)
+    for region in groups(twin, {0}):
+        around = [chain for chain in chains if near(chain) & region]
+        if len({colour_of(chain) for chain in around}) == 1:
             ties.append(set().union(*around))
     for tie in ties:
-        bound = [group for group in groups if group & tie]
-        groups = [group for group in groups if not group & tie] + [set().union(*bound)]
+        bound = [chain for chain in chains if chain & tie]
+        chains = [chain for chain in chains if not chain & tie] + [set().union(*bound)]
     dead: set[int] = set()
-    for group in groups:
-        colour, points = stones[min(group)], list(group)
-        if (owned[colour][points] == SAFE).any():
-            continue
-        if (owned[3 - colour][points] == TAKEN).any() or counts[colour - 1, points].sum() < staying * len(points):
-            dead |= group
+    for chain in chains:
+        colour, points = colour_of(chain), [row * board.size + column for row, column in chain]
+        marks = [{owned[which][point] for point in chain} for which in (colour, 3 - colour)]
+        is_weak = counts[colour - 1, points].sum() < staying * len(points)
+        if SAFE not in marks[0] and (TAKEN in marks[1] or is_weak):
+            dead.update(points)
     return dead
 
 
@@ -134,23 +203,14 @@ def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
     record = record_of(rules, margin)
     assert judge(record.replay().board, shipped_weights(7))[0].nonzero()[0].tolist() == [15]
     owners = owners_without_dead(record)
-    assert (owners is None) == (is_dead is None)
-    if owners is not None:
-        assert (owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7) is is_dead
+    assert is_dead == (None if owners is None else owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7)
 
 
-def score(rules: str, *commands: str) -> list[str]:
-    """The answers of a server on the final position of a game, with a judge of dead stones."""
-    output, signs = StringIO(), "".join(FINAL)
-    plays = [f"play {'bw'[sign == 'O']} {gtp_from_move(i, 7)}" for i, sign in enumerate(signs) if sign != "."]
+@pytest.mark.parametrize(("rules", "told"), [("chinese", ["B+0.5", "B5", ""]), ("cgos", ["W+3.5", "", ""])])
+def test_the_score_over_gtp_takes_dead_stones_off_where_the_rules_do(rules: str, told: list[str]) -> None:
     server = Server(BOT.build(BOT.config()), Rules.preset(rules, 7, 6.5), judge=counting.agreed_dead)
-    serve(server, StringIO("\n".join([*plays, *commands, ""])), output)
-    return [answer.removeprefix("=").strip() for answer in output.getvalue().split("\n\n")[len(plays) : -1]]
-
-
-def test_the_score_over_gtp_takes_dead_stones_off_where_the_rules_do() -> None:
+    colours = {"X": "black", "O": "white"}
+    plays = [f"play {colours[sign]} {gtp_from_move(i, 7)}" for i, sign in enumerate("".join(FINAL)) if sign != "."]
     asked = ("final_score", "final_status_list dead", "final_status_list seki")
-    assert score("chinese", *asked) == ["B+0.5", "B5", ""]
-    assert score("cgos", *asked) == ["W+3.5", "", ""]
-    alive = score("chinese", "final_status_list alive")[0].split()
-    assert "B5" not in alive and len(alive) == sum(sign != "." for sign in "".join(FINAL)) - 1
+    answers = [server.answer(f"{command}\n") for command in (*plays, *asked)]
+    assert [answer.text.strip("= \n") for answer in answers[-3:] if answer] == told

@@ -1,20 +1,20 @@
-"""The encoders against slow twins that ask one question a point, ladder reading, and digests that freeze them."""
+"""The encoders against slow twins that ask one question a point, ladders, ranks, and digests that freeze them."""
 
 import hashlib
 from collections import Counter
 
 import numpy as np
 import pytest
-from reference import ReferenceBoard, follow, position, wild_game
+from reference import Point, ReferenceBoard, follow, position, wild_game
 
-from arena import CheckpointError
-from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf
+from arena import ConfigError
+from arena.go.coords import BLACK, WHITE, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf
 from arena.go.game import Game, Rules
 from arena.go.ladders import DEPTH, EFFORT
 from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
+from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_name, rank_of, read_rank
 
 ENCODER = find_encoder("arena-17")
-Point = tuple[int, int]
 
 
 def slow_arena(board: ReferenceBoard, colour: int, moves: list[int], komi: float) -> np.ndarray:
@@ -214,39 +214,32 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
 
 
-def test_captures_of_seven_stones_and_more_share_a_plane() -> None:
-    """A6 to F6 is the top row: White takes 8 stones at B4, where B6 takes none."""
-    game = position("O.OOOO OXXXXX O.XXXO .OOOOO ...... ......", to_play=WHITE)
-    assert encode_game(find_encoder("alphago-48"), game)[20, 0, 1] == 1
-    for point in ("B6", "A1"):
-        game.play(move_from_gtp(point, 6))
-    planes = encode_game(find_encoder("alphago-48"), game)
-    assert planes[27, 2, 1] == 1 and not planes[20:27, 2, 1].any()
+@pytest.mark.parametrize(("breaker", "captures"), [(".", ["D3"]), ("O", [])])
+def test_a_ladder_runs_across_the_board_until_a_stone_breaks_it(breaker: str, captures: list[str]) -> None:
+    """A white stone at C3 that Black chases to the upper right, and there another at G7."""
+    rows = f"......... ......... ......{breaker}.. ......... ......... .X....... .XO...... ..X...... ........."
+    planes = encode_game(find_encoder("alphago-48"), position(rows))
+    assert [gtp_from_move(int(move), 9) for move in np.flatnonzero(planes[44])] == captures
+    game = position(rows, to_play=WHITE)
+    game.board.put(move_from_gtp("D3", 9), BLACK)
+    assert encode_game(find_encoder("alphago-48"), game)[45].any() == (breaker == "O")
 
 
-LADDER = "......... ......... ......... ......... ......... .X....... .XO...... ..X...... ........."
+def test_ranks_are_read_and_named() -> None:
+    ranks = {"30k": -29, "1k": 0, "1d": 1, "9 dan": 9, "3p": 12, "5k?": -4, "-5k": None, "2374": None, "": None}
+    assert {text: rank_of(text) for text in ranks} == ranks
+    assert [rank_name(rank) for rank in (-29, -0.6, 0, 0.6, 6)] == ["30k", "2k", "1k", "1d", "6d"]
+    for text in ("40k", "7d", "3p", "strong"):
+        with pytest.raises(ConfigError, match=f"^--rank {text} is not a rank; write 30k to 1k or 1d to 6d, such as"):
+            read_rank(text, "--rank")
 
 
-def ladder_moves(to_play: Colour, **more: str) -> tuple[set[str], set[str]]:
-    """The points that capture in a ladder and those that escape from one, with more stones on the board above."""
-    game = position(LADDER, to_play=to_play)
-    for colour, point in more.items():
-        game.board.put(move_from_gtp(point, 9), Colour[colour])
-    planes = encode_game(find_encoder("alphago-48"), game).reshape(48, -1)
-    captures, escapes = ({gtp_from_move(int(move), 9) for move in np.flatnonzero(planes[at])} for at in (44, 45))
-    return captures, escapes
-
-
-def test_a_ladder_runs_across_the_board_until_a_stone_breaks_it() -> None:
-    assert ladder_moves(BLACK) == ({"D3"}, set())
-    assert ladder_moves(BLACK, WHITE="G7") == (set(), set())
-    assert ladder_moves(WHITE, BLACK="D3") == (set(), set())
-    assert ladder_moves(WHITE, BLACK="D3", WHITE="G7") == (set(), {"C4"})
-
-
-def test_encoders_are_found_by_name_and_games_of_several_sizes_are_refused() -> None:
-    words = "unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
-    with pytest.raises(CheckpointError, match=words):
-        find_encoder("arena-18")
-    with pytest.raises(ValueError, match="several sizes"):
-        encode_games(ENCODER, [Game(Rules.preset("cgos", size)) for size in (19, 5)])
+def test_a_rank_is_shared_by_its_two_nearest_knots_and_no_rank_shows_nothing() -> None:
+    own, opponent = np.array([-29, -26, 6, UNRANKED]), np.array([UNRANKED, 1, -60, 30])
+    planes = player_planes(own, opponent, np.array([True, False, True, False]))
+    assert planes.shape == (4, PLAYER_PLANES)
+    sides = planes[:, :-1].reshape(4, 2, len(KNOTS))
+    assert sides[0, 0].tolist() == [1, 0, 0, 0, 0, 0, 0, 0] and not sides[0, 1].any()
+    assert np.allclose(sides[1, 0], [0.4, 0.6, 0, 0, 0, 0, 0, 0]) and sides[1, 1].argmax() == 6
+    assert sides[2, 0].argmax() == 7 and sides[2, 1].argmax() == 0  # beyond the ends are the ends
+    assert not sides[3, 0].any() and planes[:, -1].tolist() == [1, 0, 1, 0]
