@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from threading import Event
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,11 @@ from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.event import Event as AnyEvent
-from arena.match.ladder import Ladder
 from arena.match.runner import Update
 from arena.match.schedule import Match, Pairing, Terms, Tournament
 from arena.match.worker import Snapshot
 from arena.players.player import Player
 from arena.report.style import Console
-
-SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
@@ -52,10 +49,6 @@ def match_of(first: str = "alphago", second: str = "sl", games: int = 100, size:
 
 def tournament_of(*names: str, games_each: int = 4, size: int = 7) -> Tournament:
     return Tournament("league", tuple(map(entry, names)), Terms(Rules.preset(size=size)), games_each)
-
-
-def ladder_of(*names: str, games: int = 100, block: int = 4, precision: float = 0.0) -> Ladder:
-    return Ladder("rungs", tuple(map(entry, names)), Terms(Rules.preset(size=7)), games, precision, block)
 
 
 def fresh(updates: Iterator[Update]) -> list[Any]:
@@ -184,14 +177,13 @@ def random_game(seed: int, date: str = "", size: int = 7) -> GameRecord:
     return GameRecord.from_game(game, date=date)
 
 
-def endless(event: Match, boards: int = 4, ends: Event | None = None, closed: list[str] | None = None) -> Any:
-    """Games that never end, until they are told to."""
-    ends = ends or Event()
+def endless(event: Match, boards: int = 4, closed: list[str] | None = None) -> Iterator[Update]:
+    """Games that never end, until the generator is closed."""
     try:
-        while not ends.wait(0.02):
-            yield Update(
-                snapshots=tuple(snapshot_of(event, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(boards)), workers=1
-            )
+        while True:
+            sleep(0.02)
+            snapshots = [snapshot_of(event, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(boards)]
+            yield Update(snapshots=tuple(snapshots), workers=1)
     finally:
         if closed is not None:
             closed.append("closed")

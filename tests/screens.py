@@ -7,7 +7,6 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
-from arena.report.board import board_height
 from arena.tui.board import BoardPane
 
 KEYS = {" ": "space", "!": "exclamation_mark", "=": "equals_sign", "?": "question_mark", ".": "full_stop"}
@@ -32,19 +31,15 @@ class Hand:
         """Click at a point of a 5x5 board."""
         pane = self.app.query_one(BoardPane)
         row, column = divmod(move, 5)
-        offset = (4 + 2 * column, 1 + row) if pane.cell == 1 else (3 + pane.cell * (2 * column + 1), 0)
-        if pane.cell > 1:
-            offset = (offset[0], 1 + pane.cell * row + pane.cell // 2)
-        assert 0 < offset[1] < board_height(5, pane.cell)
+        offset = (3 + pane.cell * (2 * column + 1), 1 + pane.cell * row + pane.cell // 2)
         await self.pilot.click("#board", offset=offset)
         await self.pilot.pause()
 
     @property
     def lines(self) -> list[str]:
         """What is on the screen."""
-        width, height = self.app.size
         rows = self.app.screen._compositor.render_strips()
-        assert len(rows) == height and all(row.cell_length == width for row in rows)
+        assert [row.cell_length for row in rows] == [self.app.size.width] * self.app.size.height
         return [row.text.rstrip() for row in rows]
 
     @property

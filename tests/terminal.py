@@ -1,7 +1,4 @@
-"""A terminal with a program in it, as a person sees and uses it: a real pty, a screen (pyte), a shell of one job.
-
-No tests.
-"""
+"""A command in a terminal, as a person sees and uses it: a real pty, a screen (pyte), a shell of one job. No tests."""
 
 import fcntl
 import os
@@ -69,23 +66,13 @@ class Screen(pyte.Screen):
 
 
 class Terminal:
-    """A context in which a Python program runs in a terminal of this size; ``seen`` is called after all it writes."""
+    """A context in which an ``arena`` command runs in a terminal of 80 columns and 24 lines."""
 
-    def __init__(
-        self,
-        *arguments: str,
-        width: int = 80,
-        height: int = 24,
-        cwd: Path | None = None,
-        seen: Callable[[list[str]], None] = lambda lines: None,
-        **environment: str,
-    ):
-        self.screen = Screen(width, height)
+    def __init__(self, *command: str, cwd: Path):
+        self.screen = Screen(80, 24)
         self._stream = pyte.ByteStream(self.screen)
-        self._arguments = arguments
+        self._command = [sys.executable, "-c", SHELL, "-m", "arena", *command]
         self._cwd = cwd
-        self._seen = seen
-        self._environment = environment
         self._ours, self._theirs = pty.openpty()
 
     def __enter__(self) -> Self:
@@ -95,11 +82,8 @@ class Terminal:
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             usual.pop(name, None)
         ends = dict.fromkeys(("stdin", "stdout", "stderr"), self._theirs)
-        command = [sys.executable, "-c", SHELL, *self._arguments]
-        settings = {"cwd": self._cwd, "env": usual | self._environment, "start_new_session": True}
-        self._process = subprocess.Popen(command, **ends, **settings)
-        self.until(lambda lines: any(line.startswith("job ") for line in lines))
-        self.job = int(next(line for line in self.lines if line.startswith("job ")).split()[1])
+        self._process = subprocess.Popen(self._command, **ends, cwd=self._cwd, env=usual, start_new_session=True)
+        self.job = self._number_after("job ")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -125,8 +109,7 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def resize(self, width: int, height: int) -> None:
-        if (width, height) != (self.screen.columns, self.screen.lines):
-            self.screen.resize(height, width)
+        self.screen.resize(height, width)
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def until(self, is_shown: str | Callable[[list[str]], Any]) -> None:
@@ -136,9 +119,11 @@ class Terminal:
             ready, _, _ = select.select([self._ours], [], [], max(0.0, end - monotonic()))
             assert ready and "ended with " not in self.text, f"waited for {is_shown} in vain:\n{self.text}"
             self._stream.feed(os.read(self._ours, 65536))
-            self._seen(self.lines)
 
     def until_it_ends(self) -> int:
         """Wait for the end of the program; returns its exit status."""
-        self.until("ended with ")
-        return int(next(line for line in self.lines if line.startswith("ended with ")).split()[2])
+        return self._number_after("ended with ")
+
+    def _number_after(self, words: str) -> int:
+        self.until(lambda lines: any(line.startswith(words) for line in lines))
+        return int(next(line for line in self.lines if line.startswith(words)).removeprefix(words))

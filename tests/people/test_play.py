@@ -30,30 +30,27 @@ def typed(tmp_path: Path) -> Callable[..., Done]:
     )
 
 
-def said(session: GameSession, *lines: str, encoding: str = "utf-8", board: bool = False) -> str:
-    """What a plain front says to these lines, as one text, with the ``board`` or without."""
-    console = console_of(200, 25, terminal=False, encoding=encoding)
+def said(session: GameSession, *lines: str) -> str:
+    """What a plain front says to these lines, as one text."""
+    console = console_of(200, 25, terminal=False)
     show_plainly(session, console, io.StringIO("".join(f"{line}\n" for line in lines)))
-    drawn = re.compile(r" {4}A B| ?\d+ {2}\S|Taken off|. and . are dead|. is likely")
-    return "\n".join(line for line in output_of(console).splitlines() if board or not drawn.match(line)) + "\n"
+    return output_of(console)
 
 
 # --- In words ---
 
 
 BOTH, SEVEN = (BLACK, WHITE), {"rules": Rules.preset("chinese", 7, 7.0), "diagram": FINAL}
+OF_A_BOARD = re.compile(r" {4}A B| ?\d+ {2}\S|Taken off|. and . are dead|. is likely")
 GAMES: dict[str, dict[str, Any]] = {
-    "black": {},
     "white": {"people": (WHITE,)},
     "two people": {"people": BOTH},
-    "handicap": {"rules": Rules.preset("chinese", 9, 0.5), "setup": ((20, 60), ()), "first": WHITE},
     "ko": {"people": BOTH, "diagram": ".XO..\nXO.O.\n.XO..\n.....\n....."},
     "capture": {"diagram": ".OX..\n.XX..\n.....\n.....\n....."},
     "two stones sent": {"people": BOTH, "diagram": ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."},
     "match": {"event": "a match"},
     "chinese end": SEVEN,
     "cgos end": SEVEN | {"rules": Rules.preset("cgos", 7, 7.0)},
-    "end of a match": SEVEN | {"event": "a match"},
 }
 TALES = """
 capture, bot E1 pass: a5 c3 undo resign
@@ -66,19 +63,11 @@ white, bot C3: c3 b2
     Black plays C3.
     C3 is taken.
     White plays B2.
-handicap, bot E5: d4
-    2 handicap stones. It is unrated: handicap 2, komi 0.5.
-    White plays E5.
 ko, bot pass: c4 b4
     B4 retakes the ko at once.
 two stones sent, bot pass: pass a5 c5 b5
     B5 repeats the position after move 1 (superko).
-black, bot B3 D3 E5: c3 c4 undo c2
-    2 moves taken back. Black is to play move 3.
-    The game is unrated now (undo).
-    White plays E5.
 match, bot B2: c3 undo score
-    There is no help in a match or a tournament; play on, or resign.
     There is no help in a match or a tournament; play on, or resign.
 chinese end, bot pass: done pass d4 c5 d4 done
     Dead stones are marked when both sides have passed.
@@ -93,8 +82,6 @@ chinese end, bot pass F7: pass continue a5
     White plays F7.
 cgos end, bot pass: pass
     Black has 25 points, White 22 and komi 7: White won by 4 points.
-end of a match, bot pass: pass
-    White won by 4 points.
 """
 """A game and what the bot plays, what is typed, and what is said of it, in this order."""
 
@@ -106,7 +93,8 @@ def test_a_game_goes_as_it_is_told(tale: str) -> None:
     head, *answers = tale.splitlines()
     game, moves, lines = re.split(", bot |: ", head)
     with sat(kifu_of(**GAMES[game]), Scripted(*moves.split())) as session:
-        words = " ".join(said(session, *lines.split()).split())
+        shown = said(session, *lines.split()).splitlines()
+    words = " ".join(line.strip() for line in shown if not OF_A_BOARD.match(line))
     for answer in answers:
         assert answer.strip() in words
         words = words.partition(answer.strip())[2]
@@ -114,7 +102,6 @@ def test_a_game_goes_as_it_is_told(tale: str) -> None:
 
 def test_what_is_typed_wrong_or_asked_is_answered_and_the_game_goes_on() -> None:
     answers = {
-        "x9": "There is no point X9 on this board, which goes from A1 to E5.",
         "i3": "There is no point I3 on this board, which goes from A1 to E5; the letter I is left out.",
         "passs": "'passs' is not a point (A1 to E5) or a command; did you mean 'pass'?",
         "": "Black, move 3: type a point such as d4, or help.",
@@ -130,21 +117,10 @@ def test_what_is_typed_wrong_or_asked_is_answered_and_the_game_goes_on() -> None
 def test_the_board_is_drawn_after_every_answer_and_when_asked_for() -> None:
     rows = ["    A B C D E", " 5  · · ·(○)·", " 4  · · ● · ·", " 3  · ○ ● · ·", " 2  · · · · ·", " 1  · · · · ·"]
     with sat(kifu_of(), Scripted("B3", "D5"), adviser=Adviser("oracle", Oracle)) as session:
-        words = said(session, "c3", "c4", "board", "hint", "score", "quit", board=True)
+        words = said(session, "c3", "c4", "board", "hint", "score", "quit")
     assert words.count("\n".join(rows)) == 2
     assert "oracle would play, as Black:\nA C3: wins 60.0 %, 20 visits; C3\n" in words
     assert re.search(r"(leads by about \d+\.\d points|is about even), komi included, by 400 playouts", words)
-
-
-def test_dead_stones_are_marked_by_typing_points() -> None:
-    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL)) as session:
-        words = said(session, "pass", "a1", "a1", "help", "c9", "score", "DONE", board=True)
-    for text in ("the group is dead, or alive", "continue  take the passes back", "Dead: Black's 21 stones: B7, D7"):
-        assert text in words
-    assert "two passes end" not in words and " 5  · ◦ + ● ○ · ○\n" in words  # a dead stone is small
-    result = "Black has 8 points, White 3 and komi 6.5: White won by 1.5 points."
-    assert f"Dead: White's 1 stone: B5. {result}" in words
-    assert words.rstrip().endswith(f"{result} The game is unrated: stones set up.")
 
 
 # --- As a command ---
@@ -155,9 +131,8 @@ ADA = ("--as", "ada", "--size", "5", "--plain")
 
 def test_a_finished_game_is_stored_and_counts_unless_there_was_help(tmp_path: Path, typed: Callable[..., Done]) -> None:
     done = typed("c3 resign", "fast-random", *ADA)
-    assert done.returncode == 0, done.stderr
-    assert "play/00001 is stored (it counts for arena elo)" in done.stdout
-    assert "fast-random" in (tmp_path / "results" / "elo.csv").read_text()
+    assert "play/00001 is stored (it counts for arena elo)" in done.stdout, done.stderr
+    assert "ada" in (tmp_path / "results" / "elo.csv").read_text()
     done = typed("c3 undo resign", "fast-random", *ADA)
     assert "play/00002 is stored (unrated)" in done.stdout
     with Store.open(tmp_path / "results" / "arena.db") as store:
@@ -165,32 +140,23 @@ def test_a_finished_game_is_stored_and_counts_unless_there_was_help(tmp_path: Pa
         assert (rated.black, rated.white, rated.outcome) == ("ada", "fast-random", Outcome(WHITE, Ending.RESIGN))
         assert (rated.unrated, unrated.unrated) == ("", "undo")
         assert store.pools()[0].games == 1
-        assert {player.name: player.kind for player in store.players().values()} == {
-            "ada": "human",
-            "fast-random": "fast-random",
-        }
-    assert "ada" in arena("elo", folder=tmp_path).stdout
     assert "resign (unrated: undo)" in arena("games", "--event", "play", folder=tmp_path, columns=200).stdout
 
 
 def test_a_game_is_left_and_gone_on_with(typed: Callable[..., Done]) -> None:
     done = typed("c3 hint", "human:name=bob", *ADA, "--time", "main=600,byoyomi=30")
     assert "play/00001 is saved after move 1" in done.stdout and "arena play --resume" in done.stdout
-    done = typed("", "human:name=bob", *ADA)
-    assert "nothing is saved" in done.stdout
     done = typed("c4 resign", "--resume", "1")
     assert "Game play/00001: ada (Black) against bob (White)" in done.stdout and "unrated: hint" in done.stdout
     assert "It continues after move 1. Black plays C3." in done.stdout and "White plays C4." in done.stdout
-    refused(typed("", "--resume", "1"), "play/00001 is over", "arena games")
-    refused(typed("", "--resume"), "no unfinished game")
+    refused(typed("", "--resume", "1"), "play/00001 is over")
 
 
 def test_what_an_earlier_arena_could_not_store_is_stored_now(tmp_path: Path, typed: Callable[..., Done]) -> None:
     results = tmp_path / "results"
     with Store.open(results / "arena.db", write=True):
         done = typed("c3 resign", "human:name=bob", *ADA)
-        assert done.returncode == 0 and "the next arena play will store it" in done.stdout
-        assert "another arena" in done.stdout
+        assert "another arena" in done.stdout and "the next arena play will store it" in done.stdout
     done = typed("quit", "human:name=bob", *ADA)
     assert done.stdout.startswith("play/00001 is stored (it counts for arena elo)")
     with Store.open(results / "arena.db") as store:
@@ -198,19 +164,16 @@ def test_what_an_earlier_arena_could_not_store_is_stored_now(tmp_path: Path, typ
 
 
 def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, typed: Callable[..., Done]) -> None:
-    (tmp_path / "arena.toml").write_text('[bots.slow]\nkind = "uct"\nplayouts = 2\n')
-    typed("c3", "slow", *ADA)
-    (tmp_path / "arena.toml").write_text('[bots.slow]\nkind = "uct"\nplayouts = 3\n')
-    done = typed("resign", "--resume")
-    assert "slow has other settings or another net now" in done.stdout and "unrated: another bot went on" in done.stdout
+    for kind, command in (("random", ("c3", "changing", *ADA)), ("fast-random", ("resign", "--resume"))):
+        (tmp_path / "arena.toml").write_text(f'[bots.changing]\nkind = "{kind}"\n')
+        done = typed(*command)
+    for words in ("changing has other settings or another net now", "unrated: another bot went on"):
+        assert words in done.stdout
 
 
 def test_wrong_options_are_refused_in_one_line(tmp_path: Path, typed: Callable[..., Done]) -> None:
     for options, words in {
         "": ("name a bot", "arena play alphago"),
-        "random --color blue": ("--color", "blue", "black, white"),
-        "random --handicap 3 --size 5": ("3 handicap stones", "5x5"),
-        "random --time seconds=3": ("--time", "main=600"),
         "random --as mcts": ("'mcts' is a bot's name", "--as"),
         "human:name=ada --as ada": ("both players are called ada",),
         "--resume --size 9": ("--resume", "keeps"),
@@ -227,7 +190,7 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
         process.stdin.write("c3\nc3\n")
         process.stdin.flush()
         seen = []
-        while not seen or "is taken" not in seen[-1]:
+        while "is taken" not in "".join(seen):
             seen.append(process.stdout.readline())
             assert seen[-1], seen
         process.kill()

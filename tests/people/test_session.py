@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,8 @@ PATIENCE = 60.0
 class Deliberate(Scripted):
     """Decides when it is let, and says when it has begun."""
 
-    def __init__(self, *moves: str, spend: Callable[[], None] = lambda: None):
+    def __init__(self, *moves: str):
         super().__init__(*moves)
-        self._spend = spend
         self.seen: list[str] = []
         self.begun, self.let = threading.Event(), threading.Event()
 
@@ -42,23 +41,18 @@ class Deliberate(Scripted):
         self.seen.append(" ".join(gtp_from_move(move, game.rules.size) for move in game.moves))
         self.begun.set()
         assert self.let.wait(PATIENCE)
-        self._spend()
         return super().choose(game, limits)
 
 
 class Oracle(Scripted):
-    """Analyses: a candidate from the second time on, so many visits each time."""
+    """Analyses: C3 from the second time on, ten visits more each time."""
 
-    def __init__(self, move: str = "C3", fault: Exception | None = None):
-        super().__init__()
-        self._move, self._fault, self._times = move, fault, 0
+    times = 0
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        if self._fault is not None:
-            raise self._fault
-        self._times += 1
-        move = move_from_gtp(self._move, game.rules.size)
-        return [Candidate(move, 10 * self._times, 0.6, (move,))] if self._times > 1 else []
+        self.times += 1
+        move = move_from_gtp("C3", game.rules.size)
+        return [Candidate(move, 10 * self.times, 0.6, (move,))] if self.times > 1 else []
 
 
 def kifu_of(
@@ -165,44 +159,35 @@ def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
 
 def test_undo_gives_back_no_seconds_and_begins_no_new_period_of_byo_yomi() -> None:
     clock = Clock()
-    for time, spent, left, after in (
-        (Limits(main=60), 50, TimeLeft(10, 0), TimeLeft(7, 0)),
-        (Limits(main=10, byoyomi=30, stones=2), 35, TimeLeft(5, 2), TimeLeft(2, 1)),
-    ):
-        with sat(kifu_of(time=time), Scripted("B3"), now=clock) as session:
-            play(session, "C3")
-            clock.now += spent
-            session.undo()
-            assert session.snapshot().clocks[0] == left
-            clock.now += 3
-            assert play(session, "C3").clocks[0] == after
-            assert session.record().black_seconds == spent + 3
-            clock.now += 60
-            with pytest.raises(Refused, match="The game is over"):
-                session.undo()
+    with sat(kifu_of(time=Limits(main=10, byoyomi=30, stones=2)), Scripted("B3"), now=clock) as session:
+        play(session, "C3")
+        clock.now += 35
+        session.undo()
+        assert session.snapshot().clocks[0] == TimeLeft(5, 2)
+        clock.now += 3
+        assert play(session, "C3").clocks[0] == TimeLeft(2, 1)
+        assert session.record().black_seconds == 38
 
 
 def test_the_clock_of_a_bot_runs_on_while_undo_takes_its_turn_back_and_its_end_loses() -> None:
     clock, bot = Clock(), Deliberate("B3")
     with sat(kifu_of(), bot, Limits(main=60), now=clock) as session:
-        session.play(move_from_gtp("C3", 5))
+        session.play(12)
         assert bot.begun.wait(PATIENCE)
         clock.now += 20
         session.undo()
         assert session.snapshot().clocks[1] == TimeLeft(40, 0)
         bot.let.set()
-
-    def spend() -> None:
-        clock.now += 11
-
-    bot = Deliberate("B3", spend=spend)
-    bot.let.set()
+    bot = Deliberate("B3")
     with sat(kifu_of(), bot, Limits(main=10), now=clock) as session:
-        now = play(session, "C3")
+        session.play(12)
+        assert bot.begun.wait(PATIENCE)
+        clock.now += 11
+        bot.let.set()
+        now, limits = settled(session), bot.asked[0]
         assert now.outcome == Outcome(BLACK, Ending.TIME) and now.clocks[1] == TimeLeft(0.0, 0)
         assert now.record.reason == "bot: out of time: 11.00 s for a move, with 10.00 s left"
-        limits = bot.asked[0]
-        assert limits.left == TimeLeft(10, 0) and limits.seconds is not None and 0 < limits.seconds < 10
+        assert limits.left == TimeLeft(10, 0) and 0 < (limits.seconds or 0) < 10
 
 
 def test_a_bot_makes_ready_before_its_clock_runs() -> None:
@@ -255,24 +240,22 @@ def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_
         assert settled(session).advice.candidates[0].visits == 30
         now = play(session, "A1")
         assert (now.advice, now.advising, now.unrated) == (None, False, "hint")
-    with sat(kifu_of(), adviser=Adviser("oracle", lambda: Oracle(fault=ValueError("no net")))) as session:
+
+    def fails() -> Bot:
+        raise ValueError("no net")
+
+    with sat(kifu_of(), adviser=Adviser("oracle", fails)) as session:
         session.hint()
-        advice = settled(session).advice
-        assert advice.fault == "ValueError: no net" and advice.candidates == ()
-
-
-SETTLED = "X.XO.\nXXXOO\nX.XO.\nXXXOO\nX.XO."
-"""Nobody can do anything any more: Black has 15 points by area, White 10."""
+        assert settled(session).advice.fault == "ValueError: no net"
 
 
 def test_an_estimate_of_a_settled_board_is_its_count() -> None:
-    with sat(kifu_of(diagram=SETTLED)) as session:
+    with sat(kifu_of(diagram="X.XO.\nXXXOO\nX.XO.\nXXXOO\nX.XO.")) as session:
         session.score()
         estimate = settled(session).estimate
-        assert (estimate.margin, estimate.playouts) == (15 - 10 - 7, 400)
-        owners = np.frombuffer(estimate.ownership, np.int8).reshape(5, 5)
-        assert (owners[:, :3] == 100).all() and (owners[:, 3:] == -100).all()
-        assert "score" in session.snapshot().unrated
+    assert (estimate.margin, estimate.playouts) == (15 - 10 - 7, 400)
+    owners = np.frombuffer(estimate.ownership, np.int8).reshape(5, 5)
+    assert (owners[:, :3] == 100).all() and (owners[:, 3:] == -100).all()
 
 
 # --- The count ---
@@ -317,11 +300,11 @@ def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
 
 
 def test_a_game_is_kept_in_a_file_that_other_programs_read_and_one_arena_writes(tmp_path: Path) -> None:
+    people = (Player("ada", "human"),)
     with SavedGameFile.create(tmp_path) as file:
-        with sat(replace(kifu_of(), players=(Player("ada", "human"),)), Scripted("B3"), keep=file.write) as s:
-            play(s, "C3")
-        assert read_sgf(file.path.read_text()).moves == (12, 11)
-        assert file.read().players == (Player("ada", "human"),)
+        with sat(replace(kifu_of(), players=people), Scripted("B3"), keep=file.write) as session:
+            play(session, "C3")
+        assert read_sgf(file.path.read_text()).moves == (12, 11) and file.read().players == people
         assert list(tmp_path.rglob(".*.sgf*")) == [] and is_held(tmp_path, file.id)
         with pytest.raises(UserError, match="another terminal"):
             SavedGameFile.open(tmp_path, file.id)
@@ -332,12 +315,11 @@ def test_a_game_is_kept_in_a_file_that_other_programs_read_and_one_arena_writes(
 
 
 def test_a_file_that_is_no_game_to_go_on_with_is_refused() -> None:
-    for text, words in {
-        "(;FF[4]SZ[9];B[aa])": "arena play",
-        '(;FF[4]SZ[9]ARENA[{"format":9}];B[aa])': "another version of arena",
-        '(;FF[4]SZ[9]ARENA[{"format":3}];B[aa])': "damaged",
-        "(;FF[4]SZ[9]ARENA[{];B[aa])": "damaged",
-        "": "arena play",
-    }.items():
+    for own, words in (
+        ("", "arena play"),
+        ('ARENA[{"format":9}]', "another version of arena"),
+        ('ARENA[{"format":3}]', "damaged"),
+        ("ARENA[{]", "damaged"),
+    ):
         with pytest.raises(RecordError, match=words):
-            SavedGame.from_sgf(text)
+            SavedGame.from_sgf(f"(;FF[4]SZ[9]{own};B[aa])")

@@ -3,22 +3,20 @@
 Skipped without Chromium or selenium.
 """
 
-import os
 import re
 import shutil
 import socket
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import arena, refused
+from commandline import ARENA, environment
 from played import match_of, record_of
 from stored_events import store_event
 
@@ -35,11 +33,7 @@ pytestmark = [
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
     pytest.mark.xdist_group("a browser"),
 ]
-FLAGS = (
-    *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking"),
-    *("disable-component-update", "disable-sync"),
-)
-ROOT = Path(__file__).parents[2]
+FLAGS = ("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +62,6 @@ def press(browser: Any, *keys: str) -> str:
 
 
 def page_of(folder: Path, match: Match, games: list[GameRecord]) -> Path:
-    """The page of an event with these games."""
     with Store.open(folder / "arena.db", write=True) as store:
         store_event(store, match, games)
         return write_page(read_report(store), last_games(store, match.event), folder / "page.html")
@@ -80,13 +73,12 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     match = match_of("alphago", "sl", games=4)
     games = [record_of(match, number, "sl") for number in range(4)]
     moves = len(games[-1].moves)
-    facts = [MoveStats(0.9 if number < 6 else 0.2, visits=number) for number in range(moves)]
-    games[-1] = replace(games[-1], facts=(*[UNKNOWN] * 2, *facts[2:]))
+    facts = [MoveStats(0.9 if number < 6 else 0.2, visits=number) for number in range(2, moves)]
+    games[-1] = replace(games[-1], facts=(UNKNOWN, UNKNOWN, *facts))
     browser.get(page_of(tmp_path, match, games).as_uri())
     assert len(browser.find_elements("css selector", ".wall .small")) == 4
     assert press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).startswith(f"Move 3 of {moves}: ●")
-    stones = len(browser.find_elements("css selector", ".viewer .shudan-stone-image:not(.shudan-sign_0)"))
-    assert stones == 3
+    assert len(browser.find_elements("css selector", ".viewer .shudan-stone-image:not(.shudan-sign_0)")) == 3
     assert press(browser, "m").startswith("Move 5 of") and press(browser, "m").startswith("Move 6 of")
     assert "5 visits" in find(browser, ".fact").text
     assert press(browser, Keys.END).startswith(f"Move {moves} of") and press(browser, Keys.HOME).startswith("Move 0 of")
@@ -104,9 +96,8 @@ def test_hostile_names_and_reasons_are_text_and_an_unreadable_game_hides_no_othe
     names = ("<img src=x onerror=window.done=1>", "</script><script>window.done=1</script>")
     match = match_of(*names, games=2)
     reason = "<svg onload=window.done=1> ]]> <!-- &lt;script&gt; \u2028"
-    path = page_of(
-        tmp_path, match, [record_of(match, 0, names[0]), record_of(match, 1, names[1], Ending.CRASH, reason)]
-    )
+    games = [record_of(match, 0, names[0]), record_of(match, 1, names[1], Ending.CRASH, reason)]
+    path = page_of(tmp_path, match, games)
     browser.get(path.as_uri())
     assert names[0] in find(browser, "h1").text and names[1] in find(browser, ".names").text
     assert "<svg onload=window.done=1>" in find(browser, "#report").text
@@ -118,37 +109,27 @@ def test_hostile_names_and_reasons_are_text_and_an_unreadable_game_hides_no_othe
     assert browser.get_log("browser") == []
 
 
-@contextmanager
-def served(*command: str, folder: Path) -> Iterator[str]:
-    """The address of a command that is served."""
+def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    arguments = [sys.executable, "-m", "arena", "serve", "--port", str(port), *command]
-    with subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None and process.stdout.readline().startswith(f"http://127.0.0.1:{port}/")
+    address, command = f"http://127.0.0.1:{port}", [*ARENA, "serve", "--port", str(port), "show", "game.sgf"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
+            assert process.stdout.readline().startswith(f"{address}/")  # type: ignore[union-attr]
             for _ in range(100):  # the port opens a moment after the line
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                     break
-            yield f"http://127.0.0.1:{port}"
+            for path, headers in (
+                ("/", {"Host": "elsewhere.example"}),
+                ("/", {"Origin": "http://elsewhere.example"}),
+                ("/ws", {"Origin": f"http://elsewhere.example:{port}"}),
+                ("/ws", {}),
+            ):
+                with pytest.raises(urllib.error.HTTPError) as refusal:
+                    urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
+                assert refusal.value.code == 403
+            with urllib.request.urlopen(address) as page:
+                assert page.status == 200 and "arena show game.sgf" in page.read().decode()
         finally:
             process.terminate()
-
-
-def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: Path) -> None:
-    (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
-    with served("show", "game.sgf", folder=tmp_path) as address:
-        port = address.rpartition(":")[2]
-        for path, headers in (
-            ("/", {"Host": "elsewhere.example"}),
-            ("/", {"Origin": "http://elsewhere.example"}),
-            ("/ws", {"Origin": f"http://elsewhere.example:{port}"}),
-            ("/ws", {}),
-        ):
-            with pytest.raises(urllib.error.HTTPError) as refusal:
-                urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
-            assert refusal.value.code == 403
-        with urllib.request.urlopen(address) as page:
-            assert page.status == 200 and "arena show game.sgf" in page.read().decode()
-    refused(arena("serve", "elo", folder=tmp_path), "'elo' has no full screen", "match, tournament")
