@@ -14,7 +14,6 @@ from arena.go.game import Game, Rules
 
 EMPTY, BLACK, WHITE = 0, 1, 2
 
-
 Point = tuple[int, int]
 
 
@@ -100,21 +99,18 @@ class ReferenceBoard:
     def is_eye(self, point: Point, colour: int) -> bool:
         if point in self.stones or any(self.stones.get(other) != colour for other in self.neighbours(point)):
             return False
-        row, column = point
-        diagonals = [(row + a, column + b) for a in (-1, 1) for b in (-1, 1)]
-        inside = [other for other in diagonals if 0 <= other[0] < self.size and 0 <= other[1] < self.size]
+        diagonals = [(point[0] + down, point[1] + right) for down in (-1, 1) for right in (-1, 1)]
+        inside = [other for other in diagonals if set(other) <= set(range(self.size))]
         bad = sum(self.stones.get(other) == 3 - colour for other in inside)
         return bad == 0 if len(inside) < 4 else bad <= 1
 
     def territory(self) -> dict[Point, int]:
         """Who surrounds each empty point: BLACK, WHITE or EMPTY."""
         owners = {}
-        for row in range(self.size):
-            for column in range(self.size):
-                if (row, column) not in self.stones:
-                    _, border = self.group((row, column))
-                    colours = {self.stones[point] for point in border}
-                    owners[row, column] = colours.pop() if len(colours) == 1 else EMPTY
+        for point in np.ndindex(self.size, self.size):
+            if point not in self.stones:
+                colours = {self.stones[other] for other in self.group(point)[1]}
+                owners[point] = colours.pop() if len(colours) == 1 else EMPTY
         return owners
 
     def area_margin(self) -> int:
@@ -150,14 +146,13 @@ class ReferenceGame:
         return "superko" if self.superko and after.position() in self.history else None
 
     def play(self, move: int) -> None:
-        size = self.board.size
-        if move == size * size:
+        point = divmod(move, self.board.size)
+        if move == self.board.size**2:
             self.board.ko = None
         else:
-            before = dict(self.board.stones)
-            before[divmod(move, size)] = self.colour
-            for point in self.board.put(divmod(move, size), self.colour):
-                self.captured[before[point]] += 1
+            before = {**self.board.stones, point: self.colour}
+            for taken in self.board.put(point, self.colour):
+                self.captured[before[taken]] += 1
         self.history.add(self.board.position())
         self.colour = 3 - self.colour
 

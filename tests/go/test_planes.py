@@ -44,11 +44,8 @@ Effort = Counter[str]
 
 def after(board: ReferenceBoard, point: Point, colour: int) -> ReferenceBoard | None:
     """The board after a move, None when it's illegal."""
-    if board.refusal(point, colour, suicide=False) is not None:
-        return None
-    twin = board.copy()
-    twin.put(point, colour)
-    return twin
+    found = board.after(point, colour, suicide=False)
+    return None if isinstance(found, str) else found
 
 
 def is_caught(board: ReferenceBoard, stone: Point, effort: Effort, depth: int = 1) -> bool:

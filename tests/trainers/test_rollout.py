@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference import ReferenceBoard
-from test_tactics import Point, is_self_atari, liberties, ring
+from reference import Point, ReferenceBoard
+from test_tactics import is_self_atari, ring
 
 from arena import CheckpointError
 from arena.go import kernels
@@ -151,7 +151,7 @@ def twin_features(
         own = [q for q in board.neighbours(p) if board.stones.get(q) == colour]
         if max(captures) or any(board.liberties(q) > 2 for q in own):
             safety = 0
-        elif (room := len(liberties(after, p))) >= 2:
+        elif (room := len(after.open_points(p))) >= 2:
             safety = 0 if room >= 3 else 1
         else:
             assert is_self_atari(board, p, colour)
@@ -186,15 +186,15 @@ def answers(board: ReferenceBoard, colour: int, last: Point, p: Point) -> set[in
     def note(kind: int, group: Point) -> None:
         codes.add(rollouts.ANSWER + kind * rollouts.SIZES + size_class(len(board.group(group)[0])))
 
-    if p in liberties(board, last) and board.liberties(last) <= 2:
+    if p in board.open_points(last) and board.liberties(last) <= 2:
         note(rollouts.TAKE if board.liberties(last) == 1 else rollouts.CHASE, last)
     for q in board.neighbours(last):
         if board.stones.get(q) != colour or board.liberties(q) > 2:
             continue
-        if p in liberties(board, q):
+        if p in board.open_points(q):
             note(rollouts.ESCAPE if board.liberties(q) == 1 else rollouts.EXTEND, q)
-        around = board.group(q)[1] - liberties(board, q)
-        if board.liberties(q) == 1 and any(liberties(board, r) == {p} for r in around):
+        around = board.group(q)[1] - board.open_points(q)
+        if board.liberties(q) == 1 and any(board.open_points(r) == {p} for r in around):
             note(rollouts.COUNTER, q)
     return codes
 
