@@ -128,20 +128,16 @@ def records_of(match: Match, numbers: range, winner: str | None = "sl") -> tuple
     return tuple(record_of(match, number, winner) for number in numbers)
 
 
-def whole_match(match: Match, closed: list[str] | None = None) -> Iterator[Update]:
+def whole_match(match: Match) -> Iterator[Update]:
     """The first player wins but for two games, one of which the second loses by a crash."""
     first, second = match.players
-    try:
-        yield Update(resumed=True)
-        yield Update(snapshots=(snapshot_of(match, 0, "E5 C3"),), workers=2)
-        for number in range(match.games):
-            ending = Ending.CRASH if number == 3 else Ending.SCORE
-            reason = f"{second}: ValueError: no such point\n" if number == 3 else ""
-            winner = second if number == 6 else first
-            yield Update((record_of(match, number, winner, ending, reason),), workers=2)
-    finally:
-        if closed is not None:
-            closed.append("closed")
+    yield Update(resumed=True)
+    yield Update(snapshots=(snapshot_of(match, 0, "E5 C3"),), workers=2)
+    for number in range(match.games):
+        ending = Ending.CRASH if number == 3 else Ending.SCORE
+        reason = f"{second}: ValueError: no such point\n" if number == 3 else ""
+        winner = second if number == 6 else first
+        yield Update((record_of(match, number, winner, ending, reason),), workers=2)
 
 
 def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **more: Any) -> Console:

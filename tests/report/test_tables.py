@@ -2,14 +2,12 @@
 
 import io
 import re
-from dataclasses import replace
 
 import pyte
 import pytest
 from played import lines_of, match_of, record_of, whole_match, words_of
 from stored_events import store_event
 
-from arena.go.game import Ending
 from arena.players.player import Player
 from arena.report.progress import show_training, training_words
 from arena.report.style import Console
@@ -38,15 +36,6 @@ def test_the_end_tells_what_happened() -> None:
     assert crash.rows == [(f"{match.event}/00004", "crash", "sl: ValueError: no such point\n")]
 
 
-def test_a_game_is_one_line_with_number_date_result_and_how_it_ended() -> None:
-    match = match_of(games=4)
-    records = [record_of(match, 0, "sl", Ending.RESIGN), record_of(match, 2, "sl", Ending.CRASH, "alphago: broke")]
-    games = [(number, replace(record, date="2026-11-24")) for number, record in enumerate(records, 7)]
-    words = words_of(lines_of(games_table(games, 340), 80, 40))
-    assert "7 2026-11-24 alphago sl W+R 24 resign 8 2026-11-24 alphago sl W+F 24 crash" in words
-    assert "2 of 340 games. 'arena show 7' opens the first." in words
-
-
 @pytest.mark.parametrize(("width", "encoding"), [(40, "utf-8"), (80, "ascii"), (200, "utf-8")])
 def test_tables_lose_nothing_on_a_narrow_console_and_ratings_have_a_zero(
     width: int, encoding: str, store: Store
@@ -68,10 +57,8 @@ def test_the_figures_of_a_training_run_are_all_there() -> None:
     progress = Progress(1, 123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
     console = Console(file=shown, force_terminal=True, width=40)
     with show_training("sl-9x9", training_words("top-1"), console) as on_progress:
-        on_progress(replace(progress, loss=1.5))
         on_progress(progress)
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
     text = " ".join(" ".join(screen.display).split())
     for words in ("123,456 rows", "1,234/s", "loss 2.345", "top-1 45.6%", "waiting for data 1%", "12 min left"):
         assert words in text
-    assert "2.345│" in text and "1.500│" in text  # the curve of the loss

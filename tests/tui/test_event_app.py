@@ -1,6 +1,7 @@
 """A running event: what is known of it, the lines in a pipe, and the full screen with its keys, at any size."""
 
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -225,6 +226,19 @@ def test_an_error_of_the_event_ends_the_screen_and_is_told() -> None:
     assert isinstance(app.ending, ValueError) and not app.is_running
 
 
+def test_a_closed_terminal_stops_the_event_and_the_screen() -> None:
+    closed = list[str]()
+    app = EventApp(EventState(match_of()), endless(match_of(), closed=closed), Control())
+    app.handlers = {signal.SIGHUP: signal.SIG_DFL}
+
+    async def hang_up(hand: Hand) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        await hand.pilot.pause(0.3)
+
+    use(app, hang_up)
+    assert str(app.ending) == "129" and closed == ["closed"]
+
+
 # --- In a terminal ---
 
 
@@ -234,7 +248,6 @@ def test_a_real_match_is_suspended_paused_and_left(tmp_path: Path) -> None:
         terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 250", line) for line in lines))
         terminal.press("\x1a")
         terminal.until("stopped, sane")
-        assert not terminal.screen.cursor.hidden
         terminal.press("go on\n")
         terminal.until(lambda lines: "worker" in "\n".join(lines) and "stopped" not in "\n".join(lines))
         terminal.press(" ")
