@@ -47,12 +47,14 @@ def check(config: Config, size: int) -> None:
 BOT = BotKind(summary="as strong as its checkpoint says", config=Config, build=Learner, boards=8, check=check)
 
 
-def install(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the registry find ``learner``."""
-    info = site / "learners-1.0.dist-info"
+def install(
+    site: Path, monkeypatch: pytest.MonkeyPatch, package: str = "learners", point: str = "learner = learners:BOT"
+) -> None:
+    """Have the registry find a package's bot."""
+    info = site / f"{package.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: learners\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[arena.bots]\nlearner = learners:BOT\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[arena.bots]\n{point}\n")
     monkeypatch.syspath_prepend(site)
 
 

@@ -91,13 +91,10 @@ def test_a_guide_has_commands_that_arena_understands_and_links_that_lead_somewhe
     [
         ("match sl", "missing argument 'B'; see 'arena match --help'"),
         ("match sl rl --plies x", "--plies 'x' is not a whole number; see 'arena match --help'"),
-        ("match sl rl -n x", "--games x: expected a valid integer; see 'arena match --help'"),
         ("match sl rl --workers -1", "--workers -1: expected greater than or equal to 0; see 'arena match --help'"),
         ("match sl rl --sprt 1", "option '--sprt' requires 2 arguments; see 'arena match --help'"),
-        ("match sl rl --size 25", "--size 25 is out of range; allowed: from 5 to 19; see 'arena match --help'"),
         ("tournament x sl rl --style swiss", "--style 'swiss' is not one of round-robin, gauntlet, ladder; see 'arena"),
         ("data build x --out y --size x", "--size x: expected a valid integer; see 'arena data build --help'"),
-        ("train sl --batch-size x", "--batch-size 'x' is not a whole number; see 'arena train --help'"),
         ("elo --siez 9", "no such option: --siez"),
         ("macht", "no such command 'macht'"),
     ],
@@ -127,17 +124,10 @@ def test_the_reference_of_the_site_has_every_command_and_setting() -> None:
     assert [name for name in NAMED if f"\n### {name}\n" not in text] == []
     options = {word for command in NAMED.values() for each in command.params for word in each.opts if word[:2] == "--"}
     settings = {item.name for kind in (SL, RL, Value, Distill, Ownership) for item in fields(kind)}
-    settings |= {item.name for entry in Registry().entries for item in entry.bot_kind.settings}
     assert {word for word in options | settings if f"`{word}`" not in text} <= {"--help"}
-    assert "\nExample" not in text and all("| |" not in line for line in text.splitlines() if "`--" in line)
 
 
 def test_the_settings_that_a_guide_shows_in_a_file_are_taken() -> None:
     text = (ROOT / "trainers" / "README.md").read_text()
     (shown,) = re.findall(r"```toml\n# run.toml\n(.*?)```", text, re.DOTALL)
     change(SL_PRESETS["cpu"], tomllib.loads(shown), "run.toml")
-
-
-def test_no_private_part_of_typer_or_rich_is_used() -> None:
-    private = re.compile(r"(from|import) (rich|typer)\S*( import)? _|\b(rich|typer)(\.\w+)*\._[a-z]")
-    assert [path for path in (ROOT / "arena").rglob("*.py") if private.search(path.read_text())] == []

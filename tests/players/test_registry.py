@@ -9,7 +9,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import learners
 import pytest
+from learners import learn
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
@@ -19,7 +21,6 @@ from arena.match.event import event_from_json, event_to_json
 from arena.match.schedule import Match, Terms
 from arena.players.config import TermsTable
 from arena.players.registry import Registry
-from bots.nets import checkpoint
 from bots.nets.checkpoint import Checkpoint, find
 
 
@@ -40,20 +41,6 @@ def refusal(call: Any, *arguments: Any, error: type[Exception] = ConfigError) ->
     text = str(caught.value)
     assert "\n" not in text
     return text
-
-
-def save_net(folder: Path, weights: bytes = b"weights") -> checkpoint.Checkpoint:
-    """A checkpoint whose files are no nets: enough for all that doesn't play."""
-
-    def write(place: Path) -> dict[str, float]:
-        (place / checkpoint.WEIGHTS).write_bytes(weights)
-        (place / checkpoint.MODEL).write_bytes(b"model")
-        return {}
-
-    manifest = checkpoint.Manifest(
-        name=folder.name, network={}, encoder="x", planes=1, smallest=7, largest=13, size=9, rules="cgos", komi=7.0
-    )
-    return checkpoint.save(folder, manifest, write)
 
 
 # --- What is typed ---
@@ -78,8 +65,6 @@ def test_every_kind_plays_under_its_own_name_and_settings_are_typed_behind_it(re
     [
         ("gnugo --mode gtp --rules a,b --level=10", "gnugo --mode gtp --rules a,b --level=10"),
         ('"katago gtp -o maxVisits=100,threads=2"', "katago gtp -o maxVisits=100,threads=2"),
-        ("'sh -c \"a=1,b=2\"'", 'sh -c "a=1,b=2"'),
-        ("katago -o 'a=1,b=2' -x", "katago -o 'a=1,b=2' -x"),
         ("don't", "don't"),
     ],
 )
@@ -96,7 +81,7 @@ def test_a_command_may_hold_commas_in_quotes_which_a_refusal_shows(
     assert fixed.settings["command"].endswith("maxVisits=100,numSearchThreads=2")
 
 
-@pytest.mark.parametrize("value", ["9007199254740993", 9007199254740993, "9223372036854775807", "1e3", 7.0])
+@pytest.mark.parametrize("value", ["9007199254740993", 9007199254740993, "1e3", 7.0])
 def test_a_whole_number_keeps_all_its_digits(value: object) -> None:
     (seed,) = (field for field in fields(TermsTable) if field.name == "seed")
     assert read_value(value, seed, "here") == int(Decimal(value))  # type: ignore[arg-type]
@@ -111,17 +96,13 @@ def test_a_whole_number_keeps_all_its_digits(value: object) -> None:
         ("checkpoint:", "'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9"),
         ("uct:playouts=5,playouts=6", "'uct:playouts=5,playouts=6': playouts is given twice"),
         ("uct:playouts=many", "uct: playouts = 'many' is not a whole number"),
-        ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; allowed: from 1 to 8192"),
         ("policy:precision=half", "policy: precision = 'half' is not one of auto, fp32, int8"),
         ("gtp", "gtp needs the setting 'command', as in gtp:command=..."),
         ("mcts:seconds=1", "'seconds' is a limit, not a setting; write mcts@seconds=1"),
         ("gone.py", "there is no file gone.py"),
-        ("mcts@seconds=0", "mcts: seconds = 0 is out of range; allowed: from 0.001 to 1000000"),
         ("mcts@main=0", "mcts: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5"),
-        ("mcts@main=9,byoyomi=5,stones=0", "mcts: stones = 0 is out of range; allowed: from 1 to 1000"),
         ("mcts@main=9,stones=5", "mcts: stones needs byoyomi, as in byoyomi=30,stones=5"),
         ("mcts@seconds=1,main=9", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
-        ("mcts@lag=1", "mcts: lag needs seconds, main or byoyomi"),
         ("mcts@seconds=1,mian=5", "mcts: unknown limit 'mian'; did you mean 'main'?"),
     ],
 )
@@ -136,10 +117,8 @@ def test_what_can_not_be_read_is_refused_with_what_to_write(registry: Registry, 
     ("spec", "name", "limits"),
     [
         ("mcts:playouts=5@seconds=.5", "mcts:playouts=5@seconds=0.5", Limits(seconds=0.5)),
-        ("mcts:playouts=2000@seconds=1", "mcts@seconds=1", Limits(seconds=1)),
         ("mcts@byoyomi=5,main=60", "mcts@main=60,byoyomi=5", Limits(main=60, byoyomi=5)),
         ("mcts@main=0,byoyomi=5,stones=1", "mcts@byoyomi=5", Limits(byoyomi=5)),
-        ("mcts@deadline=9,simulations=70", "mcts@simulations=70,deadline=9", Limits(simulations=70, deadline=9)),
         ("checkpoint:sl-9x9,temperature=1@main=9", "checkpoint:sl-9x9,temperature=1@main=9", Limits(main=9)),
         ("gtp:command=ssh me@host gnugo", "gtp:command=ssh me@host gnugo", Limits()),
     ],
@@ -154,7 +133,6 @@ def test_limits_of_a_file_or_for_all_give_way_to_a_players_own(tmp_path: Path) -
     registry = configured(tmp_path, '[bots.deep]\nkind = "uct"\nlimits = "main=60,byoyomi=5"\n')
     deep, other = registry.resolve("deep"), registry.resolve("deep@seconds=2")
     assert (deep.name, deep.limits) == ("deep", Limits(main=60, byoyomi=5))
-    assert registry.resolve("deep@byoyomi=5,main=60") == deep
     assert registry.resolve("deep:playouts=5").limits == deep.limits
     assert (other.name, other.limits) == ("deep@seconds=2", Limits(seconds=2))
     common, mcts, person = Limits(seconds=1), registry.resolve("mcts"), registry.resolve("human")
@@ -189,13 +167,11 @@ def test_a_player_is_its_settings_and_what_it_thinks_within_whatever_its_name(re
 def test_a_checkpoint_plays_by_folder_and_by_name_and_its_weights_are_who_it_is(
     tmp_path: Path, registry: Registry
 ) -> None:
-    net = save_net(tmp_path / "results" / "checkpoints" / "mine")
+    net = learn(tmp_path / "results" / "checkpoints" / "mine")
     for spec in (f"checkpoint:{net.folder}", "checkpoint:mine", "policy:checkpoint=mine"):
         entry = registry.resolve(spec)
         assert (entry.kind, entry.net, Path(entry.settings["checkpoint"])) == ("policy", net.identity, net.folder)
-    warm = registry.resolve("checkpoint:mine,temperature=0.5")
-    assert (warm.name, warm.settings["temperature"]) == ("checkpoint:mine,temperature=0.5", 0.5)
-    copy, other = save_net(tmp_path / "copy"), save_net(tmp_path / "other", b"other weights")
+    copy, other = learn(tmp_path / "copy"), learn(tmp_path / "other", b"other weights")
     same, different = (registry.resolve(f"checkpoint:{each.folder}").identity for each in (copy, other))
     assert entry.identity == same != different and entry.identity != replace(entry, net="").identity
     entry.checked(9)
@@ -204,7 +180,6 @@ def test_a_checkpoint_plays_by_folder_and_by_name_and_its_weights_are_who_it_is(
     assert "isn't the file that manifest.json describes" in refusal(
         registry.resolve, "checkpoint:mine", error=CheckpointError
     )
-    assert "no checkpoint 'none'" in refusal(registry.resolve, "checkpoint:none", error=CheckpointError)
 
 
 def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Registry) -> None:
@@ -213,8 +188,6 @@ def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Re
     large = entry.checked(19)
     assert Path(large.settings["checkpoint"]).name == "distilled-19x19" and entry.net == usual.identity != large.net
     assert large.identity == registry.resolve("alphago:checkpoint=distilled-19x19").identity
-    own = registry.resolve("alphago:checkpoint=distilled-9x9").checked(19)
-    assert own.net == usual.identity  # whoever names a net gets it
     games = [Game(Rules.preset("cgos", size), seed=1) for size in (9, 19)]
     with closing(entry.build()) as asked, closing(large.build()) as pinned:  # as a GTP controller changes the size
         small, big = (asked.raw_nn([game])[0].policy for game in games)
@@ -230,13 +203,8 @@ def test_a_file_adds_players_changes_known_ones_and_declares_tournaments(tmp_pat
         kind = "uct"
         playouts = 5000
         c_uct = 1
-        [bots."gnu.go-3_8"]
-        kind = "gtp"
-        command = "gnugo --mode gtp, please"
         [bots.mcts]
         playouts = 77
-        [bots.uct]
-        max_tree_mb = 2
         [tournaments.league]
         bots = ["sl", "mcts:playouts=500"]
         games = 40
@@ -247,11 +215,7 @@ def test_a_file_adds_players_changes_known_ones_and_declares_tournaments(tmp_pat
     assert (deep.name, deep.kind, deep.settings["playouts"], deep.settings["c_uct"]) == ("deep", "uct", 5000, 1.0)
     assert (deeper.name, deeper.settings["c_uct"]) == ("deep:playouts=9000", 1.0)
     assert deep.source == mcts.source == str(tmp_path / "arena.toml")
-    assert changed.resolve("gnu.go-3_8").settings["command"] == "gnugo --mode gtp, please"
-    assert [entry.name for entry in changed.entries][-2:] == ["deep", "gnu.go-3_8"]
-    assert (mcts.settings["playouts"], mcts.settings["max_tree_mb"]) == (77, 256)
-    assert changed.resolve("uct").settings["max_tree_mb"] == 2
-    assert configured(tmp_path, "# nothing\n").entries == registry.entries
+    assert mcts.settings["playouts"] == 77 and changed.resolve("uct") == registry.resolve("uct")
     table = changed.tournament("league")
     assert (table.bots, table.games, table.komi, table.size) == (("sl", "mcts:playouts=500"), 40, 7.0, None)
     assert "is declared in arena.toml; did you mean 'league'?" in refusal(changed.tournament, "leage")
@@ -264,7 +228,6 @@ ENGINE = '[bots.engine]\nkind = "gtp"\ncommand = "no-such-engine"\n'
 def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from_a_plan(tmp_path: Path) -> None:
     entry = configured(tmp_path, ENGINE + 'env = {THREADS = "2", DATA_DIR = "/srv/a b"}\n').resolve("engine")
     assert entry.config.env == entry.settings["env"] == {"DATA_DIR": "/srv/a b", "THREADS": "2"}
-    assert pickle.loads(pickle.dumps(entry)) == entry
     turned = configured(tmp_path, ENGINE + 'env = {DATA_DIR = "/srv/a b", THREADS = "2"}\n').resolve("engine")
     other = configured(tmp_path, ENGINE + 'env = {DATA_DIR = "/srv"}\n').resolve("engine")
     bare = configured(tmp_path, ENGINE).resolve("engine")
@@ -275,32 +238,18 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     assert [one.identity for one in back] == [entry.identity, bare.identity]
 
 
-def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
-    registry = configured(tmp_path, ENGINE)
-    for spec in ("engine", "engine@seconds=1", "engine:startup=5"):
-        text = refusal(registry.resolve(spec).checked, 9)
-        assert text.startswith(f"{tmp_path / 'arena.toml'}: [bots.engine]: there is no program 'no-such-engine'")
-    text = refusal(registry.resolve("gtp:command=nothing").checked, 9)
-    assert text.startswith("gtp:command=nothing: there is no program 'nothing'")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('[bots.mcts]\nkind = "uct"\n', "two bots are called 'mcts': one from arena, one from {file}"),
         ('[bots.x]\nkind = "utc"\n', "{file}: [bots.x]: unknown kind 'utc'; did you mean 'uct'?"),
-        ('[bots.x]\nkind = "corner.py"\n', "unknown kind 'corner.py'; a Python file is written as mybot.py:BOT"),
         ('[bots.x]\nkind = "uct"\nvisit = 5\n', "{file}: [bots.x]: unknown setting 'visit'"),
-        ('[bots.mcts]\nplayouts = "a"\n', "{file}: [bots.mcts]: playouts = 'a' is not a whole number"),
         ('[bots.x]\nkind = "gtp"\nenv = "A=1"\n', "{file}: [bots.x]: env is not a table of strings, as in {{NAME = "),
         ("[bots.mcts]\ndeadline = 5\n", """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "dead"""),
-        ('[bots.x]\nkind = "uct"\nlimits = 5\n', "x]: limits = 5 is not text"),
         ('[bots.mcts]\nlimits = "second=1"\n', "mcts]: limits: unknown limit 'second'; did you mean 'seconds'?"),
         ("[bots.x]\nplayouts = 5\n", "{file}: [bots.x] needs a kind, one of alphago, "),
-        ("[bots]\nx = 5\n", "{file}: [bots.x] is not a table of settings"),
         ("[bot.x]\n", "{file}: unknown table [bot]; did you mean 'bots'?"),
         ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),
-        ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is not a list of names"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is not a name for a bot; use letters"),
         ("[bots.x\n", "{file}: isn't valid TOML ("),
     ],
@@ -330,22 +279,14 @@ BOT = BotKind(summary="passes", config=Config, build=Corner)
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Puts a package with one module and its entry point where Python finds it."""
     site = tmp_path / "site-packages"
-    site.mkdir()
-    monkeypatch.syspath_prepend(site)
-    modules = []
 
-    def installed(package: str, point: str, source: str = BOT) -> None:
+    def installed(package: str, point: str) -> None:
         module = package.replace("-", "_")
-        modules.append(module)
-        (site / f"{module}.py").write_text(source)
-        info = site / f"{module}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[arena.bots]\n{point}\n")
+        learners.install(site, monkeypatch, package, point)
+        (site / f"{module}.py").write_text(BOT)
+        monkeypatch.delitem(sys.modules, module, raising=False)
 
-    yield installed
-    for module in modules:
-        sys.modules.pop(module, None)
+    return installed
 
 
 def test_an_installed_package_brings_a_kind_that_plays(install: Any, tmp_path: Path) -> None:
@@ -359,20 +300,16 @@ def test_an_installed_package_brings_a_kind_that_plays(install: Any, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("points", "source", "message"),
+    ("points", "message"),
     [
-        (["uct = bots_0:BOT"], BOT, "two bots are called 'uct': one from arena, one from the package bots-0"),
-        (["mcts = bots_0:BOT"], BOT, "called 'mcts': one from arena, one from the package bots-0"),
-        (["a = bots_0:BOT", "a = bots_1:BOT"], BOT, "'a': one from the package bots-0, one from the package bots-1"),
-        (["lost = bots_elsewhere:BOT"], "", "bots_elsewhere:BOT can't be loaded: ModuleNotFoundError"),
-        (["lost = bots_0:BOT"], "BOT = 5\n", "bots_0:BOT must be a BotKind; it is of type int"),
+        (["uct = bots_0:BOT"], "two bots are called 'uct': one from arena, one from the package bots-0"),
+        (["a = bots_0:BOT", "a = bots_1:BOT"], "'a': one from the package bots-0, one from the package bots-1"),
+        (["lost = bots_elsewhere:BOT"], "bots_elsewhere:BOT can't be loaded: ModuleNotFoundError"),
     ],
 )
-def test_packages_that_clash_or_can_not_be_loaded_are_named(
-    install: Any, points: list[str], source: str, message: str
-) -> None:
+def test_packages_that_clash_or_can_not_be_loaded_are_named(install: Any, points: list[str], message: str) -> None:
     for number, point in enumerate(points):
-        install(f"bots-{number}", point, source)
+        install(f"bots-{number}", point)
     assert message in refusal(Registry)
 
 
@@ -387,33 +324,18 @@ def folder_with_a_bot(folder: Path, toml: str = f'{CORNER}limits = "seconds=1"\n
 
 
 def test_a_python_file_of_arena_toml_runs_only_when_its_bot_is_named(tmp_path: Path) -> None:
-    nook = CORNER.replace("corner]", "nook]") + "depth = 4\n"
-    registry = Registry(folder_with_a_bot(tmp_path, f'{CORNER}limits = "seconds=1"\n{nook}'))
-    listed, _ = registry.files
+    registry = Registry(folder_with_a_bot(tmp_path))
+    (listed,) = registry.files
     assert (listed.name, listed.kind, listed in registry.entries) == ("corner", "corner.py:BOT", False)
     assert registry.knows("corner") and not (tmp_path / "corner.ran").exists()
     entry = registry.resolve("corner")
     assert (tmp_path / "corner.ran").exists() and str(entry.limits) == "seconds=1" and len(entry.code) == 12
-    assert registry.files == [] and {"corner", "nook"} <= {known.name for known in registry.entries}
-    assert (registry.resolve("nook").settings, entry.settings) == ({"depth": 4}, {"depth": 3})
+    assert registry.files == [] and entry in registry.entries
     other = folder_with_a_bot(tmp_path / "other")  # a file of the same name
     (other.parent / "corner.py").write_text(BOT.replace("passes", "passes, too"))
     twin = Registry(other).resolve("corner")
     assert [each.bot_kind.summary for each in (entry, twin)] == ["passes", "passes, too"]
     assert entry.identity != twin.identity
-
-
-@pytest.mark.parametrize(
-    ("toml", "message"),
-    [
-        ('[bots.corner]\nkind = "gone.py:BOT"\n', "[bots.corner]: kind = 'gone.py:BOT': there is no file"),
-        ('[bots.corner]\nkind = "corner.py:BOTS"\n', "can't be loaded: AttributeError"),
-        (f"{CORNER}visits = 5\n", "[bots.corner]: unknown setting 'visits'"),
-        ('[bots.random]\nkind = "corner.py:BOT"\n', "two bots are called"),
-    ],
-)
-def test_a_bot_in_a_file_that_can_not_play_is_refused_by_name(tmp_path: Path, toml: str, message: str) -> None:
-    assert message in refusal(lambda: Registry(folder_with_a_bot(tmp_path, toml)).resolve("corner"))
 
 
 def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,4 +344,8 @@ def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.
     entry = Registry().resolve("corner.py@seconds=1")
     assert (entry.name, entry.identity) == ("corner.py@seconds=1", declared.identity)
     assert "typed here" in refusal(Registry().entry, "corner.py")  # as where a saved game has this name
-    assert "corner.py: unknown setting 'visits'" in refusal(Registry().resolve, "corner.py:visits=5")
+    for toml, message in (
+        (CORNER.replace("BOT", "BOTS"), "can't be loaded: AttributeError"),
+        (f"{CORNER}visits = 5\n", "[bots.corner]: unknown setting 'visits'"),
+    ):
+        assert message in refusal(Registry(folder_with_a_bot(tmp_path, toml)).resolve, "corner")

@@ -1,26 +1,22 @@
 """Datasets: what is sifted, that parts are apart and stay so, and that nothing half is left."""
 
-import gzip
 import json
 import os
-import signal
 import tarfile
-import time
 import zipfile
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import arena, arena_begun
+from commandline import arena
 from planned import planned
 from played import match_of, record_of
 from stored_events import earlier_wins, games_of, player, store_event
 from test_dead import record_of as ended
 
-from arena import ConfigError, RecordError
-from arena.go.coords import WHITE, symmetry_table
+from arena import RecordError
+from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from arena.go.ranks import KNOTS, PLAYER_PLANES
@@ -98,11 +94,8 @@ def test_every_game_is_in_one_part_however_it_is_packed_and_by_how_many_it_is_re
     [
         (GameFilter(9), {}, "another size"),
         (GameFilter(SIZE, rating=2600), {}, "rating too low or unknown"),
-        (GameFilter(SIZE, rating=2000), {"black_rank": ""}, "rating too low or unknown"),
-        (GameFilter(SIZE, rating=2000), {"black_rank": "5d"}, "rating too low or unknown"),
         (GameFilter(SIZE, rank="2d"), {"black_rank": "3d", "white_rank": "1d"}, "rank too low or unknown"),
         (GameFilter(SIZE, min_moves=100), {}, "too short"),
-        (GameFilter(SIZE), {"first": WHITE}, "handicap or setup stones"),
         (GameFilter(SIZE), {"setup": ((48,), ()), "moves": (0, 1, 2)}, "handicap or setup stones"),
     ],
 )
@@ -162,26 +155,24 @@ def test_what_cannot_be_built_or_read_is_refused_and_leaves_nothing(
     records: list[GameRecord], made: Dataset, tmp_path: Path
 ) -> None:
     source = write(tmp_path / "games.sgfs", records[:3])
-    for path, folder, size, words in (
-        (source, made.folder, SIZE, "exists already"),
-        (source, tmp_path / "none", 9, "another size 3"),
-        (tmp_path / "gone.sgf", tmp_path / "none", SIZE, "No such file"),
-    ):
-        with pytest.raises(RecordError, match=words):
-            build([path], folder, GameFilter(size), HALF)
-    with pytest.raises(ConfigError, match="strong"):
-        GameFilter(SIZE, rank="strong")
-    with pytest.raises(RecordError, match="can't be read"):
-        Dataset.open(tmp_path)
+
+    def stop(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(RecordError, match="exists already"):
+        build([source], made.folder, GameFilter(SIZE), HALF)
+    with pytest.raises(RecordError, match="another size 3"):
+        build([source], tmp_path / "none", GameFilter(9), HALF)
+    with pytest.raises(KeyboardInterrupt):
+        build([source], tmp_path / "none", GameFilter(SIZE), HALF, on_progress=stop)
     assert [path.name for path in tmp_path.iterdir()] == ["games.sgfs"]
     folder = build([source], tmp_path / "set", GameFilter(SIZE), HALF).folder
     games, manifest = folder / "games.npz", folder / "manifest.json"
     content = bytearray(games.read_bytes())
     content[200] ^= 1
-    for damaged in (content, content[: len(content) // 2], b""):
-        games.write_bytes(damaged)
-        with pytest.raises(RecordError, match=r"games\.npz: can't be read"):
-            Dataset.open(folder)
+    games.write_bytes(content)
+    with pytest.raises(RecordError, match=r"games\.npz: can't be read"):
+        Dataset.open(folder)
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 9}))
     with pytest.raises(RecordError, match="format"):
         Dataset.open(folder)
@@ -211,24 +202,3 @@ def test_the_command_builds_shows_and_refuses_pipes_and_devices(records: list[Ga
     for name in ("pipe.sgf", "zero.sgfs"):
         with pytest.raises(RecordError, match=rf"games/{name}: can't be read \(it is not a regular file\)"):
             build([folder / name], tmp_path / "other", GameFilter(SIZE), HALF)
-
-
-def is_open(process: int, path: Path) -> bool:
-    with suppress(FileNotFoundError):  # a file that is closed meanwhile
-        return any(os.readlink(file) == str(path) for file in Path(f"/proc/{process}/fd").iterdir())
-    return False
-
-
-def test_ctrl_c_leaves_nothing_half(records: list[GameRecord], tmp_path: Path) -> None:
-    text = "".join(f"{write_sgf(record)}\n" for record in records)
-    (tmp_path / "slow.sgfs.gz").write_bytes(gzip.compress(text.encode() * 3000, 1))  # minutes of reading
-    (tmp_path / "sets").mkdir()
-    words = ("slow.sgfs.gz", "--size", str(SIZE), "--out", "sets/set", "--workers", "1")
-    run = arena_begun("data", "build", *words, folder=tmp_path)
-    while not is_open(run.pid, tmp_path / "slow.sgfs.gz"):
-        assert run.poll() is None
-        time.sleep(0.02)
-    run.send_signal(signal.SIGINT)
-    _, errors = run.communicate(timeout=60)
-    assert run.returncode != 0 and "Traceback" not in errors
-    assert list((tmp_path / "sets").iterdir()) == []

@@ -17,7 +17,7 @@ from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, train, zero
 from trainers import settings as known
-from trainers.settings import METRICS_FILE, RL, SETTINGS_FILE, SL, change, choose_preset, read_file
+from trainers.settings import SETTINGS_FILE, SL, change
 
 TRAINERS = ("distill", "sl", "ownership", "rl", "rollout", "value", "zero")
 PRESETS = {trainer: getattr(known, f"{trainer.upper()}_PRESETS") for trainer in TRAINERS}
@@ -32,9 +32,8 @@ def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None
     assert (shorter.max_rows, shorter.max_minutes, shorter.bf16, shorter.learning_rate) == (1000, None, True, 0.1)
     both = change(usual, {"max_rows": 1000, "max_minutes": 5}, "file")
     assert (both.max_rows, both.max_minutes) == (1000, 5.0)
-    assert (
-        change(usual, {"data": ["a", "b"]}, "file").data == change(usual, {"data": "a,b"}, "--set").data == ("a", "b")
-    )
+    for names in (["a", "b"], "a,b"):
+        assert change(usual, {"data": names}, "file").data == ("a", "b")
 
 
 def test_an_optimizer_that_is_chosen_does_not_inherit_the_learning_rate_of_another() -> None:
@@ -42,24 +41,6 @@ def test_an_optimizer_that_is_chosen_does_not_inherit_the_learning_rate_of_anoth
     assert change(PRESETS["rl"]["cpu"], {"optimizer": "muon"}, "--set").learning_rate == 0.0016
     assert change(SL("x"), {"optimizer": "adamw", "learning_rate": 0.01}, "--set").learning_rate == 0.01
     assert change(SL("x"), {"optimizer": "muon"}, "--set") == SL("x")
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "expected"),
-    [
-        (SL, {"lerning_rate": 0.1}, "file: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
-        (SL, {"xyz": 1}, "file: unknown setting 'xyz'; --list-settings lists them"),
-        (RL, {"cheap_visits": 4}, "file: unknown setting 'cheap_visits'; --list-settings lists them"),
-        (SL, {"batch_size": "many"}, "file: batch_size = 'many' is not a whole number"),
-        (SL, {"batch_size": 0}, "file: batch_size = 0 is out of range; allowed: from 1"),
-        (SL, {"optimizer": "lion"}, "file: optimizer = 'lion' is not one of muon, adamw, sgd"),
-        (SL, {"data": 5}, 'file: data = 5 is not a list of names, as in ["sl", "mcts:playouts=500"]'),
-    ],
-)
-def test_a_wrong_setting_is_refused_in_one_line(kind: type, given: dict[str, object], expected: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        change(kind(), given, "file")
-    assert str(refused.value) == expected
 
 
 @pytest.mark.parametrize("preset", ["tiny", "cpu", "gpu"])
@@ -73,35 +54,22 @@ def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_p
         distill.with_net_named(replace(PRESETS["distill"][preset], start=""), tmp_path)
 
 
-SPLIT = {"test_split": 0.9, "validation_split": 0.1}
-
-
 @pytest.mark.parametrize(
     ("trainer", "changed", "words"),
     [
         ("sl", {"max_rows": None}, "needs an end: give max_minutes or max_rows"),
-        ("sl", {"encoder": "arena-16"}, "arena-16"),
         ("sl", {"data": ()}, "no game records"),
-        ("sl", SPLIT, "no games to learn from"),
-        ("value", SPLIT, "no games to learn from"),
+        ("value", {"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
         ("value", {"net": "gocnn-3x16", "start": ""}, "has no policy and no value"),
         ("value", {"policy": "nobody"}, "no checkpoint 'nobody'"),
-        ("value", {"size": 4}, "can't play 4x4"),
         ("distill", {"teacher": "mcts"}, "returns only a move; choose an alphago"),
-        ("distill", {"teacher": "alphago@seconds=1"}, "uses limits in seconds"),
-        ("distill", {"net": "alphago-2x8", "start": ""}, "has no value"),
         ("rl", {"games": 7}, "games = 7 can't be played in pairs"),
         ("rl", {"max_iterations": None}, "give max_minutes or max_iterations"),
         ("rl", {"eval_opponents": ("nobody",)}, "nobody"),
-        ("rl", {"start": "nobody"}, "no checkpoint 'nobody'"),
         ("zero", {"max_games": None, "max_minutes": None}, "needs an end"),
-        *(
-            ("zero", {"sizes": sizes}, "give each size but the last its share")
-            for sizes in ("5,x", "7,5", "5:0.5,7", "7:0.5,7:0.1,5", "7:1,5", "3:0.1,5")
-        ),
-        ("zero", {"eval_games": 3}, "eval_games = 3 can't be played in pairs"),
+        ("zero", {"sizes": "5,x"}, "give each size but the last its share"),
+        ("zero", {"sizes": "7:0.5,7:0.1,5"}, "give each size but the last its share"),
         ("zero", {"net": "gocnn-5x64"}, "choose arena-"),
-        ("zero", {"start": "nowhere"}, "nowhere"),
         ("zero", {"start": "sl-9x9"}, "sl-9x9"),
     ],
 )
@@ -113,16 +81,6 @@ def test_what_cannot_be_is_refused_before_anything_is_played(
     with pytest.raises(UserError, match=words):
         import_module(f"trainers.{trainer}").train(config, tmp_path, *given)
     assert not list(tmp_path.iterdir())
-
-
-def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there are tiny, cpu, gpu"):
-        choose_preset(PRESETS["sl"], "tpu")
-    broken = tmp_path / "run.toml"
-    broken.write_text("batch_size = = 3")
-    for path in (broken, tmp_path / "nothing.toml"):
-        with pytest.raises(ConfigError, match=path.name):
-            read_file(path)
 
 
 @pytest.mark.parametrize("trainer", PRESETS)
@@ -140,7 +98,6 @@ def test_the_settings_of_a_trainer_are_listed_as_a_file_that_gives_them_again(tr
     ("typed", "expected"),
     [
         (["--lerning-rate", "3"], "--lerning-rate: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
-        (["--nme", "x"], "--nme: unknown setting 'nme'; did you mean 'name'?"),
         (["--batch-size"], "--batch-size 'true' is not a whole number"),
         (["--seed", "1", "--seed=2"], "--seed is given twice; separate the values of a list by commas"),
         (["--batch-size", "8", "9"], "unexpected '9'; a setting is given as in --batch-size 256"),
@@ -154,10 +111,7 @@ def test_a_wrong_option_is_refused_with_what_to_write(typed: list[str], expected
 
 def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive: Path, tmp_path: Path) -> None:
     told, results = tmp_path / "run.toml", tmp_path / "results"
-    told.write_text(
-        f'data = ["{archive}"]\nsize = {SIZE}\ntest_from = ""\nbatch_size = 16\nmax_rows = 32\nname = "told"\n'
-        "validate_every = 16\n"
-    )
+    told.write_text(f'data = ["{archive}"]\nsize = {SIZE}\nbatch_size = 16\nmax_rows = 32\nname = "told"\n')
 
     def train(*typed: str) -> Result:
         return CliRunner().invoke(app, ["train", "sl", *typed, "--results", str(results)])
@@ -169,10 +123,8 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     further = train("--resume", "told", "--max-rows", "64")
     assert further.exit_code == 0, further.output
     assert Checkpoint.open(results / "checkpoints" / "told").manifest.rows == 64
-    assert len((results / "training" / "told" / METRICS_FILE).read_text().splitlines()) == 4
     other = str(train("--resume", "told", "--net", "arena-1x9", "--seed", "2").exception)
     assert "net = 'arena-1x8', not 'arena-1x9'" in other and "seed = 1, not 2" in other and "--new" in other
-    assert json.loads((results / "training" / "told" / SETTINGS_FILE).read_text())["net"] == "arena-1x8"
     anew = train("--resume", "told", "--net", "arena-1x9", "--new")
     assert anew.exit_code == 0, anew.output
     with pytest.raises(ConfigError, match="nobody"):
