@@ -7,8 +7,7 @@ Torch lets Python stand in for the backend of one more kind of device (``Private
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -19,14 +18,8 @@ from torch.utils.backend_registration import _DummyBackendModule, _setup_private
 
 KIND = "pretended"
 
-LAUNCHES: Counter[str] = Counter()
-"""Operations carried out on the device."""
-
-WAITS: Counter[str] = Counter()
-"""Times that the processor waited for the device, by what it asked for."""
-
-COPIES = ("aten::copy_", "aten::_to_copy")
-"""What may name two devices."""
+COUNTS: Counter[str] = Counter()
+"""Of "launches", which are operations carried out on the device, and "waits" of the processor for it."""
 
 
 class Module(_DummyBackendModule):
@@ -68,16 +61,11 @@ def carry_out(operation: Any, *args: Any, **kwargs: Any) -> Any:
     given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
     here = {id(one.held): one for one in given if isinstance(one, OnDevice)}
     strangers = [one for one in given if one.ndim and not isinstance(one, OnDevice)]
-    if here and strangers and name not in COPIES:
+    if here and strangers and name not in ("aten::copy_", "aten::_to_copy"):
         raise RuntimeError(f"{name}: expected all tensors to be on the same device, not {KIND} and cpu")
-    if not operation.is_view:
-        LAUNCHES[name] += 1
-    if (
-        name == "aten::_local_scalar_dense"
-        or not stays
-        or (name == "aten::copy_" and not isinstance(args[0], OnDevice))
-    ):
-        WAITS[name] += 1
+    copied_away = name == "aten::copy_" and not isinstance(args[0], OnDevice)
+    COUNTS["launches"] += not operation.is_view
+    COUNTS["waits"] += name == "aten::_local_scalar_dense" or not stays or copied_away
 
     def held(one: Any) -> Any:
         return one.held if isinstance(one, OnDevice) else one
@@ -114,13 +102,3 @@ def install() -> tuple[torch.library.Library, ...]:
     for name in ("conv2d", "linear", "matmul"):
         some.impl(name, rounding(name), "AutocastPrivateUse1")
     return everything, some
-
-
-@contextmanager
-def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
-    """The launches and waits of what is done inside."""
-    before = Counter(LAUNCHES), Counter(WAITS)
-    launches, waits = Counter[str](), Counter[str]()
-    yield launches, waits
-    launches.update(LAUNCHES - before[0])
-    waits.update(WAITS - before[1])

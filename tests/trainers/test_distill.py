@@ -3,7 +3,6 @@ stopped, and the net that learns comes nearer to its teacher."""
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 from collections import deque
@@ -16,14 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commandline import arena
 from lent_cores import CoresHere
 from small_nets import untrained
 from test_selfplay import random_games
 from torch import nn
 from torch.nn import functional
 
-from arena import ConfigError, RecordError
+from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry
 from arena.go.game import Game, Rules
@@ -39,7 +37,7 @@ from trainers.losses import Target, search_loss
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, play_there, shares_of
-from trainers.settings import METRICS_FILE, SETTINGS_FILE
+from trainers.settings import SETTINGS_FILE
 from trainers.settings import Distill as Config
 
 SIZE = 5
@@ -119,16 +117,12 @@ def test_shares_turn_with_the_board(searched: SearchedGames) -> None:
     for which in (0, len(searched) // 2):
         turned = encode_searches(searched, ENCODER, np.full(8, which), symmetries)
         plain = shares_of(searched.levels[which : which + 1])[0]
-        begins = searched.games.starts[np.searchsorted(searched.games.starts, searched.places[which], "right") - 1]
-        stones = Game(Rules.preset("cgos", SIZE))
-        for move in searched.games.moves[begins : searched.places[which]].tolist():
-            stones.play(move)
-        own = (stones.board.stones == int(stones.to_play)).reshape(SIZE, SIZE)
+        rows = data.encode_positions(searched.games, ENCODER, np.full(8, searched.places[which]), symmetries)
+        assert np.array_equal(turned.planes, rows.planes)
         for symmetry in range(8):
             points = apply_symmetry(plain[:-1].reshape(SIZE, SIZE), symmetry)
             assert np.array_equal(turned.shares[symmetry, :-1].reshape(SIZE, SIZE), points)
             assert turned.shares[symmetry, -1] == plain[-1]
-            assert np.array_equal(turned.planes[symmetry, 0] > 0, apply_symmetry(own, symmetry))
         assert (turned.moves == turned.shares.argmax(1)).all()
 
 
@@ -163,10 +157,6 @@ def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) ->
     for game, row, rate in zip(games, weights, win_rates, strict=True):
         assert row[twin.choose(game, Limits()).move] == row.max()
         assert not row[~game.legal_moves()].any() and row.min() >= 0 and 0 <= rate <= 1
-    if teacher.startswith("checkpoint"):
-        assert np.allclose(weights.sum(1), 1)
-    else:
-        assert (weights.sum(1) == np.rint(weights.sum(1))).all() and weights.sum(1).max() <= 19
 
 
 @pytest.mark.parametrize("to_play", [BLACK, WHITE])
@@ -225,14 +215,6 @@ def test_games_in_parts_are_the_same(tiny: Config, recipe: Recipe, searched: Sea
     assert same(kept.by_number(16)[0], searched)
 
 
-@pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=8,search=gumbel", "checkpoint:{}"])
-def test_a_bot_that_is_not_searched_in_slots_teaches_itself(tiny: Config, net: Path, teacher: str) -> None:
-    recipe = Recipe.of(replace(tiny, teacher=teacher.format(net)), Registry())
-    (engine,) = recipe.engines(deque(range(3)), 3, 1)
-    for game in engine(lambda: True):
-        assert len(game.plies) and game.levels.sum(1).min() > 0
-
-
 def test_games_that_were_stopped_go_on_and_are_the_same(
     tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,16 +222,10 @@ def test_games_that_were_stopped_go_on_and_are_the_same(
     in which no game ended weren't counted."""
     monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.01)
     seen: list[str] = []
-
-    def stop(made: str) -> None:
-        seen.append(made)
-        signal.raise_signal(signal.SIGTERM)
-
     with pytest.raises(KeyboardInterrupt):
-        play(tiny, recipe, tmp_path, stop)
+        play(tiny, recipe, tmp_path, lambda _: signal.raise_signal(signal.SIGTERM))
     assert (tmp_path / "training" / "tiny" / SETTINGS_FILE).is_file()  # what --resume reads
-    kept = Replay(recipe.folder(tmp_path / "cache"), SIZE).games
-    assert "of 16 games played" in seen[0] and kept < 16
+    assert Replay(recipe.folder(tmp_path / "cache"), SIZE).games < 16
     assert same(play(replace(tiny, num_workers=2, parallel_games=3), recipe, tmp_path, seen.append), searched)
     timed, before = replace(tiny, games=5000, play_minutes=0.04), len(seen)
     more = len(play(timed, recipe, tmp_path, seen.append).games)
@@ -285,12 +261,10 @@ def test_the_policy_is_drawn_to_the_shares_of_the_visits_and_the_value_between_r
         assert logits.grad is not None
         return -logits.grad[0]
 
-    for odds in ((0.6, 0.2, 0.2), (0.65, 0.1, 0.25), (0.4, 0.6, 0.0001)):  # all of them expect 0.7
-        assert torch.allclose(slope(odds, LOSS, 0.7, 0.0), torch.zeros(3), atol=1e-3)
-    assert (slope((0.6, 0.2, 0.2), LOSS, 0.9, 0.0)[[WIN, LOSS]] * torch.tensor([1, -1]) > 0).all()
-    assert (slope((0.6, 0.2, 0.2), LOSS, 0.7, 0.5)[[WIN, LOSS]] * torch.tensor([-1, 1]) > 0).all()
-    assert slope((0.6, 0.2, 0.2), DRAW, 0.7, 1.0)[DRAW] > 0
-    odds = (0.6, 0.2, 0.2)
+    odds = (0.6, 0.2, 0.2)  # which expect 0.7
+    assert torch.allclose(slope(odds, LOSS, 0.7, 0.0), torch.zeros(3), atol=1e-3)
+    assert (slope(odds, LOSS, 0.9, 0.0)[[WIN, LOSS]] * torch.tensor([1, -1]) > 0).all()
+    assert slope(odds, DRAW, 0.7, 1.0)[DRAW] > 0
     by_result, by_rate = slope(odds, WIN, 0.1, 1.0), slope(odds, WIN, 0.1, 0.0)
     assert torch.allclose(slope(odds, WIN, 0.1, 0.25), 0.25 * by_result + 0.75 * by_rate, atol=1e-6)
     assert torch.allclose(slope(odds, WIN, math.nan, 0.25), by_result)  # what alone is known counts in full
@@ -334,8 +308,6 @@ def test_the_net_comes_nearer_to_its_teacher_and_can_be_played(
     assert metrics["test_policy_floor"] < metrics["test_policy_loss"] < metrics["start_test_policy_loss"]
     assert {"validation_top1", "test_top1", "start_test_top1", "test_value_mse", "test_win_rate_mse"} <= metrics.keys()
     assert checkpoint.manifest.trainer == "distill" and "16 games of alphago:" in checkpoint.manifest.data
-    logged = json.loads((results / "training" / "learned" / METRICS_FILE).read_text().splitlines()[0])
-    assert {"policy_loss", "validation_policy_loss", "validation_value_mse"} <= logged.keys()
     policy, win_rates = Evaluator(checkpoint).evaluate(sample_planes(ENCODER, SIZE))
     assert np.isfinite(policy).all() and ((win_rates > 0) & (win_rates < 1)).all()
 
@@ -359,19 +331,5 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
     assert checkpoint.manifest.settings["earlier"] == [folder.name] * 2
     assert "24 games of alphago" in checkpoint.manifest.data and "earlier" in checkpoint.manifest.data
-    with pytest.raises(RecordError, match="no game is over yet"):
-        distill.train(replace(config, earlier=(str(tmp_path),)), results, Registry())
     with pytest.raises(ConfigError, match="of another size"):
         distill.train(replace(config, size=6, earlier=(str(folder),)), results, Registry())
-
-
-def test_the_command_tells_what_was_learned_and_goes_on_by_name(net: Path, tmp_path: Path) -> None:
-    settings = ("size=5", "net=arena-1x8", "games=12", "max_rows=64", "test_split=0.4", "validate_every=32")
-    told = ("--preset", "tiny", "--start", str(net), *(f"--{pair}" for pair in settings))
-    run = arena("train", "distill", *told, "--teacher", f"checkpoint:{net}", "--name", "small", folder=tmp_path)
-    assert run.returncode == 0, run.stderr
-    for words in ("test_win_rate_mse", "before", "checkpoint:small"):
-        assert words in run.stdout
-    further = arena("train", "distill", "--resume", "small", "--max-rows", "96", folder=tmp_path)
-    assert further.returncode == 0, further.stderr
-    assert Checkpoint.open(tmp_path / "results" / "checkpoints" / "small").manifest.rows == 96

@@ -128,7 +128,6 @@ def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Pat
     [
         ("command = 'none'", {}, "has no analysis mode"),
         ("command = 'none'\nanalysis = 'nosuchprogram analysis'", {}, "there is no program"),
-        ("command = 'none'\nanalysis = \"'\"", {}, "can't be read"),
         ("command = 'none'\nanalysis = 'python3'", {"player": "random"}, "returns only a move"),
         ("command = 'none'\nanalysis = 'python3'", {"player": "alphago@seconds=1"}, "uses limits in seconds"),
     ],
