@@ -26,9 +26,6 @@ from arena.report.style import Console
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
-LENGTH = 20
-"""Moves of a game after its opening."""
-
 
 class Clock:
     """Time that passes when the test says so."""
@@ -84,13 +81,13 @@ def record_of(
     reason: str = "",
     seed: object = None,
 ) -> GameRecord:
-    """A game of random moves, one of the event's by its place or itself, that ended as said."""
+    """A game of 20 random moves after its opening, one of the event's by its place or itself, that ended as said."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
     played = Game(event.terms.rules)
     for move in pairing.opening:
         played.play(move)
     dice = random.Random(pairing.id if seed is None else str(seed))
-    for _ in range(LENGTH):
+    for _ in range(20):
         played.play(int(dice.choice(np.flatnonzero(played.legal_moves()[:-1]))))
     colour = None if winner is None else BLACK if winner == pairing.black else WHITE
     scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)

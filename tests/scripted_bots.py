@@ -115,18 +115,18 @@ DIES_ONCE = misbehaving(dies_once)
 DIES_LATE = misbehaving(lambda config, game: dies_once(config, game, 0.3))
 OCCUPIED = answers(lambda game: Decision(game.moves[-1]))
 OUTSIDE = answers(lambda game: Decision(game.rules.size**2 + 1))
-NEGATIVE = answers(lambda game: Decision(-1))
+
 WORD = answers(lambda game: "pass")
-NOTHING = answers(lambda game: None)
+
 HALF = answers(lambda game: Decision(2.5))  # type: ignore[arg-type]
 BOAST = passes(win_rate="high")
-PROUD = passes(win_rate=1.5)
+
 UNDECIDED = passes(win_rate=float("nan"))
-GREEDY = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.full(game.rules.size**2, 2.0)))
+
 VAGUE = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.full(game.rules.size**2, np.nan)))
-SQUARE = passes(ownership=np.zeros((2, 2)))
+
 LISTED = passes(ownership=[0.0])
-PASSES = passes()
+
 RESIGNS = answers(lambda game: Decision(None))
 CROWD = replace(RESIGNS, boards=1000)
 
@@ -301,8 +301,8 @@ def first_wins(seed: int, elo: float) -> bool:
     return Random(seed).random() < expected_score(elo)
 
 
-COIN_1, COIN_8, COIN_64, COIN_512 = (
-    BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards) for boards in (1, 8, 64, 512)
+COIN_8, COIN_64 = (
+    BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards) for boards in (8, 64)
 )
 
 
@@ -327,10 +327,6 @@ class Patient(Good):
         return super().choose(game, limits)
 
 
-def build_never(config: Script) -> Bot:
-    raise UserError("the engine isn't installed; install it")
-
-
 def build_broken(config: Script) -> Bot:
     raise ValueError("weights of the wrong shape")
 
@@ -352,10 +348,12 @@ def build_orphan(config: Script) -> Bot:
 
 
 def build_only_first(config: Script) -> Bot:
-    return build_never(config) if starts(config) > 1 else Good(config)
+    if starts(config) > 1:
+        raise UserError("the engine isn't installed; install it")
+    return Good(config)
 
 
-NEVER, BROKEN, KILLED = map(kind, (build_never, build_broken, build_killed))
+BROKEN, KILLED = map(kind, (build_broken, build_killed))
 FOUR_KILLED = kind(build_four_killed, boards=1)  # the second to fifth are killed as they start
 ORPHAN = kind(build_orphan)  # what starts the first one is killed
 ONLY_FIRST = kind(build_only_first)

@@ -63,12 +63,8 @@ def state_of(pairs: Sequence[Sequence[Played]], test: Sprt, first: str) -> SprtS
 
 def figures(games: Sequence[Played], first: str, second: str) -> dict[str, Any]:
     """What the games of two players add up to, as ``first`` sees them."""
-    results: Counter[Any] = Counter()
-    distinct: set[Any] = set()
-    for game in games:
-        points = points_of(game, first)
-        results[BLACK if game.black == first else WHITE, points] += 1
-        distinct.add((game.black, points, game.canonical))
+    results = Counter((BLACK if game.black == first else WHITE, points_of(game, first)) for game in games)
+    distinct = {(game.black, points_of(game, first), game.canonical) for game in games}
     rated = []
     for black, white in ((first, second), (second, first)):
         won = [points if black == first else 1 - points for player, points, _ in distinct if player == black]

@@ -3,19 +3,17 @@
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import planned
 from played import essence
 from scripted_bots import scripted
 
-from arena import ConfigError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameSummary
@@ -123,50 +121,20 @@ def test_bots_that_join_meet_their_neighbours_first_and_those_that_leave_in_a_ro
 # --- What its ratings are worth ---
 
 
-def coverage(step: int, ladders: int) -> tuple[float, float]:
-    """Eight players ``step`` Elo apart, 800 games: how often the 95 % interval of a difference holds the truth, and the
-    share of ladders in which any order is marked as shown."""
-    held, marked = [], 0
-    for seed in range(ladders):
-        names = random.Random(seed).sample("abcdefgh", 8)  # the strength doesn't follow the order of the list
-        ratings = rated(climb(ladder(*names, games=800, seed=seed), (), step, random.Random(f"{step} {seed}")))
-        assert ratings.games.sum() == 1600
-        for (i, one), (j, other) in combinations(enumerate(ratings.players), 2):
-            error = ratings.elo[i] - ratings.elo[j] - step * (i - j)
-            held.append(abs(error) < Z95 * ratings.standard_error(one, other))
-        sure = max(ratings.los(one, other) for one, other in permutations(ratings.players, 2))
-        marked += 28 * (1 - sure) < SHOWN / 2
-    return float(np.mean(held)), marked / ladders
-
-
 def test_the_intervals_of_a_ladder_between_equals_hold_the_truth_about_as_often_as_they_promise() -> None:
     """Pairing by the rating alone fed on its own noise: 56 %. The standard error of this figure is some 3 %."""
-    held, marked = coverage(0, 8)
-    assert held >= 0.85 and marked <= 0.25
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [0, 10, 25, 50, 100])
-def test_the_intervals_of_a_ladder_hold_the_truth_as_often_as_they_promise(step: int) -> None:
-    """Pairing by the rating alone: 56 % at 0 Elo, 75 % at 10, 89 % at 25."""
-    held, marked = coverage(step, 200)
-    assert held >= 0.93
-    assert step or marked <= 0.1  # of equal players, hardly any two have a star in any table
+    held, marked = [], 0
+    for seed in range(8):
+        ratings = rated(climb(ladder(*"abcdefgh", games=800, seed=seed), (), 0, random.Random(f"0 {seed}")))
+        for one, other in combinations(ratings.players, 2):
+            error = abs(np.subtract(*ratings.elo[[ratings.players.index(one), ratings.players.index(other)]]))
+            held.append(error < Z95 * ratings.standard_error(one, other))
+        sure = max(ratings.los(one, other) for one, other in permutations(ratings.players, 2))
+        marked += 28 * (1 - sure) < SHOWN / 2  # an order has a star in some table
+    assert np.mean(held) >= 0.85 and marked <= 2
 
 
 # --- Which meeting ---
-
-
-@settings(max_examples=20, deadline=None)
-@given(players=st.integers(2, 9), dice=st.randoms(use_true_random=False))
-def test_a_round_has_different_meetings_enough_for_several_workers(players: int, dice: random.Random) -> None:
-    names = [f"p{number}" for number in range(players)]
-    results = [Result(*pair, float(dice.random() < 0.5)) for pair in pairwise(names) for _ in range(3)]
-    results += [Result(*dice.sample(names, 2), 0.5, 2) for _ in range(players)]
-    meetings = next_matchups(rate(results), 8)
-    assert len({frozenset(pair) for pair in meetings}) == len(meetings)
-    assert all(one != other for one, other in meetings)
-    assert min(2, players - 1) <= len(meetings) <= max(1, players - 1)
 
 
 def beat(one: str, other: str, games: int, lost: int = 0) -> list[Result]:
@@ -209,15 +177,3 @@ def test_a_ladder_that_goes_on_is_the_one_that_never_stopped_and_keeps_its_worke
     list(play_event(played, store, 1))
     assert essence(store.games()) == whole
     assert [len(update.records) for update in play_event(played, store, 1)] == [60]
-
-
-@pytest.mark.parametrize(
-    ("names", "changes", "message"),
-    [
-        (("a",), {}, "a ladder takes at least 2 bots; climb has 1"),
-        (("a", "b"), {"precision": -1.0}, "±-1 Elo can't be reached"),
-    ],
-)
-def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        ladder(*names, **changes)

@@ -13,7 +13,6 @@ from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Game, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
-from arena.go.sgf import move_notes, read_remarks, write_sgf
 from arena.match.game_loop import GameLoop, LiveGame
 from arena.match.schedule import Pairing
 
@@ -23,12 +22,13 @@ LIMITS = Limits(deadline=600.0)  # kernels may be compiled meanwhile
 
 
 def pairing(number: int, black: str, white: str) -> Pairing:
+    """Game n has the seed 1000 + n."""
     return Pairing(f"event/{number:05}", number, black, white, OPENING, seed=1000 + number)
 
 
-def pairings(first: str, second: str, games: int) -> list[Pairing]:
-    """Colours change from game to game; game n has the seed 1000 + n."""
-    return [pairing(n, *((second, first) if n % 2 else (first, second))) for n in range(games)]
+def pairings(games: int) -> list[Pairing]:
+    """Colours change from game to game."""
+    return [pairing(n, *(("good", "bad") if n % 2 else ("bad", "good"))) for n in range(games)]
 
 
 def play(bots: Mapping[str, Bot], games: Iterable[Pairing], **loop: Any) -> dict[int, GameRecord]:
@@ -63,7 +63,7 @@ class Watched(Good):
 @pytest.fixture(scope="module")
 def undisturbed() -> dict[int, GameRecord]:
     """Games of good players; by then every kernel is compiled that a clock could have to wait for."""
-    return play(players("GOOD"), pairings("bad", "good", 10))
+    return play(players("GOOD"), pairings(10))
 
 
 OWNERSHIP = "bad: TypeError: ownership is not an array of 49 numbers from -1 to 1"
@@ -77,14 +77,12 @@ OWNERSHIP = "bad: TypeError: ownership is not an array of 49 numbers from -1 to 
         ("LATE", Ending.TIME, "bad: the engine thinks and thinks"),
         ("OCCUPIED", Ending.ILLEGAL, "bad: illegal move 9: "),
         ("OUTSIDE", Ending.ILLEGAL, "bad: illegal move 9: 50 is not a move on a 7x7 board"),
-        ("NEGATIVE", Ending.ILLEGAL, "bad: illegal move 9: -1 is not a move on a 7x7 board"),
         ("WORD", Ending.CRASH, "bad: TypeError: a str is not a Decision"),
-        ("NOTHING", Ending.CRASH, "bad: TypeError: a NoneType is not a Decision"),
         ("HALF", Ending.CRASH, "bad: TypeError: 2.5 is not a move"),
         ("BOAST", Ending.CRASH, "bad: TypeError: 'high' is not a win rate"),
-        ("PROUD", Ending.CRASH, "bad: TypeError: 1.5 is not a win rate"),
         ("UNDECIDED", Ending.CRASH, "bad: TypeError: nan is not a win rate"),
-        *((kind, Ending.CRASH, OWNERSHIP) for kind in ("GREEDY", "VAGUE", "SQUARE", "LISTED")),
+        ("VAGUE", Ending.CRASH, OWNERSHIP),
+        ("LISTED", Ending.CRASH, OWNERSHIP),
         ("PICKY", Ending.CRASH, "bad: RuntimeError: one of these games is not to my taste"),
         ("GENEROUS", Ending.CRASH, "bad: TypeError: choose_all gave 2 decisions for 1 games"),
     ],
@@ -92,7 +90,7 @@ OWNERSHIP = "bad: TypeError: ownership is not an array of 49 numbers from -1 to 
 def test_a_fault_is_its_own_bots_forfeit_and_leaves_other_games_as_they_would_have_been(
     kind: str, ending: Ending, reason: str, undisturbed: dict[int, GameRecord]
 ) -> None:
-    records = play(players(kind, seed=1004), pairings("bad", "good", 10))
+    records = play(players(kind, seed=1004), pairings(10))
     guilty = records.pop(4)
     assert guilty.black == "bad" and guilty.outcome is not None
     assert (guilty.outcome.winner, guilty.outcome.ending, guilty.outcome.margin) == (WHITE, ending, None)
@@ -111,12 +109,10 @@ def test_a_fault_is_its_own_bots_forfeit_and_leaves_other_games_as_they_would_ha
     [
         ("main=0.2,lag=0", r"out of time: 0\.[3-9]\d s for a move, with 0\.20 s left"),
         ("main=0.1,lag=0.1", r"out of time: 0\.[3-9]\d s for a move, with 0\.10 s left"),
-        ("byoyomi=0.2,lag=0", r"out of time: 0\.[3-9]\d s for a move, with 0\.20 s left"),
         ("main=0.1,byoyomi=0.1,lag=0", r"out of time: 0\.\d\d s for a move, with 0\.\d\d s left"),
         ("seconds=0.2,lag=0.01", r"took 0\.[3-9] s for a move; the limit is 0\.21 s"),
-        ("deadline=0.1", r"took 0\.[3-9] s for a move; the limit is 0\.1 s"),
         ("main=60,deadline=0.2", r"took 0\.[3-9] s for a move; the limit is 0\.2 s"),
-        *((limits, None) for limits in ("main=9", "byoyomi=9", "seconds=0.01", "seconds=0.01,lag=9", "main=0.1,lag=9")),
+        *((limits, None) for limits in ("byoyomi=9", "seconds=0.01", "main=0.1,lag=9")),
     ],
 )
 @pytest.mark.usefixtures("undisturbed")
@@ -160,7 +156,7 @@ def test_each_game_has_its_own_clock_and_is_charged_its_own_moves_and_an_equal_p
 @pytest.mark.usefixtures("undisturbed")
 def test_a_game_that_is_slow_among_many_is_late_alone() -> None:
     bad = players("SLUGGISH", seed=1004, at=12)
-    records = play(bad, pairings("bad", "good", 10), limits={"bad": Limits(deadline=0.2)})
+    records = play(bad, pairings(10), limits={"bad": Limits(deadline=0.2)})
     assert records.pop(4).reason.startswith("bad: took 0.3 s for a move; the limit is 0.2 s")
     assert [record.reason for record in records.values()] == [""] * 9
 
@@ -214,7 +210,7 @@ def test_a_bot_that_changes_its_game_changes_nobody_elses(
             raise RuntimeError("meddled")
 
     bots = players("GOOD") | {"bad": Watched(meddle)}
-    for number, record in play(bots, pairings("bad", "good", 4)).items():
+    for number, record in play(bots, pairings(4)).items():
         if raises:
             assert record.reason == "bad: RuntimeError: meddled"
         else:
@@ -222,18 +218,6 @@ def test_a_bot_that_changes_its_game_changes_nobody_elses(
 
 
 # --- Records ---
-
-
-@pytest.mark.parametrize(
-    ("kind", "limit", "ending", "moves"),
-    [("PASSES", 147, Ending.SCORE, 10), ("RESIGNS", 147, Ending.RESIGN, 8), ("GOOD", 20, Ending.MOVE_LIMIT, 20)],
-)
-def test_two_passes_a_resignation_and_the_move_limit_are_no_forfeits(
-    kind: str, limit: int, ending: Ending, moves: int
-) -> None:
-    both = {name: scripted(kind).build() for name in "ab"}
-    record = play(both, [pairing(1, "a", "b")], rules=Rules.preset("cgos", 7, move_limit=limit))[1]
-    assert (record.outcome.ending, len(record.moves), record.reason) == (ending, moves, "")
 
 
 def test_a_record_names_its_players_event_opening_and_seed_also_of_a_game_lost_with_its_process(
@@ -260,6 +244,3 @@ def test_a_record_keeps_what_the_bots_reported_of_each_move_and_nothing_where_th
     assert len(record.facts) == len(record.moves) and record.facts[:2] == (UNKNOWN, UNKNOWN)
     assert [fact.win_rate for fact in record.facts[2:6]] == [0.5, None, 0.99, None]
     assert all(fact.seconds is not None for fact in record.facts[2:])
-    notes = move_notes(record)
-    assert notes[5]["SBKV"] == ["99.00"] and notes[5]["C"][0].startswith("Black wins 99.0%")
-    assert read_remarks(write_sgf(record, notes), record)[5].win_rate == 0.99

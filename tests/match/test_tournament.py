@@ -18,7 +18,6 @@ from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules
 from arena.match.runner import play_event
 from arena.match.schedule import Match, Style, Terms, Tournament
-from arena.match.standings import Standings
 from arena.results.store import Store
 
 SEVEN, FIVE = Rules.preset("cgos", 7), Rules.preset("cgos", 5)
@@ -79,10 +78,8 @@ def test_a_game_depends_on_its_two_players_and_the_terms_only() -> None:
     ("changes", "message"),
     [
         ({"entries": (ONE,)}, "a tournament takes at least 2 bots; league has 1"),
-        ({"entries": (ONE, scripted("MANY"), ONE)}, "'one' and 'one' are the same bot"),
         ({"entries": (ONE, replace(ONE, name="two"))}, "'one' and 'two' are the same bot"),
         ({"name": "my/league"}, "'my/league' is not a name for a tournament"),
-        ({"games_each": 0}, "0 games can't be played; give at least 1"),
     ],
 )
 def test_what_can_not_be_played_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -104,17 +101,11 @@ def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Stor
     with Store.open(tmp_path / "once.db", write=True) as other:
         list(play_event(four, other, 1))
         assert essence(other.games()) == essence(store.games())
-    changed = replace(three, entries=(*three.entries[:2], scripted("GOOD", "bot2", at=99)))
-    assert len(fresh(play_event(changed, store, 1))) == 8
-    assert list(store.participants("league").values()).count("bot2") == 2 and store.participants("other") == {}
 
 
-def test_a_game_of_others_is_refused_and_one_under_another_name_is_kept() -> None:
+def test_a_game_of_others_is_refused() -> None:
     played = tournament_of("a", "b", "c")
     table = tournament_of("a", "b").standings()
     with pytest.raises(ValueError, match="is not one of a, b"):
         table.add([record_of(played, between(pairings_of(played), "a", "c")[0], "a")])
     assert table.games == 0
-    table = Standings({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
-    table.add([record_of(played, between(pairings_of(played), "a", "b")[0], "a")])
-    assert table.meetings("renamed", "b").points == 1

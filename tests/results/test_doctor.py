@@ -55,9 +55,6 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
     path.write_bytes(content)
     (broken,) = findings(tmp_path, "results")
     assert broken.verdict is FAILED and "damaged" in broken.text
-    path.write_bytes(b"no database at all, but long enough to be looked at " * 40)
-    (foreign,) = findings(tmp_path, "results")
-    assert foreign.verdict is FAILED and "is not a database" in foreign.text
 
 
 def test_a_config_is_read_and_nothing_in_it_is_started(tmp_path: Path) -> None:
@@ -72,8 +69,6 @@ def test_a_config_is_read_and_nothing_in_it_is_started(tmp_path: Path) -> None:
     assert lost.verdict is FAILED and lost.text.startswith("[bots.lost]: no checkpoint 'none'")
     assert league.verdict is FAILED and "[tournaments.league]: unknown bot 'slx'; did you mean 'sl'?" in league.text
     assert not (tmp_path / "ran").exists()
-    (wrong,) = findings(tmp_path, "config", config="[bots.x\n")
-    assert wrong.verdict is FAILED and "isn't valid TOML" in wrong.text
 
 
 def test_a_step_that_fails_or_finds_something_odd_stops_no_other(
@@ -84,9 +79,7 @@ def test_a_step_that_fails_or_finds_something_odd_stops_no_other(
     program(tmp_path, "nvidia-smi", "print()")
     monkeypatch.setattr(doctor, "sys", type("Nothing", (), {"executable": str(tmp_path / "python")}))
     monkeypatch.setitem(sys.modules, "bots.nets.inference", None)  # as if ONNX Runtime were broken
-    monkeypatch.setattr(doctor, "ENGINES", ("nvidia-smi", "another"))
-    gpu, nets, results, engines = findings(tmp_path, "GPU", "nets", "results", "engines")
-    assert engines.verdict is OK and engines.text.startswith(f"nvidia-smi ({tmp_path}")
+    gpu, nets, results = findings(tmp_path, "GPU", "nets", "results")
     assert gpu.verdict is NOTE and "can't use the GPU" in gpu.text
     assert nets.verdict is FAILED and nets.text.startswith("ModuleNotFoundError: ") and results.verdict is OK
 
@@ -100,6 +93,3 @@ def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path
     assert {"alphago-deep", "mine", "quick", "gnugo", "katago"} <= {entry.name for entry in registry.entries}
     assert dict(registry.resolve("mcts").settings)["playouts"] == 5000
     assert registry.tournament("league").games == 40
-    programs = [str(entry.settings.get("command", "")) for entry in registry.entries]
-    for engine in doctor.ENGINES:
-        assert any(engine in command for command in programs)

