@@ -266,7 +266,6 @@ CENSUS, STUCK = kind(Census, boards=64), kind(Stuck, boards=64)
 PUNDIT, PONDERER, QUITTER, LOOP, NOISY = map(kind, (Pundit, Ponderer, Quitter, Loop, Noisy))
 SPY, SPY_ON_CARDS, UNSURE = map(kind, (Spy, SpyOnCards, Unsure))
 QUITTER_1 = kind(Quitter, boards=1)
-PERSON = kind(Good, interactive=True)
 
 
 # --- Coins ---

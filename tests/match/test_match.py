@@ -196,25 +196,17 @@ CHANGES = (
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("raises", [False, True])
-def test_a_bot_that_changes_its_game_changes_nobody_elses(
-    change: Any, raises: bool, undisturbed: dict[int, GameRecord]
-) -> None:
+def test_a_bot_that_changes_its_game_changes_nobody_elses(change: Any, undisturbed: dict[int, GameRecord]) -> None:
     """Its opponent forfeited, or lost the stones that were taken off."""
     seen: dict[int, Game] = {}
 
     def meddle(game: Game, _: Limits) -> None:
         assert seen.setdefault(game.seed, game) is game  # bots keep what they know by the object
         change(game)
-        if raises:
-            raise RuntimeError("meddled")
 
     bots = players("GOOD") | {"bad": Watched(meddle)}
     for number, record in play(bots, pairings(4)).items():
-        if raises:
-            assert record.reason == "bad: RuntimeError: meddled"
-        else:
-            assert (record.moves, record.outcome) == (undisturbed[number].moves, undisturbed[number].outcome)
+        assert (record.moves, record.outcome) == (undisturbed[number].moves, undisturbed[number].outcome)
 
 
 # --- Records ---

@@ -25,9 +25,9 @@ from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
-from arena.match.game_loop import GameLoop, LiveGame
+from arena.match.game_loop import GameLoop
 from arena.match.runner import Control, Update, play_event
-from arena.match.schedule import Match, Pairing, Terms, Tournament
+from arena.match.schedule import Match
 from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.store import Store
@@ -110,24 +110,6 @@ def test_games_are_durable_when_an_update_has_them_and_bots_print_nothing_on_the
             assert reader.count() == seen
     assert stored(store, played) == undisturbed(replace(played, first=scripted("GOOD", "noisy")))
     assert capfd.readouterr() == ("", "")
-
-
-def test_people_sit_down_to_their_games_and_bots_play_the_others(store: Store) -> None:
-    players = (scripted("PERSON", "you"), scripted("GOOD", "a"), scripted("GOOD", "b"))
-    played = Tournament("mixed", players, Terms(FIVE), games_each=2)
-    seated = []
-
-    def resign(pairing: Pairing) -> GameRecord:
-        seated.append(pairing.id)
-        live = LiveGame.begin(pairing, FIVE)
-        live.game.resign(BLACK if pairing.black == "you" else WHITE)
-        return live.record()
-
-    games = {record.id: record for record in fresh(play_event(played, store, 1, play_person=resign))}
-    assert len(games) == 6 and store.ids("mixed") == set(games)
-    assert sorted(seated) == sorted(id for id, game in games.items() if "you" in (game.black, game.white))
-    with pytest.raises(UserError, match="no person can play"):
-        list(play_event(replace(played, games_each=4), store, 1))
 
 
 def test_an_event_begins_on_a_few_boards_so_that_early_pairs_are_soon_complete(store: Store, tmp_path: Path) -> None:
@@ -330,23 +312,21 @@ def test_an_event_that_is_finished_early_ends_by_its_bound_and_tells_of_all_that
 PARENT = """
 import sys
 from test_runner import FIVE, Store, match, play_event, scripted
-database, kind, marker = sys.argv[1:]
-bad = scripted(kind, "a", marker=marker)
+database, marker = sys.argv[1:]
+bad = scripted("HANG", "a", marker=marker)
 with Store.open(database, write=True) as store:
     for update in play_event(match(bad, scripted("GOOD", "b"), 9, rules=FIVE), store, 2):
         pass
 """
 
 
-@pytest.mark.parametrize("kind", ["PONDERER", "HANG"])
-def test_a_worker_that_is_stopped_or_whose_bot_hangs_does_not_outlive_its_parent(tmp_path: Path, kind: str) -> None:
+def test_a_worker_whose_bot_hangs_and_one_that_is_stopped_do_not_outlive_their_parent(tmp_path: Path) -> None:
     marker, until = tmp_path / "hangs", monotonic() + 60
-    command = [sys.executable, "-c", PARENT, str(tmp_path / "arena.db"), kind, str(marker)]
+    command = [sys.executable, "-c", PARENT, str(tmp_path / "arena.db"), str(marker)]
     with subprocess.Popen(command, env=environment(TMPDIR=str(tmp_path)), process_group=0) as process:
-        while len(family(process.pid).get("worker", [])) < 2 or (kind == "HANG" and not marker.exists()):
+        while len(family(process.pid).get("worker", [])) < 2 or not marker.exists():
             assert process.poll() is None and monotonic() < until
             sleep(0.05)
-        for worker in family(process.pid)["worker"] if kind == "PONDERER" else ():
-            os.kill(worker, signal.SIGSTOP)
+        os.kill(family(process.pid)["worker"][0], signal.SIGSTOP)
         process.kill()
     assert end_of(tmp_path, 20) == []

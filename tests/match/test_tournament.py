@@ -6,14 +6,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import planned
-from played import between, essence, fresh, pairings_of, record_of, tournament_of
+from played import between, essence, fresh
 from scripted_bots import scripted
 
-from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules
 from arena.match.runner import play_event
@@ -21,7 +19,6 @@ from arena.match.schedule import Match, Style, Terms, Tournament
 from arena.results.store import Store
 
 SEVEN, FIVE = Rules.preset("cgos", 7), Rules.preset("cgos", 5)
-ONE = scripted("GOOD", "one")
 
 
 def numbered(count: int, **changes: Any) -> Tournament:
@@ -74,19 +71,6 @@ def test_a_game_depends_on_its_two_players_and_the_terms_only() -> None:
     assert all(numbered(3, **change).settings != three.settings for change in changes)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"entries": (ONE,)}, "a tournament takes at least 2 bots; league has 1"),
-        ({"entries": (ONE, replace(ONE, name="two"))}, "'one' and 'two' are the same bot"),
-        ({"name": "my/league"}, "'my/league' is not a name for a tournament"),
-    ],
-)
-def test_what_can_not_be_played_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        numbered(2, **changes)
-
-
 def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Store, tmp_path: Path) -> None:
     three, four = numbered(3, rules=FIVE), numbered(4, rules=FIVE)
     updates = play_event(three, store, 1)
@@ -101,11 +85,3 @@ def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Stor
     with Store.open(tmp_path / "once.db", write=True) as other:
         list(play_event(four, other, 1))
         assert essence(other.games()) == essence(store.games())
-
-
-def test_a_game_of_others_is_refused() -> None:
-    played = tournament_of("a", "b", "c")
-    table = tournament_of("a", "b").standings()
-    with pytest.raises(ValueError, match="is not one of a, b"):
-        table.add([record_of(played, between(pairings_of(played), "a", "c")[0], "a")])
-    assert table.games == 0

@@ -6,7 +6,6 @@ The players toss a coin that the game's seed decides, and the games that the fir
 import csv
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -35,17 +34,6 @@ kind = "coin.py:COIN_64"
 first = false
 elo = 250.0
 """
-
-MATCH = ("match", "heads", "tails", "--size", "7", "-n", "1000", "--sprt", "0", "150", "--workers", "2")
-
-
-@pytest.fixture(scope="module")
-def decided(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
-    """A folder in which a test was decided while other games were under way, and what it printed; not to be changed."""
-    folder = tmp_path_factory.mktemp("decided")
-    (folder / "coin.py").write_text("from scripted_bots import COIN_64\n")
-    (folder / "arena.toml").write_text(CONFIG)
-    return folder, arena(*MATCH, folder=folder)
 
 
 def coins(games: int, elo: float, test: Sprt | None = None, boards: int = 8) -> Match:
@@ -104,13 +92,17 @@ def test_a_test_comes_to_the_same_figures_on_any_number_of_workers_and_boards_an
 
 
 def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena_elo_and_elo_csv(
-    decided: tuple[Path, Done],
+    tmp_path: Path,
 ) -> None:
-    folder, done = decided
-    found, elo = figures(done), figures(done)["Elo"].partition(" (95 %)")[0]
+    folder = tmp_path
+    (folder / "coin.py").write_text("from scripted_bots import COIN_64\n")
+    (folder / "arena.toml").write_text(CONFIG)
+    match = ("match", "heads", "tails", "--size", "7", "-n", "1000", "--sprt", "0", "150", "--workers", "2")
+    found = figures(arena(*match, folder=folder))
+    elo = found["Elo"].partition(" (95 %)")[0]
     counted = int(found[""].split()[-2])
     assert counted < stored(folder)  # of many boards at once, others were over when the test was decided
-    assert found == figures(arena("report", folder=folder))
+    assert found == figures(arena(*match, folder=folder)) == figures(arena("report", folder=folder))
     assert found["Elo"].startswith(f"{elo} (95 %) for heads, from {counted // 2} pair")
     arena("elo", "--csv", "results/other.csv", folder=folder)
     for name in ("elo.csv", "other.csv"):
@@ -121,21 +113,6 @@ def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena
     rating = json.loads(arena("elo", "--json", folder=folder).stdout.splitlines()[0])
     assert report["standings"][0]["estimate"] == rating["estimate"] == elo
     assert (report["counted"], report["games"]) == (counted, stored(folder))
-
-
-def test_a_decided_match_played_again_plays_nothing_and_goes_on_when_its_test_is_made_stricter(
-    decided: tuple[Path, Done], tmp_path: Path
-) -> None:
-    folder, done = decided
-    again, games = arena(*MATCH, folder=folder), stored(folder)
-    assert figures(again) == figures(done)
-    counted = int(figures(done)[""].split()[-2])
-    assert f"{counted} of 1000 games were played earlier" in again.stdout and counted <= games
-    shutil.copytree(folder, copy := tmp_path / "copy")
-    strict = figures(arena(*MATCH, "--alpha", "0.001", folder=copy))
-    assert "alpha 0.001" in strict["SPRT"] and "undecided" not in strict["SPRT"]
-    assert int(strict[""].split()[-2]) > counted
-    assert strict == figures(arena("report", folder=copy))
 
 
 def test_a_gate_continues_the_test_of_the_same_players_with_another_seed_and_once_decided_plays_nothing(

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
-import slow_tally
 from commandline import arena, refused
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from planned import planned
-from played import console_of, output_of
-from stored_events import earlier_wins, finished, games_of, player, store_event
+from played import console_of, match_of, output_of, tournament_of
+from stored_events import earlier_wins, finished, games_of, store_event
 
-from arena.go.coords import BLACK, WHITE
-from arena.go.game import Ending, Rules
-from arena.match.schedule import Match, Terms, Tournament
+from arena.go.game import Ending
 from arena.ratings import PairCounts, compare
 from arena.ratings.elo import ZERO
 from arena.report.tables import Sheet
@@ -29,23 +19,9 @@ from arena.results.league import league as league_of_pool
 from arena.results.league import read_report
 from arena.results.store import Store
 
-RULES = Rules.preset("cgos", 7)
-COLOURS = st.sampled_from([BLACK, WHITE, None])
-
-
-def league_of(*names: str, **changes: Any) -> Tournament:
-    return planned(Tournament, name="league", entries=tuple(map(player, names)), rules=RULES, **changes)
-
-
-def match_of(first: str, second: str, games: int = 20) -> Match:
-    return Match(player(first), player(second), Terms(RULES), games)
-
-
-# --- Events of every kind, finished, under way and old ---
-
 
 def test_a_matchs_elo_comes_from_its_pairs_and_a_tournaments_from_its_league(store: Store) -> None:
-    match, league = match_of("new", "old"), league_of("a", "b", "c", games_each=20)
+    match, league = match_of("new", "old", 20), tournament_of("a", "b", "c", games_each=20)
     for event in (match, league):
         store_event(store, event, games_of(event, earlier_wins(event)))
     report, counts = read_report(store, match.event), PairCounts(0, 0, 4, 0, 6)
@@ -61,44 +37,8 @@ def test_a_matchs_elo_comes_from_its_pairs_and_a_tournaments_from_its_league(sto
     assert report.los("a", "c") > 0.99 and report.los("a", "a") is None  # type: ignore[operator]
 
 
-# --- Figures ---
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.data())
-def test_a_report_adds_up_what_a_slow_twin_does_however_the_games_came_in(data: st.DataObject) -> None:
-    """Two events that are stored in turns, in batches of any size and order, one game deleted again."""
-    league, match = league_of("a", "b", "c", games_each=8), match_of("a", "b", 12)
-    games = {}
-    for event, pairing in [(one, pairing) for one in (league, match) for pairing in one.pairings()]:
-        winner = data.draw(st.sampled_from([pairing.black, pairing.white, None]))
-        more: dict[str, Any] = {"black_seconds": data.draw(st.floats(0, 9)), "adjudged": data.draw(COLOURS)}
-        games[pairing.id] = finished(event, pairing, winner, **more)
-    with TemporaryDirectory() as folder, Store.open(Path(folder) / "arena.db", write=True) as store:
-        for event in (league, match):
-            store_event(store, event)
-        waiting = data.draw(st.permutations(list(games.values())))
-        for begin in range(0, len(waiting), size := data.draw(st.integers(1, 20))):
-            store.append(waiting[begin : begin + size])
-        gone = data.draw(st.sampled_from(sorted(games)))
-        with closing(sqlite3.connect(store.path)) as connection, connection:
-            connection.execute("DELETE FROM games WHERE id = ?", (gone,))
-        for event in (league, match):
-            report, order = read_report(store, event.event), [game for game in waiting if game.id != gone]
-            order = [game for game in order if game.event == event.event]
-            assert slow_tally.totals_of(report) == slow_tally.totals(order, list(event.players))
-            for tally in report.tallies:
-                both = tally.first, tally.second
-                met = [game for game in order if {game.black, game.white} == {*both}]
-                assert slow_tally.figures_of(tally) == slow_tally.figures(met, *both)
-        assert tally.counts == slow_tally.counts_of(slow_tally.paired(order), "a")
-
-
-# --- Words ---
-
-
 def test_faults_are_pointed_out_and_games_played_on_that_ended_otherwise_are_counted(store: Store) -> None:
-    league = league_of("rock", "paper", games_each=20)
+    league = tournament_of("rock", "paper", games_each=20)
     records, pairing = games_of(league, earlier_wins(league)), league.pairings()[5]
     records[5] = finished(league, pairing, pairing.black, Ending.CRASH, reason=f"{pairing.white}: broke")
     records[:6] = [replace(game, adjudged=game.outcome and game.outcome.winner) for game in records[:6]]
@@ -112,7 +52,7 @@ def test_faults_are_pointed_out_and_games_played_on_that_ended_otherwise_are_cou
 
 
 def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(store: Store) -> None:
-    league = league_of("a", "b", games_each=30)
+    league = tournament_of("a", "b", games_each=30)
     store_event(store, league, games_of(league, earlier_wins(league)))
     report = read_report(store)
     (tally,) = report.tallies
@@ -123,12 +63,9 @@ def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(st
     assert league_of_pool(store).elo == elo  # type: ignore[union-attr]
 
 
-# --- What the games don't measure ---
-
-
 def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: Store) -> None:
     """Of 28 pairs of equal players one or two have a likelihood of superiority above 97.5 % by chance."""
-    league = league_of(*"abcd", games_each=20)
+    league = tournament_of(*"abcd", games_each=20)
     store_event(store, league, games_of(league, earlier_wins(league, upsets=4)))
     report = read_report(store)
     los = sections(report)[-1][1]
@@ -141,11 +78,8 @@ def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: 
     assert any(cell.endswith("*") for cell in cells.values())
 
 
-# --- As a command ---
-
-
 def test_the_command_reports_the_last_event_lists_all_writes_all_forms_and_refuses_in_one_line(tmp_path: Path) -> None:
-    league, match = league_of("a", "b", "c", games_each=4), match_of("new", "old", 6)
+    league, match = tournament_of("a", "b", "c", games_each=4), match_of("new", "old", 6)
     with Store.of(tmp_path / "results", write=True) as store:
         for event in (match, league):
             store_event(store, event, games_of(event, earlier_wins(event)))

@@ -9,17 +9,6 @@ from arena.ratings import PairCounts, Sprt, compare, expected_score, logistic_ll
 from arena.results.planning import Outlook, games_for_interval, sprt_games
 
 
-def chances(score: float, spread: float) -> np.ndarray:
-    """(5,) how often a pair scores 0 to 1, with this mean and this variance in units of score * (1 - score)."""
-    extreme = np.array([(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2])  # a spread of 1/2
-    middle = np.zeros(5)
-    steps = 4 * score
-    middle[int(steps)], middle[int(steps) + 1] = 1 - steps % 1, steps % 1
-    own = middle @ (np.linspace(0, 1, 5) - score) ** 2 / (score * (1 - score))
-    mixed = (spread - own) / (0.5 - own)
-    return mixed * extreme + (1 - mixed) * middle
-
-
 def test_games_that_all_scored_the_same_are_no_certainty() -> None:
     for counts in (PairCounts(0, 0, 4, 0, 0), PairCounts(0, 0, 0, 0, 4), PairCounts(8, 0, 0, 0, 0)):
         outlook = Outlook.of(counts)
@@ -36,23 +25,18 @@ def test_the_interval_is_as_foretold_when_so_many_games_are_played(counts: PairC
     assert games_for_interval(Outlook.of(counts), (ends.high - ends.low) / 2) == pytest.approx(counts.games, rel=0.03)
 
 
-@pytest.mark.parametrize(("difference", "spread"), [(0.0, 0.35), (30.0, 0.5), (90.0, 0.35)])
-def test_a_sequential_test_takes_as_many_games_as_foretold(difference: float, spread: float) -> None:
-    sprt = Sprt(0, 60)
-    foretold = sprt_games(Outlook(0.5, spread), sprt, difference)
-    generator, lower, upper = np.random.default_rng(4), *sprt.bounds
+@pytest.mark.parametrize("difference", [0.0, 30.0, 90.0])
+def test_a_sequential_test_takes_as_many_games_as_foretold(difference: float) -> None:
+    sprt, score = Sprt(0, 60), expected_score(difference)
+    foretold = sprt_games(Outlook(0.5, 0.5), sprt, difference)
+    generator, (lower, upper) = np.random.default_rng(4), sprt.bounds
     counts, taken = np.zeros((300, 5), int), np.zeros(300)
     running = np.arange(300)
+    chances = [(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2]  # of a pair of games without draws
     while running.size:
-        counts[running] += generator.multinomial(4, chances(expected_score(difference), spread), size=running.size)
+        counts[running] += generator.multinomial(4, chances, size=running.size)
         ratio = logistic_llr(counts[running], sprt.elo0, sprt.elo1)
         taken[running] = 2 * counts[running].sum(axis=1)
         running = running[(lower < ratio) & (ratio < upper)]
     error = 3 * np.std(taken) / np.sqrt(len(taken))
     assert np.mean(taken) == pytest.approx(foretold, abs=error + 0.12 * foretold + 8)
-
-
-def test_a_sequential_test_takes_longest_between_its_hypotheses() -> None:
-    games = [sprt_games(Outlook(0.5, 0.4), Sprt(0, 30), difference) for difference in (-60, 0, 15, 15.0001, 30, 90)]
-    assert games[0] < games[1] < games[2] == pytest.approx(games[3], rel=0.01) and games[2] > games[4] > games[5]
-    assert games[1] == pytest.approx(games[4], rel=0.05)

@@ -15,7 +15,7 @@ from arena.go.record import GameRecord
 from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.ratings.elo import ZERO
-from arena.results.export import games_frame, write_elo_csv
+from arena.results.export import write_elo_csv
 from arena.results.league import league, player_ratings
 from arena.results.store import Store
 
@@ -83,10 +83,6 @@ def test_the_csv_has_the_table_and_one_that_cant_be_written_is_one_clear_line(st
 
     with pytest.raises(StoreError, match=r"^[^\n]*can't be written[^\n]*$"):
         write_elo_csv(store, path / "elo.csv")
-    frame = games_frame([record(0, "new"), record(1, "new", adjudged=WHITE)])
-    columns = [list(frame[name]) for name in ("black", "result", "ending", "moves", "adjudged")]
-    assert columns == [["new", "old"], ["B+3", "W+R"], ["score", "resign"], [10, 10], ["", "W"]]
-    assert list(games_frame([]).columns) == list(frame.columns)
 
 
 OTHERS: dict[str, list[GameRecord]] = {

@@ -1,68 +1,147 @@
-"""Standings against their slow twin. With a sequential test games count in the order in which they were planned, so
-that it errs no more often than it promises, however many games are played at once. The games are made up.
+"""Standings against a slow, obvious twin. With a sequential test games count in the order in which they were planned,
+so that it errs no more often than it promises, however many games are played at once. The games are made up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-import slow_tally
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_tally import number_of
 
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.standings import Standings
-from arena.ratings import Sprt, share_interval
+from arena.ratings import PairCounts, Result, Sprt, SprtState, WinDrawLoss, share_interval
 
 NEW, OLD = PLAYERS = ("new", "old")
-
-GAME = GameRecord(Rules(), (), None, event="match-1", black_seconds=0.1, white_seconds=0.3)
+BOTH = (PLAYERS, PLAYERS[::-1])
 
 ENDINGS = [Ending.SCORE, Ending.RESIGN, Ending.TIME, Ending.CRASH, Ending.ADJUDICATED]
 
 QUICK = Sprt(0, 400)
 """A test that a few pairs decide."""
 
-
-def game(number: int) -> GameRecord:
-    """Game ``number``, from 1; ``new`` has Black in the odd ones. No two are the same up to symmetry."""
-    black, white = PLAYERS if number % 2 else PLAYERS[::-1]
-    moves = (0, 1, *divmod(number, 81))
-    return replace(GAME, id=f"match-1/{number:05d}", black=black, white=white, moves=moves, date=f"day {number}")
+Games = Sequence[GameRecord]
 
 
 @st.composite
 def stored(draw: st.DrawFn) -> list[GameRecord]:
     """Some games of a match as they came in, not all of them there, some identical, one without an outcome at times."""
-    ends = st.tuples(st.sampled_from([BLACK, WHITE, None]), st.sampled_from(ENDINGS))
     records = []
     for number in range(1, draw(st.integers(0, 30)) + 1):
-        winner, ending = draw(ends)
-        ending = ending if winner is not None else Ending.MOVE_LIMIT
+        winner, ending = draw(st.sampled_from([BLACK, WHITE, None])), draw(st.sampled_from(ENDINGS))
         moves = draw(st.sampled_from([(0, 1, 2), (0, 1, 3), (0, 8, 80), (0, 1, *divmod(number, 81))]))
+        black, white = BOTH[(number - 1) % 2]
+        outcome = Outcome(winner, ending if winner is not None else Ending.MOVE_LIMIT)
         change: dict[str, Any] = {
-            "outcome": None if draw(st.integers(0, 30)) == 30 else Outcome(winner, ending),
-            "moves": moves,
             "opening": draw(st.integers(0, len(moves))),
             "first": draw(st.sampled_from([BLACK, BLACK, WHITE])),
             "adjudged": draw(st.sampled_from([None, None, BLACK, WHITE])),
-            "reason": draw(st.sampled_from(["", "lost"])),
             "black_seconds": draw(st.floats(0, 10)),
         }
-        records.append(replace(game(number), **change))
+        record = GameRecord(Rules(), moves, outcome, event="match-1", id=f"match-1/{number:05d}", **change)
+        record = replace(record, black=black, white=white, date=f"day {number}", white_seconds=0.3)
+        records.append(replace(record, outcome=None) if draw(st.integers(0, 30)) == 30 else record)
     missing = draw(st.sets(st.integers(1, 30), max_size=2))
     return draw(st.permutations([record for record in records if number_of(record) not in missing]))
 
 
-def batches_of(draw: st.DataObject, records: Sequence[GameRecord]) -> Iterator[Sequence[GameRecord]]:
-    """The records in their order, any number of them at a time."""
-    cuts = sorted(draw.draw(st.sets(st.integers(0, len(records)))))
-    return (records[begin:end] for begin, end in pairwise([0, *cuts, len(records)]))
+# --- The slow twin: game after game, and all that was seen in sets ---
+
+
+def number_of(game: GameRecord) -> int:
+    return int(game.id.rpartition("/")[2])
+
+
+def points_of(game: GameRecord, player: str) -> float:
+    assert game.outcome is not None
+    black = game.outcome.black_score
+    return black if game.black == player else 1 - black
+
+
+def counted_pairs(games: Games, test: Sprt) -> list[Games]:
+    """The games of a match with a test that count, in pairs: sorted, cut at the first gap and where it is decided."""
+    in_order = sorted(games, key=number_of)
+    left = [game for place, game in enumerate(in_order, 1) if number_of(game) == place]
+    pairs: list[Games] = []
+    while len(left) > 1 and not (pairs and state_of(pairs, test).is_decided):
+        pairs, left = [*pairs, left[:2]], left[2:]
+    return pairs
+
+
+def all_pairs(games: Games) -> list[Games]:
+    by_number = {number_of(game): game for game in games}
+    first = sorted(number for number in by_number if number % 2 and number + 1 in by_number)
+    return [[by_number[number], by_number[number + 1]] for number in first]
+
+
+def counts_of(pairs: Sequence[Games]) -> PairCounts:
+    """Of pairs that aren't identical to an earlier one, and of which no outcome is missing."""
+    seen: dict[Any, float] = {}
+    for pair in pairs:
+        if all(game.outcome is not None for game in pair):
+            form = tuple((game.black, points_of(game, NEW), game.canonical) for game in pair)
+            seen[form] = sum(points_of(game, NEW) for game in pair)
+    return PairCounts.of(seen.values())
+
+
+def state_of(pairs: Sequence[Games], test: Sprt) -> SprtState:
+    return test.state(counts_of(pairs))
+
+
+def figures(games: Games) -> dict[str, Any]:
+    """What the games of the match add up to."""
+    results = Counter((BLACK if game.black == NEW else WHITE, points_of(game, NEW)) for game in games)
+    distinct = {(game.black, points_of(game, game.black), game.canonical) for game in games}
+    won = {one: [points for player, points, _ in distinct if player == one] for one in PLAYERS}
+    seconds, turns, endings = Counter[str](), Counter[str](), dict[Ending, Counter[str]]()
+    played_on = []
+    for game in games:
+        outcome, names = game.outcome, {BLACK: game.black, WHITE: game.white, None: ""}
+        assert outcome is not None
+        if game.adjudged is not None and outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit:
+            played_on.append(game.adjudged is not outcome.winner)
+        to_play = game.first
+        for move in range(game.length):
+            turns[names[to_play]] += move >= game.opening
+            to_play = to_play.opponent
+        if outcome.winner is not None and outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT):
+            turns[names[outcome.winner.opponent]] += 1
+        seconds[game.black] += game.black_seconds  # type: ignore[assignment]
+        seconds[game.white] += game.white_seconds  # type: ignore[assignment]
+        endings.setdefault(outcome.ending, Counter())[names[outcome.winner]] += 1
+    return {
+        "results": [WinDrawLoss(*(results[colour, points] for points in (1, 0.5, 0))) for colour in (BLACK, WHITE)],
+        "repeats": len(games) - len(distinct),
+        "rated": [
+            Result(*both, sum(won[both[0]]), len(won[both[0]])) for both in (PLAYERS, PLAYERS[::-1]) if won[both[0]]
+        ],
+        "lengths": Counter(game.length for game in games),
+        "played on": (len(played_on), sum(played_on)),
+        "forfeits": [game for game in games if game.outcome is not None and game.outcome.ending.is_forfeit],
+        "endings": endings,
+        "times": [seconds[one] / turns[one] if turns[one] else None for one in PLAYERS],
+    }
+
+
+def figures_of(table: Standings) -> dict[str, Any]:
+    """The same of the standings."""
+    tally = table.between(NEW, OLD)
+    return {
+        "results": [tally.results(colour) for colour in (BLACK, WHITE)],
+        "repeats": tally.repeats,
+        "rated": tally.rated,
+        "lengths": table.lengths,
+        "played on": (table.played_on, table.overturned),
+        "forfeits": table.forfeits,
+        "endings": table.endings,
+        "times": [table.seconds_a_move(name) for name in PLAYERS],
+    }
 
 
 @settings(max_examples=80, deadline=None)
@@ -72,19 +151,18 @@ def test_games_count_as_in_the_slow_twin_whatever_the_order_in_which_they_end(
 ) -> None:
     """With a sequential test in pairs, when all earlier ones are complete, up to its decision; else at once."""
     table = Standings({NEW: NEW, OLD: OLD}, is_match=True, tests={"match-1": sprt} if sprt else {})
-    returned = [counted for some in batches_of(data, records) for counted in table.add(some)]
+    cuts = [0, *sorted(data.draw(st.sets(st.integers(0, len(records))))), len(records)]
+    returned = [counted for begin, end in pairwise(cuts) for counted in table.add(records[begin:end])]
     known = [record for record in records if record.outcome is not None]
-    pairs = slow_tally.counted(records, sprt, NEW) if sprt else slow_tally.paired(known)
+    pairs = counted_pairs(records, sprt) if sprt else all_pairs(known)
     counted = [record for pair in pairs for record in pair if record.outcome is not None] if sprt else known
-    tally = table.between(NEW, OLD)
     assert returned == counted
-    assert slow_tally.figures_of(tally) == slow_tally.figures(counted, NEW, OLD)
-    assert slow_tally.totals_of(table) == slow_tally.totals(counted, PLAYERS)
-    assert tally.counts == slow_tally.counts_of(pairs, NEW)
+    assert figures_of(table) == figures(counted)
+    assert table.between(NEW, OLD).counts == counts_of(pairs)
     assert table.date == (counted[-1].date if counted else "")
     if sprt is not None:
         test = table.tests["match-1"]
-        assert test.state == (slow_tally.state_of(pairs, sprt, NEW) if pairs else None)
+        assert test.state == (state_of(pairs, sprt) if pairs else None)
         assert test.waiting == (0 if table.is_decided else len(records) - sum(map(len, pairs)))
 
 

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from arena import StoreBusy, StoreError
+from arena import StoreError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
@@ -200,16 +199,6 @@ def test_events_and_players_come_back_in_order_players_may_be_renamed_and_events
 # --- Files and disks that misbehave ---
 
 
-def test_the_file_and_its_folder_are_made_to_write_and_not_to_read(tmp_path: Path) -> None:
-    path = tmp_path / "some" / "folder" / "a?b#c %41 ü.db"
-    with refused(str(path), "arena match"):
-        Store.open(path)
-    assert not path.parent.exists()
-    with Store.open(path, write=True) as store:
-        store.append([finished(1)])
-    assert Store.open(path).count() == 1
-
-
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
@@ -232,18 +221,6 @@ def test_what_is_not_this_arenas_is_left_alone(path: Path, statement: str, words
         with refused(words):
             Store.open(path, write=write)
         assert path.read_bytes() == before
-
-
-def test_a_damaged_file_is_told_in_one_line(path: Path, store: Store) -> None:
-    store.append([finished(number) for number in range(200)])
-    store.close()
-    whole = path.read_bytes()
-    noise = random.Random(1).randbytes(len(whole) - 4096)
-    for damaged in (whole[:4096] + noise, whole[: len(whole) // 2], whole[:100] + noise[:3996] + whole[4096:]):
-        path.write_bytes(damaged)
-        for read in (Store.games, Store.game_summaries):
-            with refused(str(path)), Store.open(path) as opened:
-                list(read(opened))
 
 
 DAMAGES = "ending = 'tea'|moves = X'01'|rules = '{}'|first = 7|setup = '[1'|seed = ''|stats = X'0102'"
@@ -281,16 +258,6 @@ def test_a_full_disk_loses_no_stored_game_and_the_match_goes_on_later(
     with Store.open(path, write=True) as store:
         store.append(batch)
         assert list(store.games()) == [*stored, *batch]
-
-
-def test_a_program_that_holds_the_file_is_told(path: Path, store: Store) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with refused("another program holds") as error:
-            store.append([finished(1)], patience=0.01)
-        assert error.type is StoreBusy
-        other.execute("ROLLBACK")
-        store.append([finished(1)])
 
 
 # --- Processes that misbehave ---
@@ -372,18 +339,15 @@ def test_kill_9_while_appending_loses_no_acknowledged_game_and_keeps_no_half_bat
     assert len(promised) > 10
 
 
-@pytest.mark.parametrize("fate", ["renamed", "deleted", "replaced"])
-def test_results_that_go_while_games_are_played_are_missed_at_once(path: Path, fate: str) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_results_that_go_while_games_are_played_are_missed_at_once(path: Path, replaced: bool) -> None:
     with Store.open(path, write=True) as store:
         store.append([finished(1)])
         folder = path.parent.rename(path.parent.with_name("elsewhere"))
-        if fate == "deleted":
-            shutil.rmtree(folder)
-        elif fate == "replaced":
+        if replaced:
             path.parent.mkdir()
             path.touch()
         with refused("was moved or deleted while games were played"):
             store.append([finished(2)])
-    if fate != "deleted":
-        with Store.open(folder / path.name) as store:
-            assert store.game(finished(1).id) == finished(1)
+    with Store.open(folder / path.name) as store:
+        assert store.game(finished(1).id) == finished(1)
