@@ -133,7 +133,7 @@ def coverage(pairs, difference, draws, bias=0.0):
     return sum(share for share, chance in zip(shares, below, strict=True) if 0.025 < chance < 0.975)
 
 
-@pytest.mark.parametrize(("pairs", "difference"), itertools.product([5, 20, 200], [0, 300]))
+@pytest.mark.parametrize(("pairs", "difference"), [*itertools.product([5, 20, 200], [0, 300])])
 def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, difference):
     """It was 87 to 91 % of matches of 10 pairs."""
     noise = 0.0 if pairs <= 10 else 2.5 * math.sqrt(0.94 * 0.06 / 4000)
