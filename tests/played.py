@@ -81,14 +81,16 @@ def record_of(
     reason: str = "",
     seed: object = None,
 ) -> GameRecord:
-    """A game of 20 random moves after its opening, one of the event's by its place or itself, that ended as said."""
+    """A game of up to 20 random moves after its opening, one of the event's by its place or itself, that ended as said."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
     played = Game(event.terms.rules)
     for move in pairing.opening:
         played.play(move)
     dice = random.Random(pairing.id if seed is None else str(seed))
     for _ in range(20):
-        played.play(int(dice.choice(np.flatnonzero(played.legal_moves()[:-1]))))
+        if not (free := np.flatnonzero(played.legal_moves()[:-1])).size:
+            break
+        played.play(int(dice.choice(free)))
     colour = None if winner is None else BLACK if winner == pairing.black else WHITE
     scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
     margin = None if not scored else 0.0 if colour is None else 2.5 if colour is BLACK else -2.5
