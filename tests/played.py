@@ -81,7 +81,7 @@ def record_of(
     reason: str = "",
     seed: object = None,
 ) -> GameRecord:
-    """A game of up to 20 random moves after its opening, one of the event's by its place or itself, that ended as said."""
+    """A game of at most 20 random moves after its opening, of a pairing or its place in the event, that ended so."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
     played = Game(event.terms.rules)
     for move in pairing.opening:
