@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
 from bots.nets.int8 import PackedModel, is_supported
 from bots.nets.network import Network, win_rates
 from trainers import live_inference, zero
+from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
 from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.progress import SelfPlayProgress
@@ -220,6 +222,27 @@ def test_minutes_count_before_there_is_anything_to_learn(tmp_path: Path) -> None
     config, began = config_of(max_games=None, max_minutes=0.02, batch_size=100_000, eval_opponents=()), time.monotonic()
     manifest = Checkpoint.open(zero.train(config, tmp_path, Registry())).manifest
     assert manifest.rows == 0 and manifest.metrics["games"] and time.monotonic() - began > 1.2
+
+
+def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, went_on, steps = threading.Event(), threading.Event(), list[int]()
+
+    def play(match: RatingMatch, *_: object) -> np.ndarray:
+        begun.set()
+        assert went_on.wait(60), "nothing was learned during a match"
+        return np.ones(match.games)
+
+    def watch(progress: SelfPlayProgress) -> None:
+        if begun.is_set():
+            steps.append(progress.step)
+        if steps and steps[-1] > steps[0]:
+            went_on.set()
+        if progress.ratings:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(RatingMatch, "play", play)
+    zero.train(config_of(max_games=100_000, snapshot_minutes=0.01), tmp_path, Registry(), watch)
+    assert went_on.is_set()
 
 
 @pytest.mark.slow
