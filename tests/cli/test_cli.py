@@ -4,8 +4,10 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -221,6 +223,22 @@ def test_ctrl_c_as_the_first_worker_starts_is_heard(tmp_path: Path) -> None:
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Stopped. 0 of 3000 games are stored" in rest
+
+
+def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored(tmp_path: Path) -> None:
+    process = match_begun(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for line in process.stdout:
+            if line.startswith("another program has locked the results; "):
+                break
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+        other.execute("ROLLBACK")
+        (stored,) = other.execute("SELECT count(*) FROM games").fetchone()
+    assert (process.returncode, errors) == (130, "")
+    told = rf"Stopped\. {stored} of 3000 games are stored, and [1-9]\d* finished ones are not, because another"
+    assert re.match(told, rest.splitlines()[-1])
 
 
 ENGINE = f"gtp:command={shlex.join([sys.executable, str(ROOT / 'tests' / 'engines' / 'scripted.py'), 'good'])}"
