@@ -473,7 +473,8 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
     """The usable games of some paths, as ``build`` reads them; kept as a dataset in ``cache`` under a name made
     from their contents. Raises RecordError as that does."""
     filter = GameFilter(size, dead_stones=dead_stones)
-    name = hashlib.sha256(f"{DATASET_FORMAT} {filter} {describe_sources(paths)}".encode()).hexdigest()[:24]
+    _, _, contents = describe_sources(paths).rpartition(" ")
+    name = hashlib.sha256(f"{DATASET_FORMAT} {filter} {contents}".encode()).hexdigest()[:24]
     folder = cache / f"games-{name}"
     return (Dataset.open(folder) if folder.exists() else build(paths, folder, filter, SplitRule())).games
 

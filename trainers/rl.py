@@ -24,8 +24,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arena import CheckpointError
-from arena.files import replacing
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
 from arena.match.openings import Opening, draw_openings
@@ -45,7 +43,7 @@ from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, PlayedGame, PolicyGames, Shape, draw_seeds
 from trainers.settings import RL as Config
 from trainers.slots import all_sensible
-from trainers.train import Origin, Run, check_run, inherited_rules, joined, read_tensors, start_of
+from trainers.train import Origin, Run, check_run, inherited_rules, joined, read_tensors, start_of, write_tensors
 
 LEARNER, OPPONENT = 0, 1  # the nets of a game
 SHORT = 32  # games of the last match of a run that was stopped
@@ -168,8 +166,7 @@ def train(
             return run.folder / "pool" / f"{iteration:06}.pt"
 
         def add_to_pool() -> None:
-            with replacing(snapshot(run.step_count), error=CheckpointError) as aside:
-                torch.save({name: tensor.cpu() for name, tensor in network.state_dict().items()}, aside)
+            write_tensors(snapshot(run.step_count), dict(network.state_dict()))
 
         def planes(count: int) -> np.ndarray:
             if games is None:

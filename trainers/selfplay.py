@@ -33,7 +33,7 @@ from trainers.slots import GameSlots, SearchSlots, SelfPlayParams, copy_position
 
 RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
 NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
-PIECE = 64  # games that a thread moves on at a time: as many as stay in the cache
+PIECE = 64  # games that a thread moves on at a time, at most: as many as stay in the cache
 
 
 class Evaluator(Protocol):
@@ -148,8 +148,9 @@ class SelfPlayGames:
             self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *found))
 
     def _in_parts(self, work: Callable[[slice], Result], count: int) -> list[Result]:
-        """What work returns for each piece of ``count`` slots; threads share the pieces."""
-        pieces = [slice(first, min(first + PIECE, count)) for first in range(0, count, PIECE)]
+        """What work returns for each piece of ``count`` slots; threads share the pieces, so there is one for each."""
+        most = min(PIECE, max(2, -(-count // self._threads)))
+        pieces = [slice(first, min(first + most, count)) for first in range(0, count, most)]
         return list((self._pool.map if self._threads > 1 else map)(work, pieces))
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
@@ -198,7 +199,7 @@ class PolicyGames(SelfPlayGames):
 
 
 class SearchGames(SelfPlayGames):
-    """Games with a search by one net at each move, PUCT or Gumbel's, in a range of slots a thread."""
+    """Games with a search by one net at each move, PUCT or Gumbel's."""
 
     def __init__(
         self, rules: Rules, net: Evaluator, params: SelfPlayParams, puct: PuctParams, shape: Shape, most: int = 2**31

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from pickle import UnpicklingError
@@ -28,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map
 
 from arena import CheckpointError, ConfigError
-from arena.files import lock, make_private, reason, replacing, write
+from arena.files import lock, make_private, reason, write
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
 from arena.go.ranks import PLAYER_PLANES
@@ -392,12 +393,14 @@ class Run:
         self._average()
         self._names, self._last_rows = (*figures, "grad_norm"), rows
         self._last = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
-        self._steps_here += 1
-        share, now = 1 / min(self._steps_here, REMEMBERED), time.monotonic()
-        self._means = self._means.lerp(self._last, share) if self._steps_here > 1 else self._last
-        pace = np.array([rows, now - max(self._ended, self._started), self._waited])
-        self._pace += share * (pace - self._pace)
-        self._ended = now
+        now = time.monotonic()
+        if self._steps_here:  # a first step's seconds don't count
+            self._means = self._means.lerp(self._last, 1 / min(self._steps_here + 1, REMEMBERED))
+            pace = np.array([rows, now - self._ended, self._waited])
+            self._pace += (pace - self._pace) / min(self._steps_here, REMEMBERED)
+        else:
+            self._means = self._last
+        self._steps_here, self._ended = self._steps_here + 1, now
         return self.progress()
 
     def count_minutes(self) -> None:
@@ -463,9 +466,7 @@ class Run:
             "averaged": self.averaged.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
         }
-        path = self.folder / STATE_FILE
-        with replacing(path, error=CheckpointError) as aside:
-            torch.save(tree_map(lambda part: part.cpu() if isinstance(part, Tensor) else part, state), aside)
+        write_tensors(path := self.folder / STATE_FILE, state)
         self._saved = time.monotonic()
         return path
 
@@ -566,6 +567,14 @@ class Run:
             figures |= measure("test")
             forget_snapshots(self.saved)
         return self.save_checkpoint(origin, figures)
+
+
+def write_tensors(path: Path, content: Any) -> None:
+    """Write tensors, which may be on a GPU. Raises CheckpointError, where torch raises a RuntimeError of its own for
+    a full disk."""
+    buffer = BytesIO()
+    torch.save(tree_map(lambda part: part.cpu() if isinstance(part, Tensor) else part, content), buffer)
+    write(path, buffer.getvalue(), error=CheckpointError)
 
 
 def read_tensors(path: Path) -> Any:

@@ -25,6 +25,7 @@ from arena import ConfigError
 from arena.go.game import Rules
 from arena.players.player import Player
 from arena.players.registry import Registry
+from arena.results.gate import with_checkpoint
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
@@ -60,7 +61,8 @@ class Recipe:
     def of(cls, config: Config, results: Path, on_gpu: bool = False) -> Recipe:
         """Raises UserError for a checkpoint that isn't there or doesn't play on such boards."""
         folders = [find(name, results) for name in (config.policy, config.finisher or config.policy)]
-        policy, finisher = (Registry().resolve(f"checkpoint:{folder}").checked(config.size) for folder in folders)
+        entry = Registry().resolve("sl")  # a policy; the names of folders may have commas
+        policy, finisher = (with_checkpoint(entry, folder).checked(config.size) for folder in folders)
         rules = Rules.preset("cgos", config.size, config.komi)
         return cls(policy, finisher, rules, config.size**2 * 3 // 4, config.seed, on_gpu)
 

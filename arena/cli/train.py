@@ -69,7 +69,10 @@ def train(
         raise ConfigError(f"there is no trainer '{trainer}'; choose one of {', '.join(TRAINERS)}")
     settings = known.choose_preset(getattr(known, f"{trainer.upper()}_PRESETS"), preset)
     if resume:
-        found = known.read_file(results / "training" / resume / known.SETTINGS_FILE)
+        left = results / "training" / resume / known.SETTINGS_FILE
+        if not left.is_file():
+            raise ConfigError(f"no run '{resume}' to resume: there is no {left}")
+        found = known.read_file(left)
         if found.keys() != {item.name for item in fields(settings)}:
             raise ConfigError(f"--resume {resume}: this run is not one of {trainer}; name the trainer that began it")
         settings = known.change(settings, found, f"--resume {resume}")
@@ -89,8 +92,9 @@ def train(
         raise ConfigError(f"--workers {workers} needs --cluster; on this machine it is --num-workers")
     folder, was_stopped = run_trainer(trainer, settings, results, new, cluster, workers)
     size = "" if settings.size == 9 else f" --size {settings.size}"
-    if known.is_first():
-        print_result(trainer, settings, folder, size)
+    if not known.is_first():
+        return
+    print_result(trainer, settings, folder, size)
     if gate and was_stopped:
         print(f"The run was stopped, so it isn't gated. To gate the net as it is: arena gate {folder.name}{size}")
     elif gate:

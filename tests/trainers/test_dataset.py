@@ -140,6 +140,8 @@ def test_the_arenas_own_games_are_read_as_sgf_is(tmp_path: Path) -> None:
     source, cache = write(tmp_path / "games.sgfs", games[:6]), tmp_path / "cache"
     ours, theirs = (data.load_games([name], SIZE, cache) for name in (path, source))
     assert len(ours) == 6 and np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.winners, theirs.winners)
+    data.load_games([source.rename(tmp_path / "moved.sgfs")], SIZE, cache)
+    assert len(list(cache.iterdir())) == 2  # a file that was renamed is not read again
     with Store.open(path, write=True) as store:
         store.append(games[6:])
     assert len(data.load_games([path], SIZE, cache)) == 8  # what was kept in the cache is not all any more

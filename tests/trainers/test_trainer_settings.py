@@ -127,7 +127,7 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     assert "net = 'arena-1x8', not 'arena-1x9'" in other and "seed = 1, not 2" in other and "--new" in other
     anew = train("--resume", "told", "--net", "arena-1x9", "--new")
     assert anew.exit_code == 0, anew.output
-    with pytest.raises(ConfigError, match="nobody"):
+    with pytest.raises(ConfigError, match="no run 'nobody' to resume"):
         CliRunner().invoke(app, ["train", "sl", "--resume", "nobody"], catch_exceptions=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -34,7 +35,7 @@ from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Run, build, inherited_rules
+from trainers.train import Run, build, inherited_rules, write_tensors
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -332,6 +333,17 @@ def test_of_two_trainers_on_one_name_the_second_is_refused(tmp_path: Path) -> No
 
 def begin(folder: Path, **changes: float) -> Run:
     return Run(torch.nn.Linear(4, 4), sl.Config("run", **changes), folder)  # type: ignore[arg-type]
+
+
+def test_a_full_disk_is_one_line_about_the_state(tmp_path: Path) -> None:
+    """Torch raised "unexpected pos", with a traceback."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
+    try:
+        with pytest.raises(CheckpointError, match=r"state\.pt can't be written"):
+            write_tensors(tmp_path / "state.pt", {"network": torch.zeros(10_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:

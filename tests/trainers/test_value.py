@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,12 @@ def tiny(nets: tuple[Path, Path]) -> Config:
 @pytest.fixture(scope="module")
 def recipe(tiny: Config) -> Recipe:
     return Recipe.of(tiny, Path())
+
+
+def test_nets_play_from_a_folder_with_a_comma(tiny: Config, recipe: Recipe, tmp_path: Path) -> None:
+    """Its name was read as settings of a bot."""
+    folder = shutil.copytree(tiny.policy, tmp_path / "a,b@c=1")
+    assert Recipe.of(replace(tiny, policy=str(folder)), tmp_path).policy.net == recipe.policy.net
 
 
 @pytest.fixture(scope="module")
