@@ -304,6 +304,7 @@ def _play(connection: Connection, state: SharedState, bots: Mapping[str, Bot], s
     def note_call(player: str, live_games: Sequence[LiveGame], allowed: float, is_charged: bool) -> None:
         live = live_games[0]
         board = boards[live.pairing.id]
+        state.end_call()  # the one before, while the parent is waited for
         if spec.boards == 1:
             connection.send(Snapshot.at(live))
         if live.spent:
