@@ -175,8 +175,8 @@ def show(
 ) -> None:
     """Step through a stored game or an SGF file.
 
-    Arrows, PgUp, PgDn, Home, End or a click on a stone go to a move; ? lists all keys. In a pipe it prints the position
-    at the end or after --move, and the moves that led there; of a stored game that a fault ended, its traceback.
+    Arrows, PgUp, PgDn, Home, End or the mouse wheel go to a move; ? lists all keys. In a pipe it prints the position at
+    the end or after --move, and the moves that led there; of a stored game that a fault ended, its traceback.
 
     Examples:
       arena show
