@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -239,7 +239,7 @@ def export(
 
     def write(aside: Path) -> dict[str, float]:
         state = {name: tensor.detach().contiguous().clone() for name, tensor in network.eval().state_dict().items()}
-        save_file(state, aside / WEIGHTS)
+        (aside / WEIGHTS).write_bytes(serialize(state))  # an OSError where it can't be written
         threads = torch.get_num_threads()
         torch.set_num_threads(cores())  # of this process
         try:

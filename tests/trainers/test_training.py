@@ -26,9 +26,10 @@ from arena.go.game import Ending, Outcome
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from bots.nets.catalogue import load_network, named_network
-from bots.nets.checkpoint import Checkpoint
+from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
+from bots.nets.rollout import RolloutPolicy, save_policy
 from trainers import losses, sl
 from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
@@ -335,13 +336,15 @@ def begin(folder: Path, **changes: float) -> Run:
     return Run(torch.nn.Linear(4, 4), sl.Config("run", **changes), folder)  # type: ignore[arg-type]
 
 
-def test_a_full_disk_is_one_line_about_the_state(tmp_path: Path) -> None:
-    """Torch raised "unexpected pos", with a traceback."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    """Torch and safetensors raised errors of their own, with tracebacks."""
+    policy, before = RolloutPolicy.open(SHIPPED / "rollout-9x9"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
     try:
         with pytest.raises(CheckpointError, match=r"state\.pt can't be written"):
             write_tensors(tmp_path / "state.pt", {"network": torch.zeros(10_000)})
+        with pytest.raises(CheckpointError, match="policy can't be written"):
+            save_policy(tmp_path / "policy", policy.checkpoint.manifest, policy.learned)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
