@@ -19,7 +19,6 @@ from arena.contract.finding import Finding, Verdict
 
 NEEDED = ("numpy", "numba", "onnxruntime", "pandas", "scipy", "rich", "safetensors", "sgfmill", "tomlkit", "msgspec")
 FOR_TRAINING = ("torch", "onnx")
-
 ENGINES = ("gnugo", "pachi", "katago", "leelaz", "fuego")  # the example of arena.toml has a table for each
 MIN_FREE = 1 << 30  # bytes on the disk of the results
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
