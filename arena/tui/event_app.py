@@ -27,7 +27,7 @@ from arena.report.board import LARGEST, board_height, board_width, draw_board, l
 from arena.report.log import RECENT, EventState, Seat
 from arena.tui.app import ArenaApp, Drawn, Footer, run_app
 
-FRAME_EVERY, REPORT_EVERY = 1 / 6, 1.0
+FRAME_EVERY, REPORT_EVERY = 0.4, 1.0
 """Seconds between two drawings of figures, and of the whole report, at least."""
 
 FACTS, GAP = 50, 4
