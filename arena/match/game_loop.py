@@ -237,8 +237,8 @@ class GameLoop:
                 _forfeit(live, fault)
 
     def _charge(self, live: LiveGame, seconds: float, fault: Exception | None = None) -> bool:
-        """Charge a call, and return whether its move is still in time. One that isn't forfeits the game, whatever other
-        ``fault`` there was."""
+        """Charge a call, and return whether its move is still in time. A late move forfeits the game on time, even
+        if the call also had a ``fault``."""
         colour = live.game.to_play
         live.seconds[colour] += seconds
         live.spent += seconds

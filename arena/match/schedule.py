@@ -287,7 +287,7 @@ def _slug(name: str) -> str:
 
 
 def digest_of(one: Player, other: Player) -> str:
-    """What the ids of these two players' games carry, in whatever order they are given."""
+    """The part of a game's id that names its two players; their order doesn't matter."""
     first, second = sorted((one.identity, other.identity))
     return hashlib.sha256(f"{first}/{second}".encode()).hexdigest()[:8]
 

@@ -170,7 +170,7 @@ class _Canvas:
         return self.cell * row + self.cell // 2, 2 * self.cell * column + self.cell
 
     def put(self, move: Move, sign: str, ink: str = GRID, aside: int = 0) -> None:
-        """A sign on a point, or so many columns to the right of it."""
+        """Draw a sign on a point, or a number of columns to the right of it."""
         row, column = self._centre(move)
         self._signs[row][column + aside], self._inks[row][column + aside] = sign, ink
 

@@ -91,8 +91,8 @@ Model: TypeAlias = "OnnxModel | int8.PackedModel | TorchModel"
 
 
 class Evaluator:
-    """A net ready to play. But for bfloat16, the outputs for a position are the same bit for bit whatever else is in
-    the batch, so a game doesn't depend on those beside it. They may differ between processors and precisions."""
+    """A net ready to play. Except in bfloat16, the outputs for a position don't depend on the rest of the batch, bit
+    for bit, so a game doesn't depend on those beside it. They may differ between processors and precisions."""
 
     def __init__(
         self,
