@@ -78,7 +78,8 @@ def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp
         for colour, one in ranks_by_moves(record, net).items():
             found[record.black if colour is BLACK else record.white].append(one.rank)
     assert np.mean(found["dan-3"]) > np.mean(found["kyu-25"]) + 8
-    (tmp_path / "game.sgf").write_text(write_sgf(replace(records[0], black_rank="25k")))
+    weak = next(record for record in records if record.black == "kyu-25")
+    (tmp_path / "game.sgf").write_text(write_sgf(replace(weak, black_rank="25k")))
     shown = arena("analyze", "game.sgf", "--ranks", folder=tmp_path, columns=120).stdout
     assert "Black kyu-25" in shown and "25k" in shown and "95 % interval" in shown
 
