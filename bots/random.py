@@ -22,7 +22,7 @@ class RandomBot(Bot):
         self._random = Random()  # seeded for every move: making one takes longer than choosing
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        moves = game.sensible_moves()[:-1].nonzero()[0]
+        moves = game.legal_moves(eyes=False)[:-1].nonzero()[0]
         if len(moves) == 0:
             return Decision(game.rules.size**2)
         self._random.seed(game.move_seed())

@@ -209,14 +209,17 @@ class Game:
         value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & mask
         return (value ^ (value >> 31)) >> 1
 
-    def legal_moves(self) -> np.ndarray:
-        """(size² + 1,) bool: what the side to move may play; the pass is last and always legal."""
-        return self._legal_mask(eyes=True)
+    def legal_moves(self, eyes: bool = True) -> np.ndarray:
+        """(size² + 1,) bool: what the side to move may play, with or without what fills an own eye; the pass is last
+        and always legal."""
+        mask = np.empty(self.rules.size**2 + 1, np.bool_)
+        kernels.legal_mask(*self._position(), eyes, mask)
+        return mask
 
     def sensible_moves(self) -> np.ndarray:
         """``legal_moves`` without those that fill an own eye, and without the pass as long as the board as it stands is
         lost and there is another move: the other side would end the game with a second pass."""
-        mask = self._legal_mask(eyes=False)
+        mask = self.legal_moves(eyes=False)
         margin = self.margin() if self.to_play is BLACK else -self.margin()
         mask[-1] = margin >= 0 or not mask[:-1].any()
         return mask
@@ -225,11 +228,6 @@ class Game:
         """One of the legal moves that fill no own eye, each as likely, by ``move_seed``; the pass when there is none.
         Never suicide."""
         return int(kernels.random_move(*self._position()[:-1], self.move_seed()))
-
-    def _legal_mask(self, eyes: bool) -> np.ndarray:
-        mask = np.empty(self.rules.size**2 + 1, np.bool_)
-        kernels.legal_mask(*self._position(), eyes, mask)
-        return mask
 
     def _position(self) -> tuple[np.ndarray, int, int, np.ndarray, int, bool, bool]:
         """The board, the side to move, the hashes of all positions and the rules on repetition and suicide."""
