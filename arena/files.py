@@ -1,7 +1,8 @@
-"""Files and folders that are there whole, old or new, whenever the process or the machine stops; locks; scratch."""
+"""Files and folders that are replaced whole, so that a crash leaves the old or the new; locks; temporary folders."""
 
 import atexit
 import ctypes
+import errno
 import fcntl
 import os
 import shutil
@@ -15,24 +16,27 @@ from typing import IO
 
 from arena import StoreError, UserError
 
-_OURS = ".arena-f58e1c-"  # how the names of our temporary folders begin, and no other's
+_OURS = ".arena-f58e1c-"  # the prefix of our temporary folders, which no other program uses
 _OWNER = "owner"  # the file in them that their process locks
 
 
 def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreError, hint: str = "") -> None:
-    """Make a file of this content, as ``replacing`` does."""
+    """Write a file as ``replacing`` does; of a text, what UTF-8 can't express becomes "?"."""
     with replacing(path, error=error, hint=hint) as aside:
-        aside.write_bytes(content.encode() if isinstance(content, str) else content)
+        aside.write_bytes(content.encode("utf-8", "replace") if isinstance(content, str) else content)
 
 
 @contextmanager
 def replacing(path: Path, *, error: type[UserError] = StoreError, hint: str = "") -> Iterator[Path]:
-    """A path aside where the caller makes a file or a folder, which then takes the place of what ``path`` leads to.
+    """A temporary path where the caller makes a file or a folder, which then replaces what ``path`` leads to.
     The content is on disk when this returns; missing folders above are made. When the caller raises, or the disk fails,
-    ``path`` is as it was; an OSError is raised as ``error``, one line that ends with ``hint``.
+    ``path`` is as it was; an OSError is raised as ``error``, one line that ends with ``hint``. A device or a pipe is
+    not replaced.
     """
     place = Path(os.path.realpath(path))
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError(errno.EINVAL, "it is a device or a pipe")
         place.parent.mkdir(parents=True, exist_ok=True)
         with _own_folder(place.parent) as folder:
             aside = folder / place.name
@@ -46,29 +50,35 @@ def replacing(path: Path, *, error: type[UserError] = StoreError, hint: str = ""
             elif not _exchange(aside, place):  # then for a moment nothing has the name
                 (folder / _OWNER).unlink()  # from here to the end, the folder may have the only copy: it isn't swept
                 os.replace(place, folder / "old")
-                os.replace(aside, place)
+                try:
+                    os.replace(aside, place)
+                except OSError:
+                    os.replace(folder / "old", place)
+                    raise
         _sync(place.parent)
     except (OSError, shutil.Error) as problem:
         raise error(f"{path} can't be written ({reason(problem)}); {hint or 'use a folder that can be'}") from problem
 
 
 def reason(problem: Exception) -> str:
-    """What the system says, without the path, which our own text names."""
-    return getattr(problem, "strerror", None) or " ".join(str(problem).split())
+    """What the system says, in one line, without the path, which our own text names."""
+    words = problem.strerror if isinstance(problem, OSError) else None
+    return words or " ".join(str(problem).split())
 
 
 def _exchange(aside: Path, place: Path) -> bool:
-    """Swap two folders in one step. False where the system or the disk has no such step."""
+    """Swap two folders in one step. False where the system or the file system can't."""
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     swap = getattr(ctypes.CDLL(None), "renameat2", None)
     return swap is not None and not swap(here, os.fsencode(aside), here, os.fsencode(place), exchange)
 
 
 def _sync(path: Path) -> None:
-    with ExitStack() as opened:
-        handle = os.open(path, os.O_RDONLY)
-        opened.callback(os.close, handle)
+    handle = os.open(path, os.O_RDONLY)
+    try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def make_private(folder: Path) -> None:
@@ -78,28 +88,30 @@ def make_private(folder: Path) -> None:
 
 
 def lock(path: Path) -> IO[bytes]:
-    """The open lock file; closing it, or the process's end, gives the lock back. Missing folders are made. Raises
-    BlockingIOError where another process has it, and other OSErrors where there can't be a lock."""
+    """Lock a file and return it open; the lock ends when it is closed, or with the process. Missing folders are made.
+    Raises BlockingIOError when another process has the lock, and other OSErrors when the file can't be locked."""
     make_private(path.parent)
-    lock_file(file := path.open("ab"))
-    return file if os.fstat(file.fileno()).st_nlink else lock(path)  # its last holder has just removed it
+    file = path.open("ab")
+    lock_file(file)
+    return file if os.fstat(file.fileno()).st_nlink else lock(path)  # its last owner has just removed the file
 
 
 def lock_file(file: IO[bytes], waits: bool = False) -> None:
-    """Lock an open file until it is closed. Raises as ``lock`` does, unless it ``waits`` for the other process."""
+    """Lock an open file until it is closed. Raises as ``lock`` does; with ``waits``, waits for the other process."""
     fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
 
 
 _scratch = ExitStack()
-remove_scratch = atexit.register(_scratch.close)  # to be called where a process ends without Python's own end
+remove_scratch = atexit.register(_scratch.close)  # to be called before ``os._exit`` or ``os.exec``, which skip atexit
 
 
 @cache
 def scratch() -> Path:
     """A folder for temporary files of this process and those that it starts, removed when this process ends or, if it
-    was killed, by the next call of another. It is in a folder of the user's: in TMPDIR if a socket's path, which has at
-    most 107 bytes, fits there."""
-    base = usual if len(os.fsencode(usual := tempfile.gettempdir())) <= 50 else "/tmp"
+    was killed, by the next call of another. It is private to the user, in TMPDIR if a socket's path fits there."""
+    base = tempfile.gettempdir()
+    if len(os.fsencode(base)) > 50:  # a socket's path has at most 107 bytes
+        base = "/tmp"
     private = Path(base) / f".arena-{os.getuid()}"
     with suppress(OSError):
         private.mkdir(mode=0o700, exist_ok=True)
@@ -111,7 +123,7 @@ def scratch() -> Path:
 
 @contextmanager
 def _own_folder(base: Path) -> Iterator[Path]:
-    """A new folder in ``base``, removed at the end; where this process is killed, by the next one that makes one."""
+    """A new folder in ``base``, removed at the end; if this process is killed, by the next one that makes a folder."""
     _sweep(base)
     with tempfile.TemporaryDirectory(prefix=_OURS, dir=base, ignore_cleanup_errors=True) as folder:
         with open(Path(folder, _OWNER), "xb", buffering=0) as owner:

@@ -58,6 +58,32 @@ def test_a_folder_takes_the_place_of_another_or_leaves_it(
     assert (os.listdir(place), os.listdir(tmp_path)) == (["new"], ["net"])
 
 
+def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
+    """As root, --csv /dev/null made a file of the device."""
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with pytest.raises(StoreError, match=r"pipe can't be written \(it is a device or a pipe\); use"):
+        files.write(pipe, "rows")
+    assert pipe.is_fifo() and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_folder_that_cannot_be_replaced_keeps_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where folders aren't swapped in one step, the old one was moved aside and then removed."""
+    monkeypatch.setattr(files.ctypes, "CDLL", lambda _name: object())  # a system without such a step
+    (place := tmp_path / "net").mkdir()
+    (place / "weights").write_text("old")
+    rename = os.replace
+
+    def fail_for_new(source: Path, target: Path) -> None:
+        if (source / "new").exists():
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_for_new)
+    with pytest.raises(StoreError, match="Input/output error"), files.replacing(place) as aside:
+        (aside / "new").mkdir(parents=True)
+    assert (place / "weights").read_text() == "old" and os.listdir(tmp_path) == ["net"]
+
+
 def begun(code: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     """A process that runs this code, which begins by printing a path."""
     command = [sys.executable, "-c", code, *arguments]

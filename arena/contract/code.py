@@ -28,19 +28,26 @@ SENT = Path(user_cache_dir("arena")) / "sent"
 
 
 def load_kind(factory: str) -> BotKind:
-    """Import a kind from ``module:attribute`` or ``file.py:attribute``. Raises ConfigError when that can't be imported,
-    or what is there isn't a BotKind."""
+    """Import a kind from ``module:attribute`` or ``file.py:attribute``; the attribute is ``BOT`` by default. Raises
+    ConfigError when that can't be imported, or isn't a BotKind."""
     try:
-        kind = getattr(_module(factory), factory.partition(":")[2] or "BOT")
-    except Exception as error:  # whatever a module of somebody's raises at import
-        raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {error}") from error
+        kind = getattr(_module(factory), _split(factory)[1])
+    except (Exception, SystemExit) as error:  # other people's modules may raise anything, and scripts exit
+        words = " ".join(str(error).split())
+        raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {words}") from error
     if not isinstance(kind, BotKind):
         raise ConfigError(f"{factory} must be a BotKind; it is of type {type(kind).__name__}")
     return kind
 
 
+def _split(factory: str) -> tuple[str, str]:
+    """The module or file, whose path may have colons, and the attribute."""
+    place, colon, attribute = factory.rpartition(":")
+    return (place, attribute) if colon else (attribute, "BOT")
+
+
 def _module(factory: str) -> ModuleType:
-    place = factory.partition(":")[0]
+    place = _split(factory)[0]
     if not place.endswith(".py"):
         return importlib.import_module(place)
     digest = hashlib.sha256(os.path.abspath(place).encode()).hexdigest()[:8]

@@ -138,7 +138,7 @@ def plain(value: Any) -> str:
 def describe(name: str, value: Any) -> str:
     """A setting's value for a report. Of an engine's command line only the program and the number of arguments are
     shown: an argument may be a secret."""
-    if name not in ("command", "analysis") or not value:
+    if name not in ("command", "analysis") or not isinstance(value, str) or not value.strip():
         return plain(value)
     try:
         program, *arguments = shlex.split(value)

@@ -115,7 +115,7 @@ class Registry:
     def resolve(self, spec: str) -> Player:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""
-        name = re.split("[:@]", spec, maxsplit=1)[0]
+        name = LIMITS.split(spec, maxsplit=1)[0].partition(":")[0]
         if name.endswith(".py") and name not in self._entries:
             if not Path(name).is_file():
                 raise ConfigError(f"there is no file {name}")

@@ -40,7 +40,7 @@ OPEN = 100.0
 
 def write_page(report: Report, games: Sequence[GameRecord], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
-    files.write(path, render_page(report, games).encode("utf-8", "replace"))
+    files.write(path, render_page(report, games))
     return path
 
 

@@ -15,7 +15,7 @@ from learners import learn
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
-from arena.contract.settings import read_value
+from arena.contract.settings import describe, read_value
 from arena.go.game import Game, Rules
 from arena.match.event import event_from_json, event_to_json
 from arena.match.schedule import Match, Terms
@@ -79,6 +79,11 @@ def test_a_command_may_hold_commas_in_quotes_which_a_refusal_shows(
     assert "unknown setting 'numSearchThreads'" in message
     fixed = registry.resolve(f"gtp:{message.rpartition(': ')[2]}")
     assert fixed.settings["command"].endswith("maxVisits=100,numSearchThreads=2")
+
+
+def test_a_setting_called_command_or_analysis_may_be_blank_or_no_text() -> None:
+    """The table of a bot's settings ended in a traceback."""
+    assert (describe("command", " "), describe("analysis", True)) == (" ", "true")
 
 
 @pytest.mark.parametrize("value", ["9007199254740993", 9007199254740993, "1e3", 7.0])
@@ -338,12 +343,20 @@ def test_a_python_file_of_arena_toml_runs_only_when_its_bot_is_named(tmp_path: P
     assert entry.identity != twin.identity
 
 
+def test_the_path_of_a_python_file_may_have_an_at_or_a_colon(tmp_path: Path) -> None:
+    file = folder_with_a_bot(tmp_path / "me@work").with_name("corner.py")
+    assert Registry().resolve(f"{file}@seconds=1").limits == Limits(seconds=1)
+    assert Registry(folder_with_a_bot(tmp_path / "go:bots")).resolve("corner").limits == Limits(seconds=1)
+
+
 def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = Registry(folder_with_a_bot(tmp_path)).resolve("corner")
     monkeypatch.chdir(tmp_path)
     entry = Registry().resolve("corner.py@seconds=1")
     assert (entry.name, entry.identity) == ("corner.py@seconds=1", declared.identity)
     assert "typed here" in refusal(Registry().entry, "corner.py")  # as where a saved game has this name
+    (tmp_path / "script.py").write_text("raise SystemExit(3)")  # without a word, this ended the arena
+    assert "can't be loaded: SystemExit: 3" in refusal(Registry().resolve, "script.py")
     for toml, message in (
         (CORNER.replace("BOT", "BOTS"), "can't be loaded: AttributeError"),
         (f"{CORNER}visits = 5\n", "[bots.corner]: unknown setting 'visits'"),
