@@ -4,15 +4,15 @@ __version__ = "0.1.0"
 
 
 class ArenaError(Exception):
-    """The base of everything this project raises on purpose."""
+    """The base class of all errors that this project raises on purpose."""
 
 
 class UserError(ArenaError):
-    """Something the user gave can't be used; the text is one line that names it and the fix. The exit code is 2."""
+    """Input that can't be used; the text is one line that names it and the fix. The exit code is 2."""
 
 
 class ConfigError(UserError):
-    """A bot, setting, rule or option that doesn't exist or has a value out of range."""
+    """A bot, setting, rule or option that doesn't exist, or a value out of range."""
 
 
 class RecordError(UserError):
@@ -28,15 +28,15 @@ class StoreError(UserError):
 
 
 class StoreBusy(StoreError):
-    """Another program holds the results database. Nothing was changed; the same call may work in a moment."""
+    """Another program has locked the results database. Nothing was changed; a retry may succeed."""
 
 
 class IllegalMove(ArenaError):
-    """A move that the rules forbid, with the reason. Whoever raises it has changed nothing."""
+    """A move that the rules forbid, with the reason. Nothing was changed."""
 
 
 class BotFault(ArenaError):
-    """A bot failed in a way it knows itself, such as an engine that stopped answering. It forfeits the game."""
+    """A bot can't go on, such as one whose engine stopped answering. It forfeits the game."""
 
 
 class BotTimeout(BotFault):
@@ -44,8 +44,8 @@ class BotTimeout(BotFault):
 
 
 class BotKilled(BotFault):
-    """What a bot needs, such as an engine, was ended by a signal. The bot is asked again where it was, unless that goes
-    on."""
+    """A process that a bot needs, such as its engine, was killed by a signal. The move is retried a few times before
+    the bot forfeits."""
 
 
 def plural(number: float, thing: str) -> str:

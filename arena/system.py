@@ -1,4 +1,4 @@
-"""What the system lets this process use: processors and open files."""
+"""The resources of this process: processors and open files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
-    """How many processors this process may keep busy: those that it may run on, or fewer where it, or a container that
-    it is in, has a quota (Linux control groups, version 2)."""
+    """The number of processors that this process may use: its affinity, or less if it or its container has a CPU quota
+    (Linux control groups, version 2)."""
     least = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     with suppress(OSError):
         place = groups / own.read_text().rpartition("0::")[2].strip("/\n")
@@ -22,8 +22,8 @@ def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cg
 
 
 def allow_open_files(needed: int) -> int:
-    """Raise this process's limit of open files to ``needed`` more than it has open, as far as it may; returns how many
-    more it may open then."""
+    """Raise the limit of open files so that ``needed`` more can be opened, as far as the hard limit allows; returns how
+    many more can be opened."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/dev/fd"))
     most = max(soft, hard) if hard != resource.RLIM_INFINITY else max(soft, used + needed)

@@ -188,6 +188,6 @@ BOT = BotKind(
     heads=("policy", "value"),
     tells_win_rate=True,
     analyses=True,
-    teachers=True,
+    teaches=True,
     revision=5,
 )

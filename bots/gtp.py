@@ -499,5 +499,5 @@ def check(config: Config, size: int) -> str:
 
 
 BOT = BotKind(
-    "any engine over GTP, such as GNU Go or KataGo", Config, GtpBot, 1, check, external=True, teachers=True, code=code
+    "any engine over GTP, such as GNU Go or KataGo", Config, GtpBot, 1, check, external=True, teaches=True, code=code
 )

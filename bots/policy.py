@@ -102,6 +102,6 @@ BOT = BotKind(
     heads=("policy",),
     tells_win_rate=True,
     analyses=True,
-    teachers=True,
+    teaches=True,
     revision=1,
 )

@@ -73,7 +73,7 @@ class Recipe:
             typed = getattr(config, name)
             bot = registry.resolve(typed)
             analysis = bot.config.analysis if isinstance(bot.config, gtp.Config) and name == "teacher" else None
-            if analysis is None and (not bot.bot_kind.teachers or bot.bot_kind.external):
+            if analysis is None and (not bot.bot_kind.teaches or bot.bot_kind.external):
                 raise ConfigError(
                     f"{name} = {typed} returns only a move; choose an alphago, or checkpoint:NAME for a net alone"
                 )

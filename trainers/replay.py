@@ -298,7 +298,7 @@ def _players(recipe: Any) -> dict[str, Player]:
 
 def play_there(recipe: Any, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
     """Play the games of these numbers on a node of a cluster, to which the nets of the packed players were shipped."""
-    here = replace(recipe, **{name: player.moved(SENT) for name, player in _players(recipe).items()})
+    here = replace(recipe, **{name: player.unpack(SENT) for name, player in _players(recipe).items()})
     (engine,) = here.engines(deque(numbers), len(numbers), 1)
     yield from engine(lambda: not stage.is_over)
 
@@ -324,7 +324,7 @@ def play_games(
         if cores is None:
             engines = recipe.engines(missing, config.parallel_games, config.num_workers)
         else:
-            packed = replace(cast(Any, recipe), **{name: player.packed() for name, player in players.items()})
+            packed = replace(cast(Any, recipe), **{name: player.pack() for name, player in players.items()})
             slots = min(SLOTS_THERE, config.parallel_games)
             engines = [partial(cores.play, partial(play_there, packed), missing, slots)]
         asked, playing, began = threading.Event(), Players(engines), time.monotonic()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from arena import ConfigError
-from arena.contract.settings import plain, read_object, read_value, setting, suggest
+from arena.contract.settings import format_value, read_object, read_value, setting, suggest
 from arena.files import write
 
 SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.pt", "metrics.jsonl"
@@ -319,7 +319,7 @@ def listing(settings: Settings) -> Iterator[str]:
         low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
         taken = ", ".join(choices) or ("true or false" if item.type == "bool" else "")
         if low is not None:
-            taken = f"{plain(low)} or more" if high is None else f"{plain(low)} to {plain(high)}"
+            taken = f"{format_value(low)} or more" if high is None else f"{format_value(low)} to {format_value(high)}"
         toml = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
         given = f"# {item.name} =" if value is None else f"{item.name} = {toml}"
         yield f"{given:<38} # {item.metadata['help']}{taken and f' ({taken})'}."

@@ -56,7 +56,7 @@ def bots(
 
         with Store.of(results) as store:
             pool, ratings = player_ratings(store)
-    Console().print(bots_table(registry.entries, ratings, pool, registry.files))
+    Console().print(bots_table(registry.entries, ratings, pool, registry.unloaded))
 
 
 @takes(TermsTable, "size")

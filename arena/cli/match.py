@@ -136,7 +136,7 @@ def _tournament(name: str, bots: list[str], terms: TournamentTable, setup: event
     registry = setup.registry
     if not bots or name in registry.tournaments:
         declared = registry.tournament(name)
-    elif registry.knows(name):
+    elif registry.is_bot(name):
         typed = " ".join([name, *bots])
         raise ConfigError(f"'{name}' is a bot; name the tournament before the bots: arena tournament league {typed}")
     else:

@@ -63,7 +63,7 @@ def gate(
     if ":" in name or "@" in name:
         raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
     agreed, limits, test = events.read_terms(terms, setup.console.say), events.read_limits(terms), sequential_test(sprt)
-    entry = _player_with_net(registry, name).on(agreed.rules.size)
+    entry = _player_with_net(registry, name).for_size(agreed.rules.size)
     player = entry if played_as is None else _player_with_net(registry, played_as)
     net = player.identify(folder)
     if net == entry.net:

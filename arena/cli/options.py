@@ -102,4 +102,4 @@ def read_rules(given: TermsTable) -> Rules:
 
 def size_doubts(entries: Iterable[Player], size: int) -> list[str]:
     """A line for each player whose net learned on smaller boards."""
-    return [f"{doubt}." for entry in entries if (doubt := entry.doubt_on(size))]
+    return [f"{doubt}." for entry in entries if (doubt := entry.size_warning(size))]

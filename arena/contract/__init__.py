@@ -1,1 +1,1 @@
-"""What a bot is: Bot, Decision, Limits, BotKind; clocks, settings and adjudication. No bot and no event is here."""
+"""What a bot is: Bot, Decision, Limits, BotKind; clocks, settings and adjudication."""

@@ -1,4 +1,4 @@
-"""When the arena ends a game before its last move, by the win rates that the bots themselves report."""
+"""Adjudication: ending decided games early, by the win rates that the bots report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from arena.go.coords import Colour
 
 @dataclass(frozen=True, slots=True)
 class Adjudication:
-    """Two rules, each off at 0, and how often they are checked by playing on.
+    """Two rules, each off at 0, and the share of games that check them.
 
-    ``agree``: both sides have thought for ``turns`` turns of their own that the same side wins, each with at most this
-    chance for the loser. ``resign``: one side has given itself less than this chance for as many turns. ``play_on`` is
-    the share of such games that go on to their end, which shows how often the rules are wrong.
+    ``agree``: for ``turns`` turns of each side, both have reported that the same side wins, with a win rate of at most
+    this for the loser. ``resign``: one side has reported a win rate below this for as many turns. ``play_on`` is the
+    share of adjudicated games that are played to their end, which shows how often the rules are wrong.
     """
 
     agree: float = setting(0.02, low=0, high=0.5)
@@ -34,28 +34,26 @@ class Adjudication:
         return cls(**read_settings(given, {item.name: item for item in fields(cls)}, "--adjudicate", "rule"))
 
     def verdict(self, win_rates: Sequence[float | None], first: Colour) -> tuple[Colour, str] | None:
-        """The side that has lost a game, if any, and why, with ``{}`` for its name.
+        """The side that loses by these rules, if any, and the reason, with ``{}`` for its name.
 
         ``win_rates`` has one for each move so far, of the side that made it, None where it reported none; ``first``
-        made the first. When both sides have given up, nobody has lost.
+        made the first. When both sides report a win rate below ``resign``, neither loses.
         """
         lately = {first: win_rates[0::2][-self.turns :], first.opponent: win_rates[1::2][-self.turns :]}
         reported = {colour: [rate for rate in rates if rate is not None] for colour, rates in lately.items()}
         full = {colour: rates for colour, rates in reported.items() if len(rates) == self.turns}
+        turns = plural(self.turns, "turn")
         if self.agree and len(full) == 2:
             for colour, rates in full.items():
                 if max(rates) <= self.agree and min(full[colour.opponent]) >= 1 - self.agree:
-                    return (
-                        colour,
-                        f"both sides gave {{}} at most {100 * self.agree:g} % for {plural(self.turns, 'turn')}",
-                    )
-        given_up = [colour for colour, rates in full.items() if max(rates) < self.resign]
-        if len(given_up) != 1:
+                    return colour, f"both sides gave {{}} at most {100 * self.agree:g} % for {turns}"
+        resigning = [colour for colour, rates in full.items() if max(rates) < self.resign]
+        if len(resigning) != 1:
             return None
-        return given_up[0], f"{{}} gave itself under {100 * self.resign:g} % for {plural(self.turns, 'turn')}"
+        return resigning[0], f"{{}} gave itself under {100 * self.resign:g} % for {turns}"
 
     def plays_on(self, seed: int) -> bool:
-        """Whether the game of this seed is one of those that are played on."""
+        """Whether the game of this seed is played to its end, whatever ``verdict`` says."""
         return Random(f"play on {seed}").random() < self.play_on
 
 

@@ -1,4 +1,4 @@
-"""The contract between the arena and a bot: positions in, decisions out."""
+"""The interface of a bot: Bot, what it returns, and BotKind, which builds it from settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A move, or None to resign; and what the bot thought, where it knows.
+    """A move, or None to resign, with the bot's evaluation of the position; None for what it doesn't know.
 
     ``win_rate`` is in [0, 1] and ``ownership`` (size², -1 to 1) is positive for the side to move. ``visits`` are
     simulations spent on the decision. ``score`` is the lead of the side to move in points, komi counted.
@@ -35,9 +35,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate move of a search, with what a Decision has, as seen by the side to move.
+    """A candidate move of a search; its figures are those of a Decision, for the side to move.
 
-    ``prior`` is the move's probability before any search; ``line`` is the play expected, the move itself first.
+    ``prior`` is the move's probability before any search; ``line`` is the principal variation, the move itself first.
     ``score`` and ``ownership`` are those after the move.
     """
 
@@ -63,8 +63,8 @@ class RawNN:
     ownership: np.ndarray | None = None
 
 
-def fault_words(error: Exception) -> str:
-    """What went wrong, in a line: an error of ours speaks for itself, any other is named."""
+def describe_error(error: Exception) -> str:
+    """An error in one line: the text of one of ours, with the type's name for any other."""
     text, name = " ".join(str(error).split()), type(error).__name__
     if text and isinstance(error, ArenaError):
         return text
@@ -74,32 +74,32 @@ def fault_words(error: Exception) -> str:
 class Bot(ABC):
     """A player that runs.
 
-    A game object is the bot's own copy and stays the same from its first move to its last, so a bot may keep what it
-    knows of a game by that object (in a ``WeakKeyDictionary``). It may also play on it: before each call it is made as
-    the game is. Random choices come from ``game.move_seed()`` alone; then a game's moves don't depend on the other
-    games played beside it.
+    A game object is the bot's own copy, and the same object from the first move of a game to the last, so a bot may
+    store data of a game by that object (in a ``WeakKeyDictionary``). It may also play on it: the copy is reset before
+    each call. All random choices are to be seeded by ``game.move_seed()``; then a game's moves don't depend on which
+    other games are played at the same time.
     """
 
     startup: float = 60.0
     """Seconds that ``prepare`` may take."""
 
     def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
-        """Make ready to decide in this game, such as start a process. Called before ``choose``, outside all clocks.
+        """Prepare for this game, for example by starting a process. Called before ``choose``, while no clock runs.
         Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
 
     @abstractmethod
     def choose(self, game: Game, limits: Limits) -> Decision:
-        """Decide for the side to move. Raises BotFault when the bot can't go on, BotKilled to be asked again."""
+        """Decide for the side to move. Raises BotFault when the bot can't go on, BotKilled to be called again."""
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         """One decision for each game, in order: a bot with a net evaluates all the boards at once."""
         return [self.choose(game, limits) for game in games]
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """Search within the limits, and return the candidate moves, the best first.
+        """Search within the limits, and return the candidate moves, the best first. The game is not changed.
 
         A call continues the search of earlier calls for the same game, whose ``simulations`` count, too. A game that
-        was searched with limited ``moves`` is always searched with these. The game must not be changed.
+        was searched with limited ``moves`` is always searched with these.
         """
         return []
 
@@ -108,8 +108,8 @@ class Bot(ABC):
         return [self.analyse(game, limits) for game in games]
 
     def overview(self, game: Game) -> Decision | None:
-        """The position as a whole, as ``analyse`` left it: the best move, its win rate, visits and ownership. None for
-        a game that it hasn't seen."""
+        """The result of ``analyse`` for the whole position: the best move, its win rate, visits and ownership. None for
+        a game that wasn't analysed."""
         return None
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
@@ -117,33 +117,33 @@ class Bot(ABC):
         without the head policy."""
         return []
 
-    def close(self) -> None:  # noqa: B027 (most bots hold nothing)
-        """Free what the bot holds outside Python: processes, files. Called once, at the end."""
+    def close(self) -> None:  # noqa: B027 (most bots have nothing to free)
+        """Free resources outside Python, such as processes and files. Called once, at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotKind:
-    """What a module of bots exports as ``BOT``: a line about the kind, its settings, and how to build a player.
+    """What a module of bots exports as ``BOT``: a line about the kind, its settings, and how to build a bot.
 
     ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str, bool or
     ``Mapping[str, str]``; one called ``checkpoint`` is the folder of a net. ``check(config, size)`` raises a UserError
-    when such a player can't be built here or can't play on that size.
+    when such a bot can't be built here or can't play on that size.
 
-    A bot's code is part of who it is: the ``revision`` of a bot that ships, or a digest of its sources, or what
-    ``code(config)`` tells of code outside Python. ``check`` may return more of that, which only a running bot knows.
+    A bot's code is part of its identity: the ``revision`` of a bot that ships, or a digest of its sources, or what
+    ``code(config)`` returns for code outside Python. ``check`` may return more of it, such as an engine's version.
     """
 
     summary: str
     config: type
     build: Callable[[Any], Bot]
-    boards: int = 8  # games that one player should be given at once: many for nets, 1 for what holds one outside Python
+    boards: int = 8  # games that one bot plays at once: many for nets, 1 for an engine that has one board
     check: Callable[[Any, int], str | None] | None = None
     interactive: bool = False  # talks to the person at the terminal
-    tells_win_rate: bool = False  # with each decision, unless its net has no value head
+    tells_win_rate: bool = False  # reports one with each decision, unless its net has no value head
     analyses: bool = False  # returns candidates (``analyse``, ``overview``)
     external: bool = False  # is an engine over GTP (``bots.gtp.GtpBot``)
-    teachers: bool = False  # searches many games at once (``search_targets``)
-    heads: tuple[str, ...] = ()  # of its net: policy, for ``raw_nn``, and value; or rollout
+    teaches: bool = False  # can be the teacher of ``arena train distill``
+    heads: tuple[str, ...] = ()  # that its net must have: policy, for ``raw_nn``, and value; or rollout
     revision: int = 0  # raised with every change that may change the moves
     code: Callable[[Any], str] | None = None
 

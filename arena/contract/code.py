@@ -1,4 +1,4 @@
-"""A bot's code as part of who it is: where kinds are found, digests of their sources, and where programs are."""
+"""A bot's code: importing kinds, digests of their sources, and finding engines."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from platformdirs import user_cache_dir
 from arena import ConfigError
 from arena.contract.bot import BotKind
 
-GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, which is not on root's PATH
+GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where packages install engines; not on root's PATH
 
 SENT = Path(user_cache_dir("arena")) / "sent"
-"""Where a machine keeps the nets and bots that it was sent to play with, each in a folder named by its content."""
+"""Where a node of a cluster keeps the nets and bots that were shipped to it, each in a folder named by its digest."""
 
 
 def load_kind(factory: str) -> BotKind:
@@ -64,11 +64,11 @@ def _module(factory: str) -> ModuleType:
 
 
 def code_of(factory: str, config: Any) -> str:
-    """What tells a player's code from others, without starting it: that of a kind that finds it out itself (as of the
-    files of an engine), the revision of a bot that ships, empty for the first one, or a digest of its sources.
+    """A text that identifies a player's code, found without starting the bot: what the kind's own ``code`` returns (as
+    for the files of an engine), the revision of a bot that ships (empty for the first), or a digest of its sources.
 
-    Those are the module's own file, with what it imports from its own folder, where it lies beside the bots that ship
-    or stands alone; else all of its package.
+    The sources of a bot in a package are the whole package; of one in ``bots/`` or in a file of its own they are that
+    file, and what it imports from its own folder.
     """
     kind, module = load_kind(factory), _module(factory)
     if kind.code is not None:
@@ -82,7 +82,7 @@ def code_of(factory: str, config: Any) -> str:
 
 
 def digest_of(paths: list[Path]) -> str:
-    """12 hex digits of what these files hold; those that can't be read count as empty."""
+    """12 hex digits of the content of these files; those that can't be read are left out."""
     digest = hashlib.sha256()
     for path in paths:
         with suppress(OSError), path.open("rb") as file:
@@ -91,8 +91,8 @@ def digest_of(paths: list[Path]) -> str:
 
 
 def with_imported(file: Path) -> list[Path]:
-    """A file of Python, then the files of its own folder that it imports, as its text says: those of a folder of
-    modules all together."""
+    """A Python file, then the files of its own folder that it imports, directly or through others. Of a package in
+    that folder all files are included."""
     found, unread = {file}, [file]
     while unread:
         for name in _imported(unread.pop()):
@@ -119,5 +119,5 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def find_program(name: str, path: str | None = None) -> str | None:
-    """Where a program is, on ``path`` (default: PATH) or among the games; None where there is none."""
+    """The path of a program on ``path`` (default: PATH) or in ``GAMES_FOLDERS``; None if it isn't there."""
     return shutil.which(name, path=os.pathsep.join([path or os.environ.get("PATH", os.defpath), *GAMES_FOLDERS]))

@@ -1,4 +1,4 @@
-"""What a check finds, a line a step."""
+"""The findings of ``arena check`` and ``arena doctor``, one a step."""
 
 from dataclasses import dataclass
 from enum import StrEnum

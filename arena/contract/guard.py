@@ -1,9 +1,9 @@
-"""Starts an engine, and ends it with all of its descendants, also where the arena was killed meanwhile.
+"""Starts an engine, and ends it with all of its descendants, even if the arena is killed.
 
-Run as a script, ``guard.py LIFELINE PROGRAM ARGUMENT...`` leaves a watcher behind and becomes the engine. The watcher
-waits at one end of a socket, whose other end only the arena holds; the arena ends an engine whose watcher is gone. The
-engine's processes are found by their group, and on Linux by a mark in their environment: a process that forked, or
-began a session of its own, outlives its parent's death. It imports nothing of ours, so that it starts at once.
+Run as a script, ``guard.py LIFELINE PROGRAM ARGUMENT...`` forks a watcher and becomes the engine. The watcher waits at
+one end of a socket, whose other end only the arena has open; the arena ends an engine whose watcher has died. The
+engine's processes are found by their process group and, on Linux, by a mark in their environment, which also finds
+those that began a session of their own. It imports nothing of ours, so that it starts at once.
 """
 
 import os
@@ -13,12 +13,12 @@ from contextlib import suppress
 from time import monotonic, sleep
 
 GRACE = 1.0  # seconds between SIGTERM and SIGKILL
-UNSEEN = 0.02  # seconds for which a process that begins to run another program may show no environment
-MARK = "ARENA_ENGINE"  # the variable that an engine and its descendants are known by
+UNSEEN = 0.02  # seconds for which the environment of a process may be empty during exec
+MARK = "ARENA_ENGINE"  # the environment variable that marks an engine and its descendants
 
 
 def marked(mark: str) -> list[int]:
-    """All processes whose mark begins so, but this one; none on systems that don't show environments."""
+    """All other processes whose mark begins with ``mark``; none on systems other than Linux."""
     entry, found = f"{MARK}={mark}".encode(), []
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         with suppress(OSError, ValueError), open(f"/proc/{int(name)}/environ", "rb") as file:
@@ -41,8 +41,8 @@ def end(group: int, mark: str) -> None:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes whose mark begins so. That of an engine is the number of the process that started it, then its
-    own: ``123-45-``."""
+    """Kill all processes whose mark begins with ``mark``. An engine's mark is the number of the process that started
+    it, then its own: ``123-45-``."""
     while processes := marked(mark):
         for process in processes:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Limits on a bot's decisions, and the clock of a game: main time and byo-yomi, shared out over its moves."""
+"""Limits on a bot's decisions; the clock of a game, with main time and byo-yomi; time management."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import inf
 from typing import Any
 
 from arena import ConfigError
-from arena.contract.settings import plain, read_settings, setting, split_pairs
+from arena.contract.settings import format_value, read_settings, setting, split_pairs
 from arena.go.coords import Move
 
 LAG = 0.2
-"""Seconds of each move's time that are left unused, for what lies between the bot and the clock. By default, a bot's
+"""Seconds of each move's time that are left unused, for the delay between the bot and the clock. By default, a bot's
 moves may also overrun its clock by this much in a whole game."""
 LONGEST = 1_000_000  # seconds that any limit may be at most: over eleven days
 
@@ -34,10 +34,10 @@ class TimeLeft:
 
 
 class Clock:
-    """What one side has left. Whoever measures its moves charges them by ``spend``."""
+    """The time that one side has left. The caller measures each move and charges it by ``spend``."""
 
     def __init__(self, settings: TimeSettings, allowance: float = LAG):
-        """``allowance`` is how many seconds all moves of the game together may overrun the clock by."""
+        """``allowance`` is the number of seconds by which all moves of the game together may overrun the clock."""
         self._settings = settings
         self.allowance = allowance
         self.left = TimeLeft(settings.main, 0)
@@ -46,13 +46,14 @@ class Clock:
 
     @property
     def available(self) -> float:
-        """Seconds that the next move may take before time is over."""
+        """Seconds that the next move may take before it loses on time."""
         return max(self.left.seconds, 0.0) + (0.0 if self.left.stones else self._settings.period)
 
     def spend(self, seconds: float) -> None:
-        """Charge a move. The one in which main time runs out is the first of a period; after its last comes another.
+        """Charge a move. The move in which main time runs out is the first of a period; each period is followed by
+        another.
 
-        Whether time is over isn't judged here: what a move takes beyond ``available`` is taken off the allowance.
+        The caller decides whether the move lost on time: what it took beyond ``available`` is taken off the allowance.
         """
         self.allowance = max(0.0, self.allowance - max(0.0, seconds - self.available))
         left, stones = self.left.seconds - seconds, self.left.stones
@@ -69,9 +70,10 @@ class Clock:
             self.left = TimeLeft(self._settings.period, self._settings.stones)
 
     def share(self, size: int, played: int) -> float:
-        """Seconds for the next move, over 0, where ``played`` moves are on a board of this size already.
+        """Seconds to spend on the next move, after ``played`` moves of a game on a board of this size; more than 0.
 
-        Main time is spread evenly over half of 0.8 size² moves, and never over less than a row of the board.
+        Main time is spread evenly over the moves that this side has left in a game of 0.8 size² moves, and over at
+        least ``size`` of them.
         """
         if self.left.stones:
             seconds = self.left.seconds / self.left.stones
@@ -84,11 +86,11 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a decision. None leaves it to the bot; all times are in seconds.
+    """The limits of a decision. None leaves it to the bot; all times are in seconds.
 
-    ``simulations`` and ``seconds`` ask the bot to stop there, at what comes first. ``main`` and ``byoyomi`` are a clock
-    for each game, kept outside the bot: it is then given the ``seconds`` to think for this move, and in ``left`` what
-    its clock shows. ``allowed`` is enforced from outside.
+    The bot stops at ``simulations`` or ``seconds``, whichever comes first. ``main`` and ``byoyomi`` are the clock of a
+    game, which the arena keeps: it passes the bot the ``seconds`` for this move, and in ``left`` the state of the
+    clock. The arena enforces ``allowed``. ``moves``, if given, are the only candidates.
     """
 
     seconds: float | None = setting(None, "seconds per move; only lag and deadline enforce them", 0.001, LONGEST)
@@ -124,13 +126,13 @@ class Limits:
 
     @classmethod
     def settings(cls) -> dict[str, Field[Any]]:
-        """What can be typed, in the order in which it is shown."""
+        """The limits that can be typed, in the order in which they are shown."""
         return {field.name: field for field in fields(cls) if field.metadata}
 
     def __str__(self) -> str:
-        """As it is typed, without what has its default."""
+        """As they are typed, without those that have their default."""
         values = ((name, getattr(self, name), field.default) for name, field in self.settings().items())
-        return ",".join(f"{name}={plain(value)}" for name, value, default in values if value != default)
+        return ",".join(f"{name}={format_value(value)}" for name, value, default in values if value != default)
 
     @property
     def time(self) -> TimeSettings | None:
@@ -145,14 +147,14 @@ class Limits:
 
     @property
     def allowed(self) -> float:
-        """Seconds after which a move forfeits, whatever a clock says; infinite when only that decides."""
+        """Seconds after which a move forfeits whatever the clock shows; infinite when only the clock decides."""
         return self.allowed_for(1)
 
     def allowed_for(self, boards: int) -> float:
-        """Seconds that one call may take when it decides a move on each of these boards.
+        """Seconds that one call may take when it decides a move on each of ``boards`` boards.
 
-        Each board has its own ``seconds``, with their ``lag``. What the deadline leaves beyond them is there once, so
-        that a bot that hangs is noticed as soon as on a single board.
+        Each board adds its own ``seconds`` and ``lag``. The rest of the deadline is added only once, so that a bot that
+        hangs is noticed as soon as on a single board.
         """
         if self.time is not None:
             return inf if self.deadline is None else self.deadline
@@ -161,8 +163,8 @@ class Limits:
         return deadline if self.seconds is None or self.lag is None else min(deadline, boards * (each + self.lag))
 
     def at(self, clock: Clock, size: int, played: int, spent: float = 0.0) -> Limits:
-        """These limits for a move by what its clock shows, ``played`` moves being on a board of this size. ``spent``
-        seconds have been thought about the move already."""
+        """These limits for the next move by this clock, after ``played`` moves on a board of this size. ``spent``
+        seconds were already used for the move."""
         allowed = max(0.001, min(self.allowed, clock.available + clock.allowance) - spent)
         left = replace(clock.left, seconds=max(0.0, clock.left.seconds - spent))
         return replace(self, seconds=min(clock.share(size, played), allowed), deadline=allowed, left=left)

@@ -1,4 +1,4 @@
-"""Settings as they are typed or stand in files of TOML and JSON, read as the types they have."""
+"""Settings: their declaration, and reading typed values from text, TOML and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from arena.files import reason
 T = TypeVar("T")
 
 FOREIGN = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What is raised by code that takes data of others for its own: the file is at fault, not the code."""
+"""The errors that code raises when the data in a file isn't what it expects."""
 
 TYPES: dict[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
@@ -36,7 +36,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     "Mapping[str, str]": (dict[str, str], 'a table of strings, as in {NAME = "value"} in arena.toml'),
     "tuple[str, ...]": (tuple[str, ...], 'a list of names, as in ["sl", "mcts:playouts=500"]'),
 }
-"""The types that a setting can have, and what its values are called."""
+"""The types that a setting can have, with the name of a value in messages."""
 
 
 def setting(
@@ -47,9 +47,9 @@ def setting(
     choices: Sequence[str] = (),
     factory: Any = MISSING,
 ) -> Any:
-    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
+    """A field of a kind's Config: its default, its help, its range (both ends included) or its choices.
 
-    ``factory`` makes the default of a table. A player's settings list a table only where it is given.
+    ``factory`` makes the default of a table. A player's settings include a table only if one was given.
     """
     metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
     return field(default=default, default_factory=factory, metadata=metadata)
@@ -58,8 +58,8 @@ def setting(
 def read_settings(
     given: Mapping[str, Any], known: Mapping[str, Field[Any]], where: str, what: str = "setting"
 ) -> dict[str, Any]:
-    """Values from TOML or from text as the types of their fields. Raises ConfigError, beginning with ``where``, for an
-    unknown name and a value that the field doesn't take."""
+    """Convert values from TOML or from text to the types of their fields. Raises ConfigError, beginning with ``where``,
+    for an unknown name and for a value of the wrong type or out of range."""
     for name in given:
         if name not in known:
             listed = f"; there are {', '.join(known) or 'none'}"
@@ -68,13 +68,13 @@ def read_settings(
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of an error; empty when nothing is close."""
+    """The closest known word, as the end of an error; empty when nothing is close."""
     close = get_close_matches(word, list(known), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def read_value(value: Any, field: Field[Any], where: str) -> Any:
-    """A setting's value as its field's type, from TOML or from text. Raises ConfigError, beginning with ``where``."""
+    """Convert a value from TOML or from text to the type of its field. Raises ConfigError, beginning with ``where``."""
     wanted = field.type.__name__ if type(field.type) is type else str(field.type)
     if value is None and wanted.endswith(" | None"):
         return None
@@ -92,8 +92,8 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
         raise ConfigError(f"{where}: {field.name}{shown} is not {word}") from None
     low, high, choices = (field.metadata.get(key) for key in ("low", "high", "choices"))
     if (low is not None and result < low) or (high is not None and result > high):
-        bounds = " ".join(f"{to} {plain(end)}" for to, end in (("from", low), ("to", high)) if end is not None)
-        raise ConfigError(f"{where}: {field.name} = {plain(result)} is out of range; allowed: {bounds}")
+        bounds = " ".join(f"{to} {format_value(end)}" for to, end in (("from", low), ("to", high)) if end is not None)
+        raise ConfigError(f"{where}: {field.name} = {format_value(result)} is out of range; allowed: {bounds}")
     if choices and result not in choices:
         raise ConfigError(f"{where}: {field.name} = {result!r} is not one of {', '.join(choices)}")
     return dict(sorted(result.items())) if isinstance(result, dict) else result  # the order in the file changes nothing
@@ -106,8 +106,8 @@ _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
 
 
 def split_pairs(text: str, where: str, what: str = "setting") -> dict[str, str]:
-    """``key=value,...`` as text. A value may hold commas; where a word and "=" follow one, the value or that part of it
-    stands in quotes, which are taken off a whole value. Raises ConfigError, beginning with ``where``."""
+    """Split ``key=value,...``. A value may contain commas; if a word and "=" follow the comma, the value or that part
+    of it must be in quotes. Quotes around a whole value are removed. Raises ConfigError, beginning with ``where``."""
     given: dict[str, str] = {}
     for part in _PART.findall(text):
         key, equals, value = (word.strip() for word in part.partition("="))
@@ -119,15 +119,15 @@ def split_pairs(text: str, where: str, what: str = "setting") -> dict[str, str]:
     return given
 
 
-def quoted(value: str) -> str:
-    """A value as ``split_pairs`` reads it again."""
+def quote_value(value: str) -> str:
+    """Quote a value, if needed, so that ``split_pairs`` reads it back."""
     if len(_PART.findall(f"={value}")) == 1 and not _QUOTED.fullmatch(value):
         return value
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
-def plain(value: Any) -> str:
-    """A value as it may be typed; of a table only the names, as the values may be secrets."""
+def format_value(value: Any) -> str:
+    """A value as it is typed; of a table only the names, as the values may be secrets."""
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     if isinstance(value, dict):
@@ -139,7 +139,7 @@ def describe(name: str, value: Any) -> str:
     """A setting's value for a report. Of an engine's command line only the program and the number of arguments are
     shown: an argument may be a secret."""
     if name not in ("command", "analysis") or not isinstance(value, str) or not value.strip():
-        return plain(value)
+        return format_value(value)
     try:
         program, *arguments = shlex.split(value)
     except ValueError:
@@ -165,7 +165,7 @@ def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """A file to read. Raises OSError, also for a pipe or a device, which might never end."""
+    """Open a file for reading. Raises OSError, also for a pipe or a device, which might never end."""
     file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -174,8 +174,8 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def read_object(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
-    """The object in a file of JSON (``.json``), or the tables of one of TOML, of 64 MB at most. Raises ``error``, one
-    line that names the file and ends with ``hint``."""
+    """Read the object in a JSON file (``.json``), or else the tables in a TOML file, of 64 MB at most. Raises
+    ``error``, one line that names the file and ends with ``hint``."""
     parse, form = (json.loads, "JSON") if path.suffix == ".json" else (tomllib.loads, "TOML")
     try:
         with open_regular(path) as file:
@@ -190,8 +190,8 @@ def read_object(path: Path, *, error: type[UserError], hint: str) -> dict[str, A
 
 
 def convert(content: Mapping[str, Any], kind: type[T], where: object, *, error: type[UserError], hint: str) -> T:
-    """An object of JSON or TOML as a dataclass. Raises ``error``, one line that begins with ``where``, names the key
-    and what it may be, and ends with ``hint``."""
+    """Convert an object of JSON or TOML to a dataclass. Raises ``error``, one line that begins with ``where``, names
+    the key and the expected type, and ends with ``hint``."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as problem:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import msgspec
 
 from arena import __version__
-from arena.contract.bot import Bot, Limits, fault_words
+from arena.contract.bot import Bot, Limits, describe_error
 from arena.gtp.analysis_protocol import QueryError, Task, read_query, result_of, tasks_of
 
 SLICE = 0.2
@@ -102,7 +102,7 @@ class AnalysisEngine:
             logging.getLogger(__name__).error("the bot failed", exc_info=error)
             for task in tasks:
                 self._tasks.remove(task)
-                words = f"the bot failed: {fault_words(error)}"
+                words = f"the bot failed: {describe_error(error)}"
                 self._send({"id": task.query.id, "turnNumber": task.turn, "error": words})
             return
         seconds = time.monotonic() - started

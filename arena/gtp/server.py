@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import TextIO
 
 from arena import ConfigError, IllegalMove, UserError, __version__
-from arena.contract.bot import Bot, Candidate, Limits, fault_words
+from arena.contract.bot import Bot, Candidate, Limits, describe_error
 from arena.contract.limits import Clock, TimeLeft, TimeSettings
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
@@ -349,4 +349,4 @@ def _faults_refused() -> Iterator[None]:
     except Exception as error:
         logging.getLogger(__name__).error("the bot failed", exc_info=error)
         fault = "the bot chose an illegal move" if isinstance(error, IllegalMove) else "the bot failed"
-        raise Refused(f"{fault}: {fault_words(error)}") from error
+        raise Refused(f"{fault}: {describe_error(error)}") from error

@@ -9,7 +9,7 @@ from time import monotonic
 
 from arena import ArenaError
 from arena.contract.adjudication import OFF
-from arena.contract.bot import fault_words
+from arena.contract.bot import describe_error
 from arena.contract.finding import Finding, Verdict
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
@@ -41,7 +41,7 @@ def probe(player: Player, rules: Rules) -> Iterator[Finding]:
                     is_running = True
                     yield Finding("start", Verdict.OK, f"{_about(player)}, in {monotonic() - started:.1f} s")
     except ArenaError as error:
-        yield Finding("start", Verdict.FAILED, fault_words(error))
+        yield Finding("start", Verdict.FAILED, describe_error(error))
         return
     yield _judge(player, records[0])
 

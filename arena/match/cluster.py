@@ -66,7 +66,7 @@ class NodeActor:
                         (aside / file).parent.mkdir(parents=True, exist_ok=True)
                         (aside / file).write_bytes(content)
         for player in ray.get(players[0]):
-            player = player.moved(SENT)
+            player = player.unpack(SENT)
             code = code_of(player.factory, player.config)
             player.checked(size)
             if player.code and not player.code.startswith(code):
@@ -77,7 +77,7 @@ class NodeActor:
         self, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication, workers: int
     ) -> Iterator[Update]:
         """Play the games that come until the node is closed. Raises UserError when a bot can't be built."""
-        players = {name: player.moved(SENT) for name, player in players.items()}
+        players = {name: player.unpack(SENT) for name, player in players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
         with Crew(players, rules, adjudication, workers, cards) as crew:
             while not self._is_closed:
@@ -130,7 +130,7 @@ class Nodes:
         self.news: list[str] = []  # lines about nodes for the user, which the reader removes
         self._losses: Counter[Any] = Counter()  # of items in a row, and of nodes to get ready
         self._address, self._workers, self._rules = address, workers, rules
-        self._players = {name: player.packed() for name, player in players.items()}
+        self._players = {name: player.pack() for name, player in players.items()}
         self._to_ship = {name: paths for player in players.values() for name, paths in player.files_to_ship().items()}
         self._refused: dict[str, str] = {}  # node -> why
         self._looked = -math.inf

@@ -15,7 +15,7 @@ import numpy as np
 
 from arena import BotKilled, BotTimeout, IllegalMove
 from arena.contract.adjudication import OFF, Adjudication
-from arena.contract.bot import Bot, Decision, Limits, fault_words
+from arena.contract.bot import Bot, Decision, Limits, describe_error
 from arena.contract.limits import Clock
 from arena.go.coords import BLACK, WHITE, Colour, Move
 from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
@@ -294,7 +294,7 @@ class GameLoop:
 def _forfeit(live: LiveGame, error: Exception) -> None:
     """End a game by an error of the bot that is on the move."""
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
-    live.forfeit(live.game.to_play, ending, fault_words(error), "".join(traceback.format_exception(error)))
+    live.forfeit(live.game.to_play, ending, describe_error(error), "".join(traceback.format_exception(error)))
 
 
 Report = tuple[float | None, float | None, int | None]

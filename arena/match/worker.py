@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from arena import UserError
 from arena.contract.adjudication import Adjudication
-from arena.contract.bot import Bot, Limits, fault_words
+from arena.contract.bot import Bot, Limits, describe_error
 from arena.contract.guard import kill_marked
 from arena.files import scratch
 from arena.go.coords import Move
@@ -277,7 +277,7 @@ def _build(spec: WorkerSpec, place: int, bots: dict[str, Bot], state: SharedStat
     except UserError:
         raise
     except Exception as error:  # the bot's own fault, whatever it is
-        raise UserError(f"{name} can't be built: {fault_words(error)}") from error
+        raise UserError(f"{name} can't be built: {describe_error(error)}") from error
     if player.bot_kind.boards > 1 and name not in spec.cold:
         longest = max(player.limits.allowed, WARM_UP)  # without the time in which kernels are compiled
         state.start_call(place, min(bot.startup, longest))

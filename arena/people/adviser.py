@@ -6,7 +6,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 
-from arena.contract.bot import Bot, Candidate, Limits, fault_words
+from arena.contract.bot import Bot, Candidate, Limits, describe_error
 from arena.go.game import Game
 from arena.people.saved_game import Advice
 
@@ -69,7 +69,7 @@ class Adviser:
             else:
                 fault = f"{self.name} reports nothing for this position"
         except Exception as error:  # as with a bot's choice of a move: whatever it raises is told
-            fault = fault_words(error)
+            fault = describe_error(error)
         return Advice(self.name, game.to_play, tuple(candidates), fault)
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Who can play: the registry of bots, arena.toml read and rewritten."""
+"""The registry of players, and reading and changing arena.toml."""

@@ -1,4 +1,4 @@
-"""An arena.toml: the tables that it may have, and the change of one setting of a bot in it."""
+"""arena.toml: its tables, reading it, and changing a setting of a bot in it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from arena.contract.settings import read_object, read_settings, setting, suggest
 
 T = TypeVar("T")
 
-STYLES = ("round-robin", "gauntlet", "ladder")  # who meets whom in a tournament
+STYLES = ("round-robin", "gauntlet", "ladder")  # of a tournament
 
 RULES = ("cgos", "tromp-taylor", "chinese", "japanese")
 
 
-# --- Tables; None is what one doesn't say ---
+# --- Tables; a key that isn't given is None ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TermsTable:
     adjudicate: str | None = setting(None, "Early ends: off, or agree=0.02,turns=3,play-on=0.05.")
 
     def over(self, table: Self) -> Self:
-        """These terms, with what they lack from ``table``."""
+        """These terms; those that aren't given come from ``table``."""
         own = {item.name: getattr(self, item.name) for item in fields(self)}
         return replace(table, **{name: value for name, value in own.items() if value not in (None, ())})
 
@@ -79,8 +79,8 @@ class Config(NamedTuple):
 
 
 def read_config(path: Path) -> Config:
-    """Read an arena.toml. Raises ConfigError, which names the file, the table and the key. What its bots are set to
-    isn't checked here: that depends on their kinds."""
+    """Read an arena.toml. Raises ConfigError, which names the file, the table and the key. The settings of its bots are
+    not checked here, as they depend on the kind."""
     content = read_object(path, error=ConfigError, hint="correct it, or name another file with --config")
     for key in content.keys() - Config._fields:
         there_are = f"; there are {list(Config._fields)}"
@@ -117,7 +117,7 @@ def first_given(*values: Any) -> Any:
 
 
 class Change(NamedTuple):
-    """A setting of a bot that was changed in a file: its value now, and before, where it had one there."""
+    """A change of a bot's setting in a file: the value now, and before, None if the file had none."""
 
     path: Path
     bot: str
@@ -127,7 +127,7 @@ class Change(NamedTuple):
 
 
 def require_writable(path: Path) -> None:
-    """Raise ConfigError when the file, or one in its place, can't be written."""
+    """Raise ConfigError when the file can't be replaced."""
     place = path.resolve()
     if place.exists() and not place.is_file():
         raise ConfigError(f"{path} is not a file; name another with --config")
@@ -136,8 +136,8 @@ def require_writable(path: Path) -> None:
 
 
 def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
-    """Give a bot another value of a setting, in its table or a new one; a file that isn't there is made. Comments, and
-    all that isn't changed, stay as they are. Raises ConfigError, and then has changed nothing."""
+    """Change a setting of a bot, in its table or a new one; a missing file is made. Comments and everything else stay
+    as they are. Raises ConfigError, and then has changed nothing."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -154,7 +154,7 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
             new = "\n\n".join(filter(None, (text.rstrip("\n"), table)))
         is_right = tomllib.loads(new)["bots"][name][setting] == value
     except (TOMLKitError, tomllib.TOMLDecodeError):
-        is_right = False  # a way to write tables that isn't foreseen here
+        is_right = False  # the file writes its tables in a way that isn't supported here
     if not is_right:
         raise ConfigError(f'{path} can\'t be changed automatically; set {setting} = "{value}" for {name} there')
     files.write(path, new, error=ConfigError, hint="the file is unchanged")

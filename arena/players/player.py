@@ -1,4 +1,4 @@
-"""One player: what is registered, identified, stored with its games and sent to the worker that builds its bot."""
+"""A player: a name, a kind, its settings and its net, from which a worker builds the bot."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Player:
     """A name, a kind and its settings.
 
     ``factory`` is where the kind is found, see ``load_kind``; ``net`` is the sha256 of its net, if any; ``limits`` are
-    its own, whatever event it plays in; ``code`` tells the bot's code from others, see ``code_of``; ``gpus`` is the
-    part of a GPU that it takes on a cluster.
+    its own and override those of an event; ``code`` identifies the bot's code, see ``code_of``; ``gpus`` is the part of
+    a GPU that each worker takes for it on a cluster.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Player:
 
     @property
     def identity(self) -> str:
-        """What tells this player from all others: kind, settings, net, code, and the limits that it thinks within,
-        whatever its name; 12 hex digits."""
+        """12 hex digits, a digest of the kind, the settings, the net, the code and the limits that change its moves; not
+        of the name."""
         counted = [pair for pair in conceal(self.settings).items() if pair[0] != "checkpoint"]  # the net itself counts
         player: list[Any] = [self.kind, counted, self.net]
         thinking = replace(self.limits, lag=None, deadline=None)
@@ -54,12 +54,12 @@ class Player:
 
     @property
     def stored(self) -> Player:
-        """This player as it is kept in files: a digest in place of what may be secret, and not where its code is."""
+        """This player as it is stored in files: digests replace what may be secret, and ``factory`` is left out."""
         return replace(self, settings=conceal(self.settings), factory="")
 
     @property
     def where(self) -> str:
-        """Who has to act on an error: the file's table, or the name as it was typed."""
+        """How an error begins: with the table in arena.toml, or the name as it was typed."""
         if self.source in ("", ARENA, COMMAND_LINE) or self.source.startswith(PACKAGE):
             return self.name
         return f"{self.source}: [bots.{re.split('[:@]', self.name)[0]}]"
@@ -70,7 +70,7 @@ class Player:
 
     @property
     def is_person(self) -> bool:
-        """Whether somebody at the terminal makes the moves."""
+        """Whether a person at the terminal makes the moves."""
         return self.bot_kind.interactive
 
     @property
@@ -79,8 +79,8 @@ class Player:
         return self.bot_kind.config(**self.settings)
 
     def with_limits(self, limits: Limits) -> Player:
-        """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
-        them, and a person only minds a clock."""
+        """This player with ``limits``, as if they were typed behind its name. A player with limits of its own keeps
+        them, and of a person only a clock counts."""
         if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
             return self
         return replace(self, name=f"{self.name}@{limits}", limits=limits)
@@ -88,23 +88,22 @@ class Player:
     # --- Its net ---
 
     def identify(self, folder: Path) -> str:
-        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind
-        plays with."""
+        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when this kind can't play with
+        them."""
         checkpoint = Checkpoint.open(folder)
         checkpoint.require(*self.bot_kind.heads)
         return checkpoint.identity
 
-    def on(self, size: int) -> Player:
+    def for_size(self, size: int) -> Player:
         """This player with the net that it has on boards of this size, if that depends on the size."""
         if self.settings.get("checkpoint") != AUTO:
             return self
         folder = find(AUTO, size=size).absolute()
         return replace(self, settings={**self.settings, "checkpoint": str(folder)}, net=self.identify(folder))
 
-    def doubt_on(self, size: int) -> str:
-        """Why it may be weak on boards of this size: they are larger than those that its net learned from. Else
-        empty."""
-        player = self.on(size)
+    def size_warning(self, size: int) -> str:
+        """A warning if boards of this size are larger than those that its net was trained on, else empty."""
+        player = self.for_size(size)
         if not player.net or "policy" not in player.bot_kind.heads:
             return ""
         net = Checkpoint.open(player.settings["checkpoint"]).manifest
@@ -115,9 +114,9 @@ class Player:
     # --- Its bot ---
 
     def checked(self, size: int) -> Player:
-        """This player, once it is sure that it can play on a board of this size, with what has been learnt of its code.
-        Raises the UserError that would stop it, which begins with the player's name or its table in arena.toml."""
-        kind, player = self.bot_kind, self.on(size)
+        """Check that this player can play on a board of this size, and return it, with what the check returned added to
+        its ``code``. Raises a UserError, which begins with the player's name or its table in arena.toml."""
+        kind, player = self.bot_kind, self.for_size(size)
         if kind.check is None:
             return player
         try:
@@ -127,11 +126,11 @@ class Player:
         return replace(player, code=f"{self.code} {code}") if code else player
 
     def build(self) -> Bot:
-        """The bot. Raises a UserError when it can't be had, or its net or code isn't that of this player any more."""
+        """Build the bot. Raises a UserError when that fails, or when its net or code has changed since it was read."""
         self._require_same()
         bot = self.bot_kind.build(self.config)
         try:
-            self._require_same()  # it was the same before and after it was loaded
+            self._require_same()  # nothing was replaced while it was loaded
         except UserError:
             bot.close()
             raise
@@ -147,8 +146,8 @@ class Player:
     # --- On another machine ---
 
     def files_to_ship(self) -> dict[str, list[Path]]:
-        """What another machine needs to build it besides what is installed: the files of its net, and of a bot that is
-        one file that; by the names of the folders where ``moved`` looks for them, which tell what is in them."""
+        """The files that another machine needs besides an installation: those of its net, and the sources of a bot in a
+        Python file; by the names of the folders in which ``unpack`` expects them, which are digests of the content."""
         found = {}
         if self.net:
             net = Checkpoint.open(self.settings["checkpoint"])
@@ -158,15 +157,15 @@ class Player:
             found[f"code-{digest_of(sources)}"] = sources
         return found
 
-    def packed(self) -> Player:
-        """This player as it travels: a bot that is one file is named by its place in the files that are shipped."""
+    def pack(self) -> Player:
+        """This player with ``factory`` relative to the folder of shipped files, if its bot is a Python file."""
         for folder, (file, *_) in self.files_to_ship().items():
             if str(file) == self._file:
                 return replace(self, factory=f"{folder}/{file.name}:{self.factory.rpartition(':')[2]}")
         return self
 
-    def moved(self, place: Path) -> Player:
-        """A packed player, the same, with those of its files that were shipped to folders of ``place``."""
+    def unpack(self, place: Path) -> Player:
+        """A packed player with its net and its bot in the folders of ``place``, to which they were shipped."""
         settings = self.settings
         if self.net and (place / self.net).is_dir():
             settings = {**settings, "checkpoint": str(place / self.net)}

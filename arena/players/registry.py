@@ -1,4 +1,4 @@
-"""Who can play: kinds of bots, the players that ship, arena.toml, installed packages, settings typed inline."""
+"""The registry of players: those that ship, those of arena.toml and of packages, and inline settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import bots
 from arena import ConfigError, UserError
 from arena.contract.code import code_of, load_kind
 from arena.contract.limits import Limits
-from arena.contract.settings import conceal, plain, quoted, read_settings, split_pairs, suggest
+from arena.contract.settings import conceal, format_value, quote_value, read_settings, split_pairs, suggest
 from arena.players.config import BotTable, ClusterTable, Config, TournamentTable, read_config
 from arena.players.player import ARENA, COMMAND_LINE, PACKAGE, Player
 from bots.nets.checkpoint import AUTO, find, precision_here
@@ -36,20 +36,20 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "dan-1": ("human-like", {"rank": "1d"}),
     "dan-3": ("human-like", {"rank": "3d"}),
 }
-"""Players that ship: name -> (kind, settings). Each kind is a player under its own name besides."""
+"""Players that ship: name -> (kind, settings). Each kind is also a player under its own name."""
 
 LIMITS = re.compile(rf"@(?=(?:{'|'.join(Limits.settings())})=)")
-"""Where limits begin in a name as it is typed; any other '@' belongs to a path or command."""
+"""The start of the limits in a name as it is typed; any other '@' belongs to a path or command."""
 
 
 class Registry:
-    """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
-    ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it."""
+    """All players by name, and the grammar for typing them: ``NAME``, ``NAME:setting=value,...``, ``checkpoint:PATH``,
+    ``mybot.py``, each optionally followed by ``@limit=value,...``."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
-        """Collect kinds and players; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
+        """Collect kinds and players; ``config`` is an arena.toml, ``results`` the first place to look for checkpoints.
 
-        Raises ConfigError when two sources give one name, and for anything unknown in the file.
+        Raises ConfigError when two sources define the same name, and for anything unknown in the file.
         """
         self._results = results
         self._kinds: dict[str, str] = {}  # kind -> factory
@@ -67,8 +67,8 @@ class Registry:
             self._add_table(name, table, str(config))
 
     @property
-    def files(self) -> list[Player]:
-        """The bots of arena.toml whose kind is a Python file that hasn't run: it runs when one is named."""
+    def unloaded(self) -> list[Player]:
+        """The bots of arena.toml in a Python file that hasn't been imported: it is imported when one is named."""
         return [entry for entry in self._entries.values() if entry.kind not in self._kinds]
 
     @property
@@ -77,8 +77,8 @@ class Registry:
 
     @property
     def entries(self) -> list[Player]:
-        """Every other name, in the order of kinds, players that ship, packages and arena.toml. One that can't play as
-        it is, for want of a setting or of its net, is listed without its net."""
+        """Every other player, in the order of kinds, players that ship, packages and arena.toml. A player that lacks a
+        setting or whose net can't be used is listed without its net."""
         listed = []
         for entry in self._entries.values():
             if entry.kind in self._kinds:
@@ -88,7 +88,7 @@ class Registry:
         return listed
 
     def tournament(self, name: str) -> TournamentTable:
-        """What arena.toml declares under this name. Raises ConfigError with a suggestion."""
+        """The tournament of this name in arena.toml. Raises ConfigError with a suggestion."""
         if name not in self.tournaments:
             hint = suggest(name, self.tournaments)
             words = f"no tournament '{name}' is declared in arena.toml{hint}"
@@ -96,18 +96,18 @@ class Registry:
         return self.tournaments[name]
 
     def entry(self, name: str) -> Player:
-        """The player of this name as it stands in the list. Raises ConfigError with a suggestion."""
+        """The player of this name, without inline settings. Raises ConfigError with a suggestion."""
         if name not in self._entries:
             if name.endswith(".py"):
                 raise ConfigError(f"{name} is run only if it was typed here or is in arena.toml")
             bot, at, limit = name.partition("@")
             if at and bot in self._entries:
-                Limits.read(limit, bot)  # which refuses it: else it had been found
+                Limits.read(limit, bot)  # which raises: a known limit would have been split off
             raise ConfigError(f"unknown bot '{name}'{suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
         self._load(self._entries[name].kind)
         return self._entries[name]
 
-    def knows(self, spec: str) -> bool:
+    def is_bot(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
         name = re.split("[:@]", spec, maxsplit=1)[0]
         return name in self._entries or name.endswith(".py") or name == "checkpoint"
@@ -123,9 +123,9 @@ class Registry:
         return self._with_net(self._read(spec))
 
     def resolve_stored(self, spec: str) -> Player:
-        """The player that a saved game or an SGF file names, with those of its settings that aren't stored from
-        arena.toml. Raises as ``resolve`` does, and ConfigError for an engine that isn't one of the user's own: such a
-        file may come from anywhere, so it names nothing that is run."""
+        """The player that a saved game or an SGF file names, with the settings that aren't stored taken from
+        arena.toml. Raises as ``resolve`` does, and ConfigError for an engine that isn't in arena.toml: the file may
+        come from anywhere, so its commands are never run."""
         player = self._read(spec)
         stored = conceal(player.settings)
         for own in self.entries:
@@ -160,15 +160,15 @@ class Registry:
         full = self._make(player.name, player.kind, {**player.settings, **given}, COMMAND_LINE).settings
         changed = [key for key in full if key in given and full[key] != player.settings.get(key)]
         if changed:
-            listed = ",".join(f"{key}={quoted(plain(full[key]))}" for key in changed)
+            listed = ",".join(f"{key}={quote_value(format_value(full[key]))}" for key in changed)
             player = replace(player, name=f"{player.name}{',' if name == 'checkpoint' else ':'}{listed}")
         player = replace(player, settings=full)
         own = Limits.read(limits[0], typed) if limits else player.limits
         return player if own == player.limits else replace(player, limits=Limits()).with_limits(own)
 
     def _with_net(self, player: Player) -> Player:
-        """The player as it plays here: with its net and its code, and numbers that suit the processor. Raises
-        ConfigError when a setting that has no default isn't given."""
+        """The player with its net, its code and the precision for this processor. Raises ConfigError when a setting
+        without a default isn't given."""
         for wanted in player.bot_kind.settings:
             if wanted.default_factory is MISSING and wanted.name not in player.settings:
                 raise ConfigError(
@@ -188,7 +188,7 @@ class Registry:
     # --- Making players ---
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Player:
-        """A player of a kind, with the kind's defaults. Raises ConfigError."""
+        """Make a player of a kind, with the kind's defaults. Raises ConfigError."""
         where = Player(name, source=source).where
         if kind not in self._kinds:
             hint = suggest(kind, self._kinds) or "; a Python file is written as mybot.py:BOT"
@@ -203,7 +203,7 @@ class Registry:
         return Player(name, kind, self._kinds[kind], {key: full[key] for key in known if key in full}, source)
 
     def _add_kind(self, kind: str, factory: str, source: str) -> None:
-        """A kind, which is a player under its own name."""
+        """Add a kind, which is also a player under its own name."""
         self._kinds.setdefault(kind, factory)
         self._add(kind, kind, {}, source)
 
@@ -218,7 +218,7 @@ class Registry:
             self._entries[name] = self._make(name, kind, settings, source)
 
     def _add_table(self, name: str, table: BotTable, source: str) -> None:
-        """One ``[bots.NAME]``: a new player by its ``kind``, or other settings for a known one when it names none."""
+        """Add the player of a ``[bots.NAME]`` with a ``kind``; without one, change the settings of a known player."""
         if table.kind is not None:
             self._add(name, table.kind, table.settings, source)
         elif name in self._entries:
@@ -232,8 +232,8 @@ class Registry:
         )
 
     def _load(self, kind: str) -> None:
-        """Run the file of a kind, if it is one that hasn't run. Raises ConfigError where it isn't there."""
-        for player in self.files:
+        """Import the Python file of a kind, if that hasn't been done. Raises ConfigError when it doesn't exist."""
+        for player in self.unloaded:
             if player.kind == kind:
                 file = Path(player.factory.rpartition(":")[0])
                 if not file.is_file():

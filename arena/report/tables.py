@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from arena import plural
-from arena.contract.settings import describe, plain
+from arena.contract.settings import describe, format_value
 from arena.report import style
 
 # Listing the bots stays quick: the compiler is not imported for it.
@@ -177,7 +177,7 @@ def settings_table(entry: Player) -> Sheet:
         shown = _plain(value) if value is not None else "(required)" if is_required else ""
         allowed, low, high = ", ".join(field.metadata["choices"]), field.metadata["low"], field.metadata["high"]
         if low is not None:
-            allowed = f"{plain(low)} or more" if high is None else f"{plain(low)} to {plain(high)}"
+            allowed = f"{format_value(low)} or more" if high is None else f"{format_value(low)} to {format_value(high)}"
         rows.append((name, shown, allowed, field.metadata["help"]))
     examples = f"{entry.name}@seconds=1 or {entry.name}@main=60,byoyomi=5"
     if entry.bot_kind.settings:

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from arena import CheckpointError, UserError, __version__, plural
-from arena.contract.bot import fault_words
+from arena.contract.bot import describe_error
 from arena.contract.code import find_program
 from arena.contract.finding import Finding, Verdict
 
@@ -43,7 +43,7 @@ def examine(results: Path, config: Path | None, only: Sequence[str] = ()) -> Ite
             for verdict, *words in steps[step]():
                 yield Finding(step, verdict, *words)
         except (UserError, ImportError, OSError) as error:
-            yield Finding(step, FAILED, fault_words(error))
+            yield Finding(step, FAILED, describe_error(error))
 
 
 def _versions() -> Found:
@@ -130,7 +130,7 @@ def _config(results: Path, config: Path | None) -> Found:
     if config is None:
         yield OK, "no arena.toml here, which could have bots of your own (docs/add-a-bot.md)"
         return
-    files = {player.name for player in registry.files}  # which would run, so they are only counted
+    files = {player.name for player in registry.unloaded}  # which would run, so they are only counted
     bots, tournaments = [one.name for one in registry.entries if one.source == str(config)], registry.tournaments
     counts = f"{plural(len(bots) + len(files), 'bot')}, {plural(len(tournaments), 'tournament')}"
     yield OK, f"{config}: {counts}; 'arena check NAME' plays a bot"

@@ -93,7 +93,7 @@ def takes_checkpoint(entry: Player) -> bool:
 
 def checkpoint_of(entry: Player) -> Path:
     """The folder of the entry's checkpoint, as it is set; of 9x9 where it depends on the size."""
-    return Path(entry.on(9).settings["checkpoint"])
+    return Path(entry.for_size(9).settings["checkpoint"])
 
 
 def with_checkpoint(entry: Player, folder: Path) -> Player:

@@ -330,12 +330,12 @@ def folder_with_a_bot(folder: Path, toml: str = f'{CORNER}limits = "seconds=1"\n
 
 def test_a_python_file_of_arena_toml_runs_only_when_its_bot_is_named(tmp_path: Path) -> None:
     registry = Registry(folder_with_a_bot(tmp_path))
-    (listed,) = registry.files
+    (listed,) = registry.unloaded
     assert (listed.name, listed.kind, listed in registry.entries) == ("corner", "corner.py:BOT", False)
-    assert registry.knows("corner") and not (tmp_path / "corner.ran").exists()
+    assert registry.is_bot("corner") and not (tmp_path / "corner.ran").exists()
     entry = registry.resolve("corner")
     assert (tmp_path / "corner.ran").exists() and str(entry.limits) == "seconds=1" and len(entry.code) == 12
-    assert registry.files == [] and entry in registry.entries
+    assert registry.unloaded == [] and entry in registry.entries
     other = folder_with_a_bot(tmp_path / "other")  # a file of the same name
     (other.parent / "corner.py").write_text(BOT.replace("passes", "passes, too"))
     twin = Registry(other).resolve("corner")
