@@ -30,8 +30,9 @@ SENT = Path(user_cache_dir("arena")) / "sent"
 def load_kind(factory: str) -> BotKind:
     """Import a kind from ``module:attribute`` or ``file.py:attribute``; the attribute is ``BOT`` by default. Raises
     ConfigError when that can't be imported, or isn't a BotKind."""
+    _, colon, attribute = factory.rpartition(":")
     try:
-        kind = getattr(_module(factory), _split(factory)[1])
+        kind = getattr(_module(factory), attribute if colon else "BOT")
     except (Exception, SystemExit) as error:  # other people's modules may raise anything, and scripts exit
         words = " ".join(str(error).split())
         raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {words}") from error
@@ -40,14 +41,8 @@ def load_kind(factory: str) -> BotKind:
     return kind
 
 
-def _split(factory: str) -> tuple[str, str]:
-    """The module or file, whose path may have colons, and the attribute."""
-    place, colon, attribute = factory.rpartition(":")
-    return (place, attribute) if colon else (attribute, "BOT")
-
-
 def _module(factory: str) -> ModuleType:
-    place = _split(factory)[0]
+    place = factory.rpartition(":")[0] or factory  # a path may have colons
     if not place.endswith(".py"):
         return importlib.import_module(place)
     digest = hashlib.sha256(os.path.abspath(place).encode()).hexdigest()[:8]

@@ -41,8 +41,7 @@ class Player:
 
     @property
     def identity(self) -> str:
-        """12 hex digits, a digest of the kind, the settings, the net, the code and the limits that change its moves; not
-        of the name."""
+        """12 hex digits, a digest of the kind, the settings, the net, the code and the limits that change its moves."""
         counted = [pair for pair in conceal(self.settings).items() if pair[0] != "checkpoint"]  # the net itself counts
         player: list[Any] = [self.kind, counted, self.net]
         thinking = replace(self.limits, lag=None, deadline=None)

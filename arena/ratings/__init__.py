@@ -1,7 +1,7 @@
 """Elo of two players (``elo``), the sequential test of two (``sprt``), joint ratings of a pool (``bradley_terry``).
 
-Every figure is of the player named first. A draw is half a point. Nothing here is ever nan or infinite: an end of an
-interval that the games don't give is None.
+Every figure is for the player named first. A draw is half a point. No figure is ever nan or infinite: an end of an
+interval that the games don't bound is None.
 """
 
 from arena.ratings.bradley_terry import Ratings, Result, rate  # noqa: F401

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from arena.ratings.elo import VIRTUAL_GAMES, Z95, ZERO, Estimate, FloatArray, K, score_estimate, superiority
 
 NEAR, NEAR_ENOUGH = 1e-18, 1e-9
-"""The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""
+"""The fit has converged at this squared distance from the optimum, in standard errors; with a contrast held fixed."""
 
-STEPS = 200  # steps after which that search ends in any case
-DAMPING = 1e-10  # what is added to the diagonal of a Hessian, as a share of its largest element
-FARTHEST = 10.0  # log odds, some 1,700 Elo, beyond which no end of an interval is looked for
+STEPS = 200  # Newton steps after which a fit ends in any case
+DAMPING = 1e-10  # added to the diagonal of a Hessian, as a share of its largest element
+MAX_LOG_ODDS = 10.0  # some 1,700 Elo: an end of an interval that is farther from the value counts as unbounded
 
 
 class Result(NamedTuple):
-    """Black's points from some games against one opponent; one game unless said."""
+    """Black's points in games against one opponent; by default in one game."""
 
     black: str
     white: str
@@ -34,8 +34,8 @@ class Ratings:
     """A league at its fit. Matrices are (n, n) in the order of `players`, row against column.
 
     `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest
-    component. Players of different components have no measured distance: there, `elo` owes its size to the prior, and
-    `difference` lacks an end.
+    component. The games don't measure the distance between components: there, `elo` depends on the prior, and
+    `difference` is unbounded on one side or both.
     """
 
     players: tuple[str, ...]  # by name
@@ -43,7 +43,7 @@ class Ratings:
     covariance: FloatArray
     prior: float  # virtual games per player
     anchor: str | None
-    components: tuple[tuple[str, ...], ...]  # strongest first; within one, everybody has beaten everybody, see `beaten`
+    components: tuple[tuple[str, ...], ...]  # strongest first; within one, each has beaten each other, see `beaten`
     points: FloatArray  # both colours together
     games: FloatArray
     beaten: NDArray[np.bool_]  # directly or through others; a draw beats both ways
@@ -55,12 +55,12 @@ class Ratings:
 
     @property
     def black_advantage(self) -> Estimate | None:
-        """None where it was left out, by the caller or because each pairing kept its colours, so that it can't be told
-        from strength; and where the games don't bound it on both sides."""
+        """Black's advantage in Elo. None if it wasn't fitted, if the games can't separate it from strength (as if each
+        pairing keeps its colours), or if they don't bound it on both sides."""
         return self.likelihood.black_advantage()
 
     def difference(self, a: str, b: str) -> Estimate:
-        """How much stronger a is than b. ValueError for a player who isn't among them.
+        """How much stronger a is than b. Raises ValueError for an unknown player.
 
         Across components it is bounded on one side at most: from below if a has beaten b, directly or through others.
         """
@@ -72,14 +72,15 @@ class Ratings:
         return self.likelihood.estimate(self._contrast(i, j), bool(self.beaten[i, j]), bool(self.beaten[j, i]))
 
     def relative_to(self, anchor: str) -> Ratings:
-        """The same ratings measured from another player. ValueError for a player who isn't among them."""
+        """The same ratings relative to this player. Raises ValueError for an unknown player."""
         i = self._index(anchor)
         from_anchor = self.covariance - self.covariance[i]
         covariance = _symmetric(from_anchor - from_anchor[:, [i]])
         return replace(self, elo=self.elo - self.elo[i], covariance=covariance, anchor=anchor)
 
     def standard_error(self, a: str, b: str) -> float:
-        """Of the difference of two players, in Elo, from the full covariance; across components the prior's."""
+        """Of the difference of two players, in Elo, from the full covariance; across components it depends on the
+        prior."""
         i, j = self._index(a), self._index(b)
         variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
         return math.sqrt(max(float(variance), 0.0))
@@ -103,24 +104,24 @@ class Ratings:
         return _unit(i, size) - _unit(j, size)
 
     def _sweep(self, i: int, j: int) -> FloatArray:
-        """The games of two players of which one took every point, as counts of pairs."""
+        """Counts of pairs for the games of two players of whom one took every point."""
         pairs = np.zeros(5)
         pairs[-1 if self.points[i, j] else 0] = self.games[i, j] / 2
         return pairs
 
     @property
     def _is_one_sweep(self) -> bool:
-        """Whether there are two players and one took every point: then their games are a match, and rated as one."""
+        """Whether there are two players and one took every point: they are then rated as a match."""
         return len(self.players) == 2 and not self.beaten.all()
 
 
 def rate(results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advantage: bool = True) -> Ratings:
-    """Rates everybody at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
+    """Rate all players at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
 
-    P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player
-    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. It is at least 0.01 where
-    some never lost to the rest: with fewer, errors drown in rounding. The order of the results doesn't matter.
-    ValueError without results.
+    P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is the number of virtual games that each
+    player drew with a phantom of strength 0; the advantage has the same prior. If some never lost to the rest, it must
+    be at least 0.01, or rounding spoils the errors. The order of the results doesn't matter. Raises ValueError without
+    results.
     """
     players, black_points, black_games = _tables(results)
     n = len(players)
@@ -166,7 +167,7 @@ def _tables(results: Iterable[Result]) -> tuple[tuple[str, ...], FloatArray, Flo
 
 
 def _closure(points: FloatArray) -> NDArray[np.bool_]:
-    """(n, n): row has beaten column, directly or through others; everybody has beaten himself."""
+    """(n, n): row has beaten column, directly or through others; each counts as having beaten himself."""
     reach = (points > 0) | np.eye(len(points), dtype=bool)
     while True:
         further = (reach.astype(float) @ reach) > 0
@@ -207,7 +208,7 @@ def _is_black_bounded(points: FloatArray, games: FloatArray, side: int) -> bool:
 
 
 class Likelihood:
-    """The log-likelihood of a league's results, its mode, and intervals by its profile.
+    """The penalised log-likelihood of a league's results, its mode, and profile-likelihood intervals.
 
     Parameters (n + 1,) are strengths in log odds, then the black advantage, which stays 0 if it is left out. A contrast
     (n + 1,) has the weights of a linear combination of them: 1 and -1 for the difference of two players.
@@ -225,8 +226,8 @@ class Likelihood:
     def estimate(self, contrast: FloatArray, has_low: bool = True, has_high: bool = True) -> Estimate:
         """The value of a contrast, in Elo, with the ends of its 95 % interval that the games give."""
         value = float(contrast @ self.mode)
-        low = self._end(contrast, value, -1) if has_low else None
-        high = self._end(contrast, value, 1) if has_high else None
+        low = self._interval_end(contrast, value, -1) if has_low else None
+        high = self._interval_end(contrast, value, 1) if has_high else None
         return Estimate(K * value, low, high)
 
     def black_advantage(self) -> Estimate | None:
@@ -235,21 +236,22 @@ class Likelihood:
         return self.estimate(_unit(-1, len(self.mode))) if is_known else None
 
     def signed_root(self, contrast: FloatArray, value: float) -> float:
-        """How many standard deviations the mode's contrast is above this value, by the likelihood that is lost."""
+        """By how many standard deviations the mode's contrast is above this value: the signed root of the likelihood
+        ratio."""
         at = float(contrast @ self.mode)
         if at == value:
             return 0.0
-        loss = self._top - self._log_likelihood(self._maximize(self._moved(contrast, value), contrast))
+        loss = self._top - self._log_likelihood(self._maximize(self._shift_mode(contrast, value), contrast))
         return math.copysign(math.sqrt(max(0.0, 2 * loss)), at - value)
 
-    def _end(self, contrast: FloatArray, value: float, side: int) -> float | None:
-        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared, in Elo; None where it never is.
+    def _interval_end(self, contrast: FloatArray, value: float, side: int) -> float | None:
+        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared, in Elo; None if it stays below.
         The loss grows away from the mode: a Newton step that leaves the bracket becomes a bisection."""
         own = contrast[: self._free]
-        inside, outside = value, value + side * FARTHEST
+        inside, outside = value, value + side * MAX_LOG_ODDS
         farthest = outside
-        at = value + side * min(FARTHEST, Z95 * math.sqrt(float(own @ self.inverse @ own)))
-        point = self._moved(contrast, at)
+        at = value + side * min(MAX_LOG_ODDS, Z95 * math.sqrt(float(own @ self.inverse @ own)))
+        point = self._shift_mode(contrast, at)
         for _ in range(100):
             point = self._maximize(point, contrast)
             excess = 2 * (self._top - self._log_likelihood(point)) - Z95**2
@@ -262,18 +264,18 @@ class Likelihood:
             further = at - excess / slope if slope else math.inf
             if not min(inside, outside) < further < max(inside, outside):
                 further = farthest if excess < 0 and outside == farthest else (inside + outside) / 2
-            point, at = point + self._along(contrast) * (further - at), further
+            point, at = point + self._direction(contrast) * (further - at), further
         return K * at
 
-    def _along(self, contrast: FloatArray) -> FloatArray:
-        """How all parameters move, near the mode, when a contrast grows by 1."""
+    def _direction(self, contrast: FloatArray) -> FloatArray:
+        """The change of all parameters, near the mode, when a contrast grows by 1."""
         own = contrast[: self._free]
         move = np.zeros(len(contrast))
         move[: self._free] = self.inverse @ own / (own @ self.inverse @ own)
         return move
 
-    def _moved(self, contrast: FloatArray, value: float) -> FloatArray:
-        return self.mode + self._along(contrast) * (value - float(contrast @ self.mode))
+    def _shift_mode(self, contrast: FloatArray, value: float) -> FloatArray:
+        return self.mode + self._direction(contrast) * (value - float(contrast @ self.mode))
 
     def _odds(self, fit: FloatArray) -> FloatArray:
         return fit[:-1, None] - fit[:-1] + fit[-1]
@@ -300,7 +302,7 @@ class Likelihood:
         return gradient[:free], hessian[:free, :free]
 
     def _maximize(self, fit: FloatArray, contrast: FloatArray | None = None) -> FloatArray:
-        """The best parameters; with a contrast, the best of those that have as much of it.
+        """The most likely parameters; with a contrast, among those that keep its value.
 
         Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic
         losses that always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019).
@@ -326,7 +328,7 @@ class Likelihood:
                 return fit + step
             d = np.abs(self._odds(step)[self._games > 0]).max() + np.abs(step).max()
             fit = fit + step * (math.log1p(d) / d)
-        return fit  # rounding keeps the search from coming nearer
+        return fit  # rounding prevents a closer fit
 
 
 def _unit(index: int, size: int) -> FloatArray:
@@ -346,5 +348,5 @@ def _ranked(strength: FloatArray) -> list[int]:
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:
-    """Freed of rounding, so that a difference has one error from either side."""
+    """Without rounding errors, so that a difference has the same error in both directions."""
     return (matrix + matrix.T) / 2

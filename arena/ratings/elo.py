@@ -17,14 +17,14 @@ Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many st
 FloatArray = NDArray[np.float64]
 
 VIRTUAL_GAMES = 0.2
-"""The prior of a rating, in games drawn with a phantom: a player who won everything has a finite estimate, too."""
+"""The prior of a rating, in games drawn with a phantom: it keeps the rating of a player who won everything finite."""
 
 
 class Estimate(NamedTuple):
     """A figure in Elo with the ends of its 95 % interval; None where the games don't bound that side.
 
-    Where the games don't bound it on both sides, the `value` owes its size to the prior. It is written `+40.7 ± 30.4`
-    where both ends are as far away, else `+338 (+120 to +640)` or `+910 (+600 to ∞)`; `0` of the anchor.
+    Where the games don't bound it on both sides, the `value` depends on the prior. It is written `+40.7 ± 30.4`
+    if it is symmetric to within 1 Elo, else `+338 (+120 to +640)` or `+910 (+600 to ∞)`; `0` of the anchor.
     """
 
     value: float
@@ -51,7 +51,7 @@ class Estimate(NamedTuple):
         return f"{round(value) + 0.0:+.0f} ({' to '.join(ends)})"
 
 
-ZERO = Estimate(0.0, 0.0, 0.0)  # of the player that all others are measured from
+ZERO = Estimate(0.0, 0.0, 0.0)  # of the anchor
 
 
 def elo(score: float) -> float:
@@ -65,7 +65,7 @@ def expected_score(difference: float) -> float:
 
 
 class WinDrawLoss(NamedTuple):
-    """Single games, as the first player saw them."""
+    """Results of single games, for the first player."""
 
     wins: int
     draws: int
@@ -81,13 +81,13 @@ class WinDrawLoss(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """Of the points, in [0, 1]; None without games."""
+        """The share of the points, in [0, 1]; None without games."""
         return self.points / self.games if self.games else None
 
 
 class PairCounts(NamedTuple):
-    """How many pairs of games on one opening, colours swapped, scored 0, 1/4, 1/2, 3/4 and 1 for the first player. What
-    an opening gives to one colour cancels within the pair."""
+    """How many pairs of games on one opening, colours swapped, scored 0, 1/4, 1/2, 3/4 and 1 for the first player. The
+    advantage that an opening gives to one colour cancels within the pair."""
 
     ll: int
     ld: int
@@ -111,7 +111,7 @@ class PairCounts(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What games say about the first player: Elo, normalised Elo (None where all pairs scored the same), and the
+    """The first player's advantage: Elo, normalised Elo (None where all pairs scored the same), and the
     likelihood of superiority in [0, 1]."""
 
     elo: Estimate
@@ -121,13 +121,13 @@ class Comparison(NamedTuple):
 
 SCORES = np.linspace(0, 1, 5)
 
-PRIOR_PAIRS = 4.0  # pairs of imagined games that are added to the real ones before a score is tested
+PRIOR_PAIRS = 4.0  # virtual pairs that are added to the real ones before a score is tested
 
 LEAST_SPLIT = 0.5
-"""Imagined pairs that both sides won once, at least: without them nothing would bound a score near 0 or 1."""
+"""At least this many virtual pairs are won once by each side: without them nothing would bound a score near 0 or 1."""
 
-CERTAIN = 8.0  # standard deviations beyond which a chance is 0 or 1
-FARTHEST = 6000.0  # elo beyond which no end of an interval is looked for
+CERTAIN = 8.0  # standard deviations beyond which a probability counts as 0 or 1
+MAX_ELO = 6000.0  # the search for the ends of an interval stops there
 
 
 def compare(pairs: PairCounts) -> Comparison:
@@ -160,8 +160,8 @@ def score_estimate(counts: FloatArray) -> Estimate:
     score = float(counts @ SCORES / counts.sum())
     games = 2 * float(counts.sum())
     value = elo((games * score + VIRTUAL_GAMES / 2) / (games + VIRTUAL_GAMES) if score in (0, 1) else score)
-    low = None if score == 0 else _elo_where(counts, 0.025, -FARTHEST, value)
-    high = None if score == 1 else -_elo_where(counts[::-1], 0.025, -FARTHEST, -value)
+    low = None if score == 0 else _elo_where(counts, 0.025, -MAX_ELO, value)
+    high = None if score == 1 else -_elo_where(counts[::-1], 0.025, -MAX_ELO, -value)
     return Estimate(value, low, high)
 
 
@@ -171,20 +171,20 @@ def superiority(counts: FloatArray) -> float:
 
 
 def chance_below(counts: FloatArray, score: float) -> float:
-    """How likely it is, after these pairs, that the expected score is below ``score``, strictly between 0 and 1.
+    """The probability, after these pairs, that the expected score is below ``score``, strictly between 0 and 1.
 
-    The shares of the five results of a pair follow a Dirichlet distribution. Its prior are ``PRIOR_PAIRS`` pairs of
-    independent games without draws between players who expect ``score``, so it pulls towards the hypothesis that is
-    tested and an interval is never too narrow where there are few pairs. Calibrated by simulation: 95 % intervals hold
-    the truth in at least 94 % of all matches of 5 and more pairs, up to 300 Elo.
+    The shares of the five results of a pair follow a Dirichlet distribution. Its prior is ``PRIOR_PAIRS`` pairs of
+    independent games without draws between players who expect ``score``: it pulls towards the hypothesis that is
+    tested, so that an interval is never too narrow when there are few pairs. Calibrated by simulation: 95 % intervals
+    contain the true value in at least 94 % of all matches of 5 and more pairs, up to 300 Elo.
 
     A weighted sum of Dirichlet shares is below ``score`` where a sum of gamma variables with weights of both signs is
     below 0: its characteristic function is inverted (J. P. Imhof, "Computing the distribution of quadratic forms in
     normal variables", 1961).
     """
-    imagined = PRIOR_PAIRS * np.array([(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2])
-    imagined[2] = max(imagined[2], LEAST_SPLIT)
-    shape, weight = counts + imagined, SCORES - score
+    virtual = PRIOR_PAIRS * np.array([(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2])
+    virtual[2] = max(virtual[2], LEAST_SPLIT)
+    shape, weight = counts + virtual, SCORES - score
     scale = 1 / math.sqrt(shape @ weight**2)
     distance = float(shape @ weight) * scale
     if abs(distance) > CERTAIN:
@@ -217,7 +217,7 @@ def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _elo_where(counts: FloatArray, chance: float, low: float, high: float) -> float:
-    """The difference between these two, in Elo, that the true one is below with this chance."""
+    """The difference in Elo, from ``low`` to ``high``, that the true one is below with this probability."""
     while high - low > 1e-7:
         middle = (low + high) / 2
         if chance_below(counts, expected_score(middle)) < chance:
@@ -228,12 +228,12 @@ def _elo_where(counts: FloatArray, chance: float, low: float, high: float) -> fl
 
 
 def share_interval(hits: int, trials: int) -> tuple[float, float]:
-    """The ends that 95 % certainty gives to a share in [0, 1] of which ``hits`` out of ``trials`` were seen.
+    """The 95 % interval of a share in [0, 1], after ``hits`` in ``trials``.
 
-    Jeffreys, with 0 and 1 as ends where nothing or everything hit (L. Brown, T. Cai and A. DasGupta, "Interval
+    Jeffreys, with 0 and 1 as ends if there was no hit or no miss (L. Brown, T. Cai and A. DasGupta, "Interval
     Estimation for a Binomial Proportion", 2001, sec. 4.1).
     """
-    from scipy.special import betaincinv  # it takes longer to load than the rest of this package and numpy together
+    from scipy.special import betaincinv  # takes longer to load than the rest of this package and numpy together
 
     low, high = (float(betaincinv(hits + 0.5, trials - hits + 0.5, end)) for end in (0.025, 0.975))
     return (low if hits else 0.0), (high if hits < trials else 1.0)

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from arena.ratings.elo import FloatArray, PairCounts, expected_score
 
-ELO_LIMIT = 2000.0  # the hypotheses lie within; beyond, expected scores are too close to 0 and 1
-_EMPTY_COUNT = 1e-3  # stands for a count of zero in a likelihood ratio
+ELO_LIMIT = 2000.0  # of the hypotheses; beyond, expected scores are too close to 0 and 1
+_EMPTY_COUNT = 1e-3  # replaces a count of zero in a likelihood ratio
 
 
 class Verdict(StrEnum):
-    """Where a sequential test stands."""
+    """The state of a sequential test."""
 
     RUNNING = "running"
     H0 = "H0"  # the first player isn't stronger by more than elo0
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 
 class SprtState(NamedTuple):
-    """A log-likelihood ratio, its bounds and what follows."""
+    """A log-likelihood ratio, its bounds and the verdict."""
 
     llr: float
     lower: float
@@ -41,9 +41,9 @@ class SprtState(NamedTuple):
 class Sprt:
     """A sequential test of H0 "stronger by elo0" against H1 "stronger by elo1", in logistic Elo.
 
-    alpha bounds the chance to accept H1 where H0 holds, beta the other one (A. Wald, 1945). That holds where pairs
-    count in an order that doesn't depend on their results: the order in which they were planned, not the one in which
-    they end. ValueError for hypotheses or errors out of range.
+    alpha bounds the probability of accepting H1 if H0 is true, beta that of accepting H0 if H1 is true (A. Wald, 1945).
+    Pairs must be counted in an order that doesn't depend on their results: as planned, not as they end. Raises
+    ValueError for hypotheses or errors out of range.
     """
 
     elo0: float
@@ -59,20 +59,20 @@ class Sprt:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The ratios at which H0 and H1 are accepted."""
+        """The log-likelihood ratios at which H0 and H1 are accepted."""
         return math.log(self.beta / (1 - self.alpha)), math.log((1 - self.beta) / self.alpha)
 
     def state(self, pairs: PairCounts) -> SprtState:
-        """Where the test stands after these pairs."""
+        """The state of the test after these pairs."""
         return self.first_decision([pairs])[1]
 
-    def first_decision(self, courses: ArrayLike) -> tuple[int, SprtState]:
-        """After how many pairs a test is decided first, or how many there are; and where it stands then.
+    def first_decision(self, counts: ArrayLike) -> tuple[int, SprtState]:
+        """The number of pairs after which the test is decided, or of all pairs if it isn't; and its state then.
 
-        courses: (n, 5), the counts after each pair, n at least 1.
+        counts: (n, 5), the counts after each pair, n at least 1.
         """
         lower, upper = self.bounds
-        ratios = logistic_llr(courses, self.elo0, self.elo1)
+        ratios = logistic_llr(counts, self.elo0, self.elo1)
         decided = np.flatnonzero((ratios <= lower) | (ratios >= upper))
         last = int(decided[0]) if len(decided) else len(ratios) - 1
         llr = float(ratios[last])
@@ -100,7 +100,7 @@ def _tilt(p: FloatArray, d: FloatArray) -> FloatArray:
     """The t with sum(p d / (1 + t d)) = 0; p (..., k) positive, d (k,) of both signs; returns (...).
 
     The sum falls with t from +inf to -inf between the poles: Newton steps, halving the bracket where one would leave
-    it. None depends on what stands beside it.
+    it. Each result is independent of the rest of the batch.
     """
     low = np.full(p.shape[:-1], -1 / d.max())
     high = np.full(p.shape[:-1], -1 / d.min())
