@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any
 
 from textual.app import App
@@ -9,6 +10,7 @@ from textual.pilot import Pilot
 
 from arena.tui.board import BoardPane
 
+PATIENCE = 180.0  # seconds after which a screen that doesn't change has failed
 KEYS = {" ": "space", "!": "exclamation_mark", "=": "equals_sign", "?": "question_mark", ".": "full_stop"}
 
 
@@ -35,6 +37,20 @@ class Hand:
         await self.pilot.click("#board", offset=offset)
         await self.pilot.pause()
 
+    async def until(self, is_so: Callable[[], object]) -> None:
+        """Wait until this is so; what the screen shows comes some time after what it is about."""
+        end = monotonic() + PATIENCE
+        while not is_so():
+            assert monotonic() < end, f"waited in vain: {self.text}"
+            await self.pilot.pause(0.02)
+
+    async def until_shown(self, *words: str) -> None:
+        """Wait until all of this is on the screen."""
+        await self.until(lambda: all(word in self.text for word in words))
+
+    async def until_closed(self) -> None:
+        await self.until(lambda: not self.app.is_running)
+
     @property
     def lines(self) -> list[str]:
         """What is on the screen."""
@@ -54,10 +70,7 @@ def use(app: App[None], do: Callable[[Hand], Coroutine[Any, Any, None]], size: t
     async def run() -> None:
         async with app.run_test(size=size) as pilot:
             hand = Hand(app, pilot)
-            for _ in range(100):  # the footer is drawn last, on a slow machine some time after the rest
-                await pilot.pause(0.02)
-                if not app.is_running or hand.lines[-1]:
-                    break
+            await hand.until(lambda: not app.is_running or hand.lines[-1])  # the footer is drawn last
             await do(hand)
 
     asyncio.run(run())

@@ -78,9 +78,7 @@ class Terminal:
     def __enter__(self) -> Self:
         self.resize(self.screen.columns, self.screen.lines)
         self.before = termios.tcgetattr(self._theirs)
-        usual = dict(environment(TERM="xterm-256color", PYTHONUTF8="1"))
-        for name in ("COLUMNS", "LINES", "NO_COLOR"):
-            usual.pop(name, None)
+        usual = environment(PYTHONUTF8="1")
         ends = dict.fromkeys(("stdin", "stdout", "stderr"), self._theirs)
         self._process = subprocess.Popen(self._command, **ends, cwd=self._cwd, env=usual, start_new_session=True)
         self.job = self._number_after("job ")

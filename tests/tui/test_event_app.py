@@ -176,12 +176,10 @@ def test_all_views_fit_the_screen_and_boards_stand_where_there_is_room(size: tup
         assert ("A B C D E F" in hand.text) is (size[0] >= 80)
         for key, words in (("w", "move"), ("c", "Elo"), ("s", "Over all games"), ("g", "ended by")):
             await hand.press(key)
-            await hand.pilot.pause(0.05)
-            assert words in hand.text or size[1] < 30
+            await hand.until_shown(words if size[1] >= 30 else "")
             await hand.press(key)
         await hand.press("?")
-        await hand.pilot.pause(0.1)
-        assert "Previous board" in hand.text and "suspend" in hand.text
+        await hand.until_shown("Previous board", "suspend")
         await hand.press("escape", "q", "q")
 
     use(EventApp(state, endless(match_of(), boards=0), Control()), look, size)
@@ -191,25 +189,25 @@ def test_keys_and_clicks_choose_the_board_pause_and_finish() -> None:
     match, control, closed = match_of(games=64), Control(), list[str]()
 
     async def choose(hand: Hand) -> None:
-        await hand.pilot.pause(0.5)
+        await hand.until_shown("(1/4)")
         for key, board in (("n", 2), ("right", 3), ("p", 2), ("left", 1), ("p", 4)):
             await hand.press(key)
-            assert f"({board}/4)" in hand.text
+            await hand.until_shown(f"({board}/4)")
         await hand.pilot.click("#board", offset=(9, 3))
-        assert "(1/4)" in hand.text
+        await hand.until_shown("(1/4)")
         await hand.press(" ")
-        assert control.paused and "PAUSED" in hand.text
+        assert control.paused
+        await hand.until_shown("PAUSED")
         await hand.press(" ")
         assert not control.paused
         await hand.press("w")
-        await hand.pilot.pause(0.05)
-        assert hand.text.count("move ") == 4
+        await hand.until(lambda: hand.text.count("move ") == 4)
         await hand.pilot.click("#wall", offset=(30, 3))
-        assert "(2/4)" in hand.text
+        await hand.until_shown("(2/4)")
         await hand.press("q")
         assert control.finishing and hand.app.is_running
         await hand.press("q")
-        await hand.pilot.pause(0.3)
+        await hand.until_closed()
 
     app = EventApp(EventState(match), endless(match, closed=closed), control)
     use(app, choose, (100, 30))
@@ -222,7 +220,7 @@ def test_an_error_of_the_event_ends_the_screen_and_is_told() -> None:
         raise ValueError("no more")
 
     app = EventApp(EventState(match_of()), broken(), Control())
-    use(app, lambda hand: hand.pilot.pause(0.3))
+    use(app, lambda hand: hand.until_closed())
     assert isinstance(app.ending, ValueError) and not app.is_running
 
 
@@ -233,7 +231,7 @@ def test_a_closed_terminal_stops_the_event_and_the_screen() -> None:
 
     async def hang_up(hand: Hand) -> None:
         signal.raise_signal(signal.SIGHUP)
-        await hand.pilot.pause(0.3)
+        await hand.until_closed()
 
     use(app, hang_up)
     assert str(app.ending) == "129" and closed == ["closed"]
@@ -243,9 +241,9 @@ def test_a_closed_terminal_stops_the_event_and_the_screen() -> None:
 
 
 def test_a_real_match_is_suspended_paused_and_left(tmp_path: Path) -> None:
-    words = "match random fast-random -n 250 --workers 1".split()
+    words = "match random fast-random -n 2500 --workers 1".split()
     with Terminal(*words, cwd=tmp_path) as terminal:
-        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 250", line) for line in lines))
+        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 2500", line) for line in lines))
         terminal.press("\x1a")
         terminal.until("stopped, sane")
         terminal.press("go on\n")
@@ -256,6 +254,6 @@ def test_a_real_match_is_suspended_paused_and_left(tmp_path: Path) -> None:
         terminal.until(lambda lines: "PAUSED" not in "".join(lines))
         terminal.press("q")
         assert terminal.until_it_ends() == 130 and terminal.is_sane
-        stored = int(re.search(r"Stopped\. (\d+) of 250 games are stored", terminal.text)[1])  # type: ignore[index]
+        stored = int(re.search(r"Stopped\. (\d+) of 2500 games are stored", terminal.text)[1])  # type: ignore[index]
     with Store.open(tmp_path / "results" / "arena.db") as store:
-        assert store.count() == stored < 250
+        assert store.count() == stored < 2500

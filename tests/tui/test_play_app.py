@@ -64,7 +64,7 @@ def points(*names: str) -> tuple[int, ...]:
 
 async def settled(hand: Hand, session: GameSession) -> None:
     assert session.wait(lambda now: now.is_settled, PATIENCE)
-    await hand.pilot.pause(0.1)
+    await hand.pilot.pause()
 
 
 def test_a_cursor_and_typed_points_are_shown_before_they_are_played(sit: Sit) -> None:
@@ -126,11 +126,9 @@ def test_the_end_of_a_game_is_told_in_whole_words_and_clocks_run(sit: Sit) -> No
 
     async def wait(hand: Hand) -> None:
         clock.now += 52
-        await hand.pilot.pause(0.3)
-        assert "○ bob captures 0 8.0" in hand.text
+        await hand.until_shown("○ bob captures 0 8.0")
         clock.now += 10
-        await hand.pilot.pause(0.3)
-        assert "Black won on time (bob: out of time)" in hand.text
+        await hand.until_shown("Black won on time (bob: out of time)")
 
     use(app, wait, (100, 24))
 
@@ -151,12 +149,12 @@ def test_the_screen_is_alive_while_the_bot_thinks(sit: Sit) -> None:
         await hand.type_in("d4")
         assert "It is bob's turn." in hand.text
         await hand.press("escape", "?")
-        await hand.pilot.pause(0.2)
-        assert "two passes end the game" in hand.text and "take back your last move" in hand.text
+        await hand.until_shown("two passes end the game", "take back your last move")
         await hand.press("q", "d", "4")  # the first of them closes the help
         let.set()
         await settled(hand, session)
-        assert "2 ·(○)· · ·" in hand.text and "your turn (●)" in hand.text and app.input.value == "d4"
+        await hand.until_shown("2 ·(○)· · ·", "your turn (●)")
+        assert app.input.value == "d4"
 
     use(app, play)
 
@@ -171,13 +169,13 @@ def test_a_hint_and_a_score_are_asked_for_twice_and_shown_until_the_next_move(si
         assert "A hint makes this game unrated." in hand.text and session.snapshot().is_rated
         await hand.press("y", "enter", "escape")
         await settled(hand, session)
-        assert "A D3: wins 62.5 %, 1,200 visits; D3 B2" in hand.text and "3 ·(○)● A ·" in hand.text
+        await hand.until_shown("A D3: wins 62.5 %, 1,200 visits; D3 B2", "3 ·(○)● A ·")
         await hand.press("=")
         await settled(hand, session)
-        assert "oracle" in hand.text and "Score:" in hand.text and "▪ Black's" in hand.text
+        await hand.until_shown("oracle", "Score:", "▪ Black's")
         await hand.type_in("d3")
         await settled(hand, session)
-        assert "oracle" not in hand.text and "Score:" not in hand.text and "▪ Black's" not in hand.text
+        await hand.until(lambda: not any(word in hand.text for word in ("oracle", "Score:", "▪ Black's")))
 
     use(app, ask, (100, 30))
 
@@ -187,7 +185,8 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit) -> None:
 
     async def count(hand: Hand) -> None:
         await settled(hand, session)
-        assert "d4, undo, done, continue" in hand.text and "Pass" not in hand.text and "Hint" not in hand.text
+        await hand.until_shown("d4, undo, done, continue")
+        assert "Pass" not in hand.text and "Hint" not in hand.text
         before = session.snapshot().dead
         await hand.click_at(points("A3")[0])
         await hand.type_in("e3")
