@@ -306,7 +306,8 @@ def fuzz(kind: str, examples: int) -> None:
     inputs = made_of(kind)
     if kind == "heads":
         inputs |= NETS.map(lambda made: ("heads.json", json.dumps(made).encode()))
-    limits = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+    how = {"suppress_health_check": list(HealthCheck), "print_blob": True, "derandomize": examples <= FEW}
+    limits = settings(max_examples=examples, **how)
     limits(given(inputs)(lambda made: TARGETS[kind][0](*made)))()
 
 

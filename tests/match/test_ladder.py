@@ -75,7 +75,7 @@ def test_everybody_meets_the_next_and_then_a_round_follows_when_all_its_games_ar
     assert played.pairings([game._replace(id=game.id.replace("climb", "other")) for game in games]) == pairings
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 2**40), players=st.integers(2, 5))
 def test_openings_go_on_where_a_meeting_stopped_and_have_both_colours(seed: int, players: int) -> None:
     played, pairings, games = ladder(*"abcde"[:players], games=200, seed=seed), [], []

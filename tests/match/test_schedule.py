@@ -100,7 +100,7 @@ def test_openings_that_do_not_exist_are_refused() -> None:
 # --- Pairings ---
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(games=st.integers(1, 40), more=st.integers(0, 40), openings=st.integers(0, 12), seed=st.integers(0, 2**40))
 def test_both_players_open_each_opening_with_both_colours_and_more_games_begin_with_the_same(
     games: int, more: int, openings: int, seed: int

@@ -27,7 +27,7 @@ def numbered(count: int, **changes: Any) -> Tournament:
     return planned(Tournament, **({"entries": entries} | usual | changes))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(players=st.integers(2, 8), games=st.integers(1, 9), openings=st.integers(0, 3), seed=st.integers(0, 2**40))
 def test_each_two_players_open_the_same_openings_with_both_colours_and_standings_fill_evenly(
     players: int, games: int, openings: int, seed: int

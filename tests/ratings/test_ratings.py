@@ -17,7 +17,6 @@ from arena.ratings.elo import Estimate, K, chance_below
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ratings.json").read_text(encoding="utf-8"))
 
 
-unhurried = settings(deadline=None)  # a busy machine is no failure
 count = st.one_of(st.integers(0, 3), st.integers(0, 1_000_000))
 pair_counts = st.builds(PairCounts, count, count, count, count, count)
 
@@ -80,7 +79,6 @@ def test_an_estimate_is_written_in_one_way_and_few_pairs_are_no_certainty():
     assert [compare(PairCounts(0, 0, 0, 0, won)).los for won in (1, 2)] == pytest.approx([0.75, 0.875])
 
 
-@unhurried
 @given(pair_counts)
 def test_any_counts_give_finite_figures_that_agree_and_are_mirrored_by_swapped_players(counts):
     comparison, other = compare(counts), compare(PairCounts(*reversed(counts)))
@@ -155,7 +153,6 @@ def test_the_likelihood_ratio_is_that_of_fishtest(row):
         assert bounds == (golden(-row["bound"]), golden(row["bound"]))
 
 
-@unhurried
 @given(pair_counts, st.sampled_from([(0, 2), (0, 50), (-300, 0), (-1500, -500), (-2000, 2000)]))
 def test_every_state_of_a_test_is_finite_and_swapping_players_and_hypotheses_flips_it(counts, hypotheses):
     elo0, elo1 = hypotheses
@@ -165,7 +162,6 @@ def test_every_state_of_a_test_is_finite_and_swapping_players_and_hypotheses_fli
         assert ratio == pytest.approx(-logistic_llr(counts[::-1], -elo1, -elo0), rel=1e-6, abs=1e-6)
 
 
-@unhurried
 @given(st.lists(st.integers(1, 500), min_size=5, max_size=5), st.floats(-300, 300))
 def test_the_logistic_ratio_is_that_of_the_slow_twin(counts, elo1):
     p, scores = np.array(counts) / sum(counts), np.linspace(0, 1, 5)
@@ -319,7 +315,7 @@ SWEPT = [
 """Strengths lie so far apart that the Hessian is singular to rounding on the way to an end of an interval."""
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @example(SWEPT, 0.01, True)
 @given(leagues, st.sampled_from([0.01, 0.2, 2.0]), st.booleans())
 def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
@@ -333,7 +329,7 @@ def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
     assert sorted(itertools.chain(*ratings.components)) == list(ratings.players)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(leagues, st.randoms(use_true_random=False))
 def test_the_order_of_the_results_does_not_matter_and_turning_them_round_flips_every_rating(results, random):
     one, other = rate(results), rate(random.sample(results, len(results)))

@@ -144,7 +144,7 @@ def figures_of(table: Standings) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(stored(), st.data(), st.sampled_from([QUICK, QUICK, None]))
 def test_games_count_as_in_the_slow_twin_whatever_the_order_in_which_they_end(
     records: list[GameRecord], data: st.DataObject, sprt: Sprt | None
