@@ -47,7 +47,7 @@ def environment(**variables: str) -> Mapping[str, str]:
 
 def arena_alone(*arguments: str, folder: Path, columns: int = 80, typed: str = "", **variables: str) -> Done:
     """The command in a process of its own, to its end; ``typed`` is what it reads."""
-    settings = {"cwd": folder, "env": environment(COLUMNS=str(columns), **variables), "input": typed, "timeout": 120}
+    settings = {"cwd": folder, "env": environment(COLUMNS=str(columns), **variables), "input": typed, "timeout": 300}
     return subprocess.run([*ARENA, *arguments], capture_output=True, text=True, **settings)
 
 

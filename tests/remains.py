@@ -24,9 +24,9 @@ def processes_of(folder: Path) -> Iterator[tuple[int, str]]:
                     yield int(process.name), (process / "cmdline").read_text().replace("\0", " ")
 
 
-def end_of(folder: Path, seconds: float = 30.0) -> list[str]:
-    """The processes that still run after so many seconds, none as soon as all have ended."""
-    until = monotonic() + seconds
+def end_of(folder: Path) -> list[str]:
+    """The processes that still run after two minutes, none as soon as all have ended."""
+    until = monotonic() + 120
     while (left := processes(folder)) and monotonic() < until:
         sleep(0.02)
     return left

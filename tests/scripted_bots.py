@@ -112,7 +112,7 @@ SLOW = misbehaving(is_slow)
 LEAVE = misbehaving(lambda config, game: os._exit(3))
 SEGFAULT = misbehaving(lambda config, game: ctypes.string_at(0))
 DIES_ONCE = misbehaving(dies_once)
-DIES_LATE = misbehaving(lambda config, game: dies_once(config, game, 0.3))
+DIES_LATE = misbehaving(lambda config, game: dies_once(config, game, 1.0))
 OCCUPIED = answers(lambda game: Decision(game.moves[-1]))
 OUTSIDE = answers(lambda game: Decision(game.rules.size**2 + 1))
 

@@ -170,7 +170,7 @@ def scratch_of(place: Path) -> Path:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder with a path that is short enough for sockets."""
-    with TemporaryDirectory(prefix="t-") as folder:
+    with TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
         yield Path(folder)
 
 

@@ -130,7 +130,7 @@ def test_random_and_fast_random_choose_each_sensible_move_about_equally_often() 
 def test_a_search_stops_at_its_seconds_or_its_simulations_whichever_come_first(spec: str) -> None:
     bot = Registry().resolve(spec).build()
     assert bot.choose(Game(Rules.preset()), Limits(seconds=600.0, simulations=40)).visits == 40
-    assert (bot.choose(Game(Rules.preset()), Limits(seconds=0.05, simulations=10**9)).visits or 0) < 10**6
+    assert 0 < bot.choose(Game(Rules.preset()), Limits(seconds=0.05, simulations=10**9)).visits < 10**6
 
 
 def test_leaves_fill_a_batch_where_seconds_are_the_limit_and_stay_one_where_visits_are() -> None:

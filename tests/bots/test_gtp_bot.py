@@ -67,7 +67,7 @@ def heard(log: Path) -> list[str]:
 
 def end(processes: list[int]) -> bool:
     """Whether all the processes are gone, or only wait to be collected; a killed one gets a moment."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while any(map(runs, processes)):
         if time.monotonic() > until:
             return False
@@ -205,7 +205,7 @@ def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engi
         ("closed", "closed its output instead of answering 'genmove b'"),
         ("flood", "without answering 'genmove b'"),
         ("endless", "without answering 'genmove b'"),
-        ("hang", "no answer to 'genmove b' in 0.[34] s"),
+        ("hang", "no answer to 'genmove b' in [0-9.]+ s"),
         ("unfinished", " D4', with no empty line after it"),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_fault_has_a_reason_and_leaves_no_process(scripted: Opener, engine_log
 def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, text: str) -> None:
     """In a second game, after one in which the engine refused its opponent's move and lost by that."""
     calls: list[tuple[str, float]] = []
-    players = {"engine": scripted("strict 0.5", startup=9.0), "random": Registry().resolve("fast-random").build()}
+    players = {"engine": scripted("strict 0.5", startup=90.0), "random": Registry().resolve("fast-random").build()}
     limits = {"engine": Limits.read(text, "here"), "random": LIMITS}
     loop = GameLoop(players, Rules.preset("cgos"), limits, on_call=lambda *call: calls.append((call[0], call[2])))
     loop.start_game(Pairing("event/1", 1, "engine", "random", (move_from_gtp("J9", 9), 81), seed=1))
@@ -232,7 +232,7 @@ def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, t
     calls.clear()
     assert list(loop.play_round()) == [], live.reason
     assert live.seconds[BLACK] < 0.8
-    assert calls[:2] == [("engine", 9.0), ("engine", pytest.approx(0.8))]
+    assert calls[:2] == [("engine", 90.0), ("engine", pytest.approx(0.8))]
 
 
 def played(bot: Bot, kills: list[int], log: Path) -> GameRecord:

@@ -157,7 +157,7 @@ def test_what_was_learnt_is_kept_when_the_game_goes_on_and_forgotten_when_it_goe
 def test_a_search_stops_early_only_where_its_move_stays_the_same() -> None:
     game = game_of("E5 E6 D6 A9 F6 A8")
     full, early = (Uct(Config(playouts=2000, stop_early=stops)).choose(game, Limits()) for stops in (False, True))
-    assert early.move == full.move and full.visits == 2000 and (early.visits or 0) < 2000
+    assert early.move == full.move and full.visits == 2000 and 0 < early.visits < 2000
 
 
 SETTLED_BLACK = "B7 E7 G7 A6 B6 C6 D6 E6 F6 G6"

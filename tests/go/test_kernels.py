@@ -130,8 +130,9 @@ def test_variants_of_a_kernel_that_several_processes_save_at_once_are_kept_apart
     (tmp_path / "tiny.py").write_text(TINY)
     code, cache = "import tiny; assert tiny.double({0}) == 2 * {0}", tmp_path / "cache"
     with ThreadPoolExecutor(3) as threads:
-        for value in ("3", "3.5", "3j"):
-            threads.submit(run, code.format(value), tmp_path, NUMBA_CACHE_DIR=str(cache))
+        list(
+            threads.map(lambda value: run(code.format(value), tmp_path, NUMBA_CACHE_DIR=str(cache)), ("3", "3.5", "3j"))
+        )
     assert len(list(cache.rglob("*.nbc"))) == 3
 
 

@@ -262,5 +262,5 @@ def test_the_command_serves_until_ctrl_c_and_analyses_meanwhile() -> None:
         assert lines[0] == "=1 arena mcts\n" and "chinese rules, komi 5.5\n" in lines[14]
         assert lines[16] == "=\n" and all(line.startswith("info move ") for line in lines[17:])
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (130, "")

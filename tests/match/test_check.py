@@ -51,11 +51,11 @@ def test_an_engine_with_a_fault_fails_and_leaves_no_process(
         ("BROKEN", "start", "ValueError: weights of the wrong shape"),
         ("SEGFAULT", "game", "its process ended with SIGSEGV"),
         ("CRASH", "game", "RuntimeError: no idea what to play"),
-        ("HANG", "game", "no answer within 0.5 s"),
+        ("HANG", "game", "no answer within 2 s"),
     ],
 )
 def test_a_bot_that_takes_its_process_down_harms_nobody(kind: str, step: str, reason: str) -> None:
-    *_, last = probe(replace(scripted(kind, at=2), limits=Limits(deadline=0.5)), NINE)
+    *_, last = probe(replace(scripted(kind, at=2), limits=Limits(deadline=2.0)), NINE)
     assert (last.step, last.verdict) == (step, Verdict.FAILED)
     assert reason in last.text
     assert kind != "CRASH" or ("Traceback" in last.details and "scripted_bots.py" in last.details)
@@ -70,7 +70,7 @@ def test_bots_are_checked_by_name_and_engines_of_arena_toml_start_only_then(tmp_
     )
     done = arena("check", "quick", folder=tmp_path)
     assert done.returncode == 0 and "\x1b" not in done.stdout, done.stderr
-    for words in ("kind uct, net rollout-9x9 (", "12 legal moves, 0.", "reports win rates, visits"):
+    for words in ("kind uct, net rollout-9x9 (", "12 legal moves, ", " s each, ", "reports win rates, visits"):
         assert words in " ".join(done.stdout.split())
     for name, *words in (("lost", "no checkpoint 'nowhere'"), ("mtcs", "mcts")):
         refused(arena("check", "quick", name, folder=tmp_path), *words)

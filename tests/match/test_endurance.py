@@ -35,7 +35,7 @@ from bots.nets.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes and their memory in /proc")
 
-LONG = 120.0  # seconds after which an event that doesn't go on has failed
+LONG = 300.0  # seconds after which an event that doesn't go on has failed
 ENGINE = [sys.executable, "-I", "-S", str(ROOT / "tests" / "engines" / "scripted.py")]
 ENGINES = {"one": "good", "two": "daemons", "three": "bare"}
 CONFIG = "".join(
@@ -78,7 +78,7 @@ class Siege:
 
     def __init__(self, folder: Path, random: Random):
         self.folder = folder
-        self.temporary = Path(mkdtemp(prefix="siege-"))  # not below ``folder``: sockets have short paths
+        self.temporary = Path(mkdtemp(prefix="siege-", dir="/tmp"))  # sockets have short paths
         (folder / "arena.toml").write_text(CONFIG)
         self._random = random
         self._shared = shared_memory()
@@ -205,7 +205,7 @@ class Siege:
         left = [path.name for path in self.temporary.iterdir() if path not in private]
         left += [path.name for folder in private for path in folder.iterdir()]
         assert [name for name in left if not name.startswith(FOREIGN)] == []
-        until = monotonic() + 10
+        until = monotonic() + LONG
         while left := shared_memory() - self._shared:  # other tests may just be making some
             assert monotonic() < until, left
             sleep(0.1)

@@ -135,7 +135,7 @@ with Store.open(Path(sys.argv[1]), write=True) as store:
 def test_a_worker_and_its_parent_that_both_have_much_to_send_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """A thousand games end at once and a thousand others begin: more than fits into a pipe, both ways."""
     command = [sys.executable, "-c", CROWDED, str(tmp_path / "arena.db")]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=180)
     assert done.stdout.strip() == "3000", done.stderr
 
 
@@ -143,13 +143,13 @@ def test_a_worker_and_its_parent_that_both_have_much_to_send_do_not_wait_for_eac
 
 
 def test_in_a_pause_no_bot_is_called_and_no_clock_runs(store: Store) -> None:
-    played = match(scripted("PONDERER", "a"), scripted("GOOD", "b"), games=4, deadline=0.4, rules=FIVE)
+    played = match(scripted("PONDERER", "a"), scripted("GOOD", "b"), games=4, deadline=1.0, rules=FIVE)
     control = Control()
     pauses = quiet = 0
     for update in play_event(played, store, 2, control):
         if control.paused:
             quiet = 0 if update.records or update.snapshots else quiet + 1
-            control.paused = quiet < 8  # updates, at a tenth of a second each
+            control.paused = quiet < 15  # updates, at a tenth of a second each: longer than the deadline
         elif update.snapshots and pauses < 2:
             control.paused, quiet = True, 0
             pauses += 1
@@ -199,10 +199,10 @@ def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store
 def test_a_bot_that_hangs_forfeits_that_game_on_time(
     store: Store, kind: str, script: dict[str, Any], games: int, opponent: str
 ) -> None:
-    played = match(scripted(opponent, "good"), scripted(kind, **script), games, deadline=0.4)
+    played = match(scripted(opponent, "good"), scripted(kind, **script), games, deadline=1.0)
     records = numbered(play_event(played, store, 1))
     hung = records.pop(1 if games > 1 else 0)
-    assert hung.reason == f"{kind.lower()}: no answer within 0.4 s"
+    assert hung.reason == f"{kind.lower()}: no answer within 1 s"
     assert hung.outcome.ending is Ending.TIME
     assert hung.outcome.winner is (BLACK if hung.black == "good" else WHITE)
     assert len(hung.moves) == {"HANG": 8, "LOOP": 5, "STUCK": 12}[kind]
@@ -230,12 +230,12 @@ def test_a_bot_that_kills_itself_goes_on_where_it_died_and_gains_nothing(
 
 
 def test_dying_does_not_give_time_back(store: Store, tmp_path: Path) -> None:
-    """A bot on a clock thinks for 0.3 s before it dies, once."""
+    """A bot on a clock thinks for 1 s before it dies, once."""
     bad = scripted("DIES_LATE", "bad", at=4, marker=str(tmp_path / "died"))
     played = match(bad, scripted("GOOD"), games=1, rules=FIVE)
-    played = replace(played, first=replace(bad, limits=Limits(main=0.1, lag=0.1)))
+    played = replace(played, first=replace(bad, limits=Limits(main=0.5, lag=0.2)))
     (record,) = fresh(play_event(played, store, 1))
-    assert record.reason.startswith("bad: out of time") and 0.3 <= record.black_seconds < 5
+    assert record.reason.startswith("bad: out of time") and 1.0 <= record.black_seconds < 30
 
 
 def test_a_bot_that_dies_once_is_given_another_chance(store: Store, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_an_event_that_is_finished_early_ends_by_its_bound_and_tells_of_all_that
         records += update.records
         if update.snapshots and not control.finishing:
             control.finishing, begun_at = True, monotonic()
-    assert monotonic() - begun_at < 10  # the deadline is 60 s
+    assert monotonic() - begun_at < 40  # the deadline is 60 s
     assert len(records) == store.count() < 8
 
 
@@ -321,7 +321,7 @@ with Store.open(database, write=True) as store:
 
 
 def test_a_worker_whose_bot_hangs_and_one_that_is_stopped_do_not_outlive_their_parent(tmp_path: Path) -> None:
-    marker, until = tmp_path / "hangs", monotonic() + 60
+    marker, until = tmp_path / "hangs", monotonic() + 300
     command = [sys.executable, "-c", PARENT, str(tmp_path / "arena.db"), str(marker)]
     with subprocess.Popen(command, env=environment(TMPDIR=str(tmp_path)), process_group=0) as process:
         while len(family(process.pid).get("worker", [])) < 2 or not marker.exists():
@@ -329,4 +329,4 @@ def test_a_worker_whose_bot_hangs_and_one_that_is_stopped_do_not_outlive_their_p
             sleep(0.05)
         os.kill(family(process.pid)["worker"][0], signal.SIGSTOP)
         process.kill()
-    assert end_of(tmp_path, 20) == []
+    assert end_of(tmp_path) == []

@@ -20,7 +20,7 @@ from arena.go.game import Rules
 from arena.match.schedule import Pairing
 from arena.match.worker import READY, Assignment, SharedState, WorkerSpec, start_method, work
 
-LONG = 60.0  # seconds after which a worker that says nothing has failed
+LONG = 300.0  # seconds after which a worker that says nothing has failed
 GAME = Assignment(Pairing("event/1", 1, "one", "two", (16, 30), seed=1))
 
 Start = Callable[..., tuple[BaseProcess, Connection, SharedState]]

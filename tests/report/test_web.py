@@ -1,7 +1,4 @@
-"""Pages in a real browser: the games of a written report, hostile names, a full screen that is served.
-
-Skipped without Chromium or selenium.
-"""
+"""Pages in a real browser, if there is Chromium: the games of a report, hostile names; and a full screen as a page."""
 
 import re
 import shutil
@@ -13,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -27,17 +25,16 @@ from arena.report.page import write_page
 from arena.results.league import last_games, read_report
 from arena.results.store import Store
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'arena[test]'")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
-    pytest.mark.xdist_group("a browser"),
-]
+pytestmark = pytest.mark.xdist_group("a browser")
 FLAGS = ("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking")
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'arena[test]'")
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("needs chromium and chromedriver")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in (*FLAGS, f"user-data-dir={tmp_path_factory.mktemp('chromium')}"):
@@ -117,7 +114,8 @@ def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: 
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
             assert process.stdout.readline().startswith(f"{address}/")  # type: ignore[union-attr]
-            for _ in range(100):  # the port opens a moment after the line
+            end = monotonic() + 60
+            while monotonic() < end:  # the port opens a moment after the line
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                     break
             for path, headers in (

@@ -223,13 +223,15 @@ def test_games_that_were_stopped_go_on_and_are_the_same(
     monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.01)
     seen: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        play(tiny, recipe, tmp_path, lambda _: signal.raise_signal(signal.SIGTERM))
+        play(replace(tiny, games=500), recipe, tmp_path, lambda _: signal.raise_signal(signal.SIGTERM))
     assert (tmp_path / "training" / "tiny" / SETTINGS_FILE).is_file()  # what --resume reads
-    assert Replay(recipe.folder(tmp_path / "cache"), SIZE).games < 16
+    folder = recipe.folder(tmp_path / "cache")
+    assert 0 < Replay(folder, SIZE).games < 500
     assert same(play(replace(tiny, num_workers=2, parallel_games=3), recipe, tmp_path, seen.append), searched)
-    timed, before = replace(tiny, games=5000, play_minutes=0.04), len(seen)
+    spent, before = Replay(folder, SIZE).seconds / 60, len(seen)
+    timed = replace(tiny, games=50_000, play_minutes=spent + 0.04)
     more = len(play(timed, recipe, tmp_path, seen.append).games)
-    assert 16 <= more < 5000 and len(seen) > before
+    assert 16 <= more < 50_000 and len(seen) > before
     before = len(seen)
     assert len(play(timed, recipe, tmp_path, seen.append).games) == more and len(seen) == before
 

@@ -111,7 +111,9 @@ def test_a_wrong_option_is_refused_with_what_to_write(typed: list[str], expected
 
 def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive: Path, tmp_path: Path) -> None:
     told, results = tmp_path / "run.toml", tmp_path / "results"
-    told.write_text(f'data = ["{archive}"]\nsize = {SIZE}\nbatch_size = 16\nmax_rows = 32\nname = "told"\n')
+    told.write_text(
+        f'data = ["{archive}"]\nsize = {SIZE}\nbatch_size = 16\nmax_rows = 32\nname = "told"\ndevice = "cpu"\n'
+    )
 
     def train(*typed: str) -> Result:
         return CliRunner().invoke(app, ["train", "sl", *typed, "--results", str(results)])

@@ -48,7 +48,7 @@ ENCODER = find_encoder("arena-17")
 
 def config_of(**changed: object) -> Config:
     usual = {"name": "z", "max_minutes": None, "max_games": 24, "parallel_games": 8, "num_workers": 1, "batch_size": 8}
-    usual |= {"visits": 8, "cheap_search_visits": 4, "eval_games": 2}
+    usual |= {"visits": 8, "cheap_search_visits": 4, "eval_games": 2, "device": "cpu"}
     return replace(ZERO_PRESETS["tiny"], **usual | changed)  # type: ignore[arg-type]
 
 
@@ -208,7 +208,7 @@ def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: 
         folder = tmp_path / "training" / "z"
         return Replay(folder / "games-5x5", 5, 10_000).games, Replay(folder / "games", 6, 10_000).games
 
-    small, large = games(240, lambda _: signal.raise_signal(signal.SIGTERM))
+    small, large = games(10_000, lambda _: signal.raise_signal(signal.SIGTERM))
     assert small and not large
     half = small + 8
     assert games(2 * half) == (half, half)
@@ -220,9 +220,9 @@ def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: 
 
 def test_minutes_count_before_there_is_anything_to_learn(tmp_path: Path) -> None:
     """They began with the first step, so a run that had none never ended."""
-    config, began = config_of(max_games=None, max_minutes=0.02, batch_size=100_000, eval_opponents=()), time.monotonic()
+    config, began = config_of(max_games=None, max_minutes=0.05, batch_size=100_000, eval_opponents=()), time.monotonic()
     manifest = Checkpoint.open(zero.train(config, tmp_path, Registry())).manifest
-    assert manifest.rows == 0 and manifest.metrics["games"] and time.monotonic() - began > 1.2
+    assert manifest.rows == 0 and manifest.metrics["games"] and time.monotonic() - began > 3
 
 
 def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monke
 
     def play(match: RatingMatch, *_: object) -> np.ndarray:
         begun.set()
-        assert went_on.wait(60), "nothing was learned during a match"
+        assert went_on.wait(300), "nothing was learned during a match"
         return np.ones(match.games)
 
     def watch(progress: SelfPlayProgress) -> None:
