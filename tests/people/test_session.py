@@ -26,7 +26,7 @@ from arena.people.saved_game import EVENT, Phase, SavedGame, SavedGameFile, Snap
 from arena.people.session import GameSession, Opponent, Refused
 from arena.players.player import Player
 
-PATIENCE = 300.0
+PATIENCE = 600.0
 
 
 class Deliberate(Scripted):

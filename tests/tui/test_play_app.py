@@ -22,7 +22,7 @@ from arena.people.saved_game import SavedGame, SavedGameFile
 from arena.people.session import GameSession, Opponent
 from arena.tui.play_app import PlayApp
 
-PATIENCE = 180.0
+PATIENCE = 600.0  # kernels may be compiled meanwhile
 
 
 class Likes(Scripted):
