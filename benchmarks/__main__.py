@@ -15,22 +15,27 @@ import importlib
 import sys
 
 from arena import ArenaError
-from benchmarks.speed import PARTS, machine, row
+from benchmarks.speed import PARTS, describe_machine, print_row
 
 COMMANDS = {name: f"benchmarks.{name}" for name in ("tune", "openings", "tactics")}
 """Parts with options of their own, and the module with their ``main``."""
 
 
 def main(words: list[str]) -> int:
-    if words[:1] and words[0] in COMMANDS:
-        try:
-            return int(importlib.import_module(COMMANDS[words[0]]).main(words[1:]))
-        except ArenaError as error:
-            print(f"python -m benchmarks {words[0]}: {error}", file=sys.stderr)
-            return 2
-        except KeyboardInterrupt:
-            print("stopped. Games that were played are kept; run the same command to continue.", file=sys.stderr)
-            return 130
+    """The exit code of a command line."""
+    command = words[0] if words[:1] and words[0] in COMMANDS else ""
+    try:
+        return int(importlib.import_module(COMMANDS[command]).main(words[1:])) if command else measure_speed(words)
+    except ArenaError as error:
+        print(f"python -m benchmarks {command}".rstrip() + f": {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        kept = " Finished games are kept; run the same command to continue." if command == "tune" else ""
+        print(f"stopped.{kept}", file=sys.stderr)
+        return 130
+
+
+def measure_speed(words: list[str]) -> int:
     shown = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=shown)
     parser.add_argument("--share", type=float, default=1.0, help="share of the usual work (default 1)")
@@ -38,9 +43,9 @@ def main(words: list[str]) -> int:
     arguments = parser.parse_args(words)
     if unknown := set(arguments.part) - PARTS.keys():
         parser.error(f"there is no '{min(unknown)}'; there are {', '.join((*PARTS, *COMMANDS))}")
-    print(machine(), end="\n\n")
-    row(("what", "ours", "beside"))
-    row(["---"] * 3)
+    print(describe_machine(), end="\n\n")
+    print_row(("what", "ours", "beside"))
+    print_row(["---"] * 3)
     for part in arguments.part or PARTS:
         PARTS[part](arguments.share)
     return 0

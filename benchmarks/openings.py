@@ -12,6 +12,7 @@ import numpy as np
 
 from arena import ConfigError
 from arena.contract.bot import Bot, Decision, Limits
+from arena.files import reason
 from arena.go.coords import SYMMETRIES
 from arena.go.game import Game, Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
@@ -20,16 +21,14 @@ from arena.match.openings import position_of
 from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.analysis import patient
+from benchmarks.speed import positive
 
 AT_ONCE = 32  # openings that are drawn and searched together
-
-LEAST = 0.4
-"""The win rate that the last search gives each side at least."""
+LOWEST = 0.4  # win rate of each side by the last search
+PATIENCE = 50  # draws of ``AT_ONCE`` openings without a new balanced one before ``make_book`` gives up
 
 STAGES = ((32, 0.05), (8, 0.03), (1, 0.0))
 """The searches of an opening: the divisor of its visits, and by how much the bounds of the win rate are widened."""
-
-PATIENCE = 50  # draws of ``AT_ONCE`` openings without a new one that is balanced before the making gives up
 
 
 def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int, seed: int) -> Iterator[GameRecord]:
@@ -61,7 +60,7 @@ def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int,
 
 
 def _draw(bot: Bot, rules: Rules, plies: int, seed: int, number: int) -> Game:
-    """An opening of its own for each number, which is the game's seed."""
+    """A game after an opening that depends on ``seed`` and ``number``, which is the game's own seed."""
     random = Random(f"opening {number} by {seed}")
     game = Game(rules, number)
     while len(game.moves) < plies and not game.is_over:
@@ -72,12 +71,12 @@ def _draw(bot: Bot, rules: Rules, plies: int, seed: int, number: int) -> Game:
 
 
 def _balanced(bot: Bot, games: Sequence[Game], visits: int) -> list[tuple[Game, Decision]]:
-    """The openings that all searches, each longer than the one before, find even, and what the last says."""
+    """The openings that all searches, each longer than the one before, find even, with the last decision."""
     found = [(game, Decision(None)) for game in games]
     for part, wider in STAGES:
         games = [game for game, _ in found]
         decisions = bot.choose_all(games, Limits(simulations=max(2, visits // part))) if games else []
-        low = LEAST - wider
+        low = LOWEST - wider
         pairs = zip(games, decisions, strict=True)
         found = [(game, it) for game, it in pairs if it.win_rate is not None and low <= it.win_rate <= 1 - low]
     return found
@@ -89,15 +88,19 @@ def main(words: list[str]) -> int:
     parser.add_argument("bot", help="bot whose policy and search are used, such as alphago")
     parser.add_argument("--out", type=Path, required=True, help="file to write, such as book.sgfs: one opening a line")
     for name, default in {"count": 100, "plies": 6, "visits": 3000, "size": 9, "seed": 1}.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
+        kind = int if name == "seed" else positive
+        parser.add_argument(f"--{name}", type=kind, default=default, help=f"default {default}")
     given = parser.parse_args(words)
     player, rules = Registry().resolve(given.bot).checked(given.size), Rules.preset("cgos", given.size)
     kind = player.bot_kind
     if not (kind.analyses and "policy" in kind.heads and "value" in kind.heads):
         raise ConfigError(f"{player.name} has no policy to draw from or no search; use alphago")
-    with given.out.open("w", encoding="utf-8") as file:
-        for record in make_book(player, rules, given.count, given.plies, given.visits, given.seed):
-            file.write(f"{write_sgf(record, move_notes(record))}\n")
-            file.flush()
+    try:
+        with given.out.open("w", encoding="utf-8") as file:
+            for record in make_book(player, rules, given.count, given.plies, given.visits, given.seed):
+                file.write(f"{write_sgf(record, move_notes(record))}\n")
+                file.flush()
+    except OSError as error:
+        raise ConfigError(f"{given.out} can't be written ({reason(error)}); name another file") from error
     print(f"{given.out}: {given.count:,} openings of {given.plies} moves.")
     return 0

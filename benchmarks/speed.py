@@ -1,7 +1,8 @@
-"""Speed, each measurement taken in turn with what it is compared to: playouts, UCT, nets."""
+"""Speed of playouts, UCT and nets; each measurement alternates with the one that it is compared with."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import statistics
@@ -19,45 +20,52 @@ from arena.go.board import Board
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from bots import uct
-from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.inference import Evaluator, OnnxModel, Precision, sample_planes
+from bots.nets.checkpoint import Checkpoint, Precision, find
+from bots.nets.inference import Evaluator, OnnxModel, sample_planes
 from bots.search.playouts import run_playouts
 
 Rate = Callable[[int], float]
-"""Measures once, with a seed; something a second."""
+"""Measures a rate per second once, with a seed."""
 
 
-def interleaved(*measurements: Rate, rounds: int = 7) -> list[list[float]]:
-    """Rates of each measurement over a number of rounds, taken in turn; each is warmed up first."""
+def measure_in_turn(*measurements: Rate, rounds: int = 7) -> list[list[float]]:
+    """The rates of each measurement in a number of rounds; each is warmed up first."""
     for measure in measurements:
         measure(0)
     rates = [[measure(1 + number) for measure in measurements] for number in range(rounds)]
     return [list(each) for each in zip(*rates, strict=True)]
 
 
-def timed(work: Callable[[], float], clock: Callable[[], float] = perf_counter) -> float:
-    """What ``work`` says it did, a second; with ``process_time`` as its clock, a second of the processor's."""
+def measure_rate(work: Callable[[], float], clock: Callable[[], float] = perf_counter) -> float:
+    """The count that ``work`` returns, per second; with ``process_time`` as clock, per second of processor time."""
     start = clock()
     done = work()
     return done / (clock() - start)
 
 
-def row(cells: Iterable[str]) -> None:
+def positive(text: str) -> int:
+    """A whole number from 1, for argparse."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1")
+    return int(text)
+
+
+def print_row(cells: Iterable[str]) -> None:
     """Print a row of a Markdown table."""
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def report(name: str, ours: Sequence[float], other: Sequence[float] | None = None, than: str = "") -> None:
-    """Print the median of a rate, and the median of its ratios to what was measured in turn with it."""
+def print_rates(name: str, ours: Sequence[float], other: Sequence[float] | None = None, than: str = "") -> None:
+    """Print the median of a rate, and the median of its ratios to another one, named ``than``."""
     comparison = ""
     if other is not None:
         ratio = statistics.median(a / b for a, b in zip(ours, other, strict=True))
         comparison = f"{ratio:.3g} x {than} ({statistics.median(other):,.0f})"
-    row((name, f"{statistics.median(ours):,.0f} /s", comparison))
+    print_row((name, f"{statistics.median(ours):,.0f} /s", comparison))
 
 
-def machine() -> str:
-    """Where and with what it was measured, in one line."""
+def describe_machine() -> str:
+    """Date, processor, load and versions, in one line."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
@@ -66,7 +74,7 @@ def machine() -> str:
     return f"{date.today()}, {name}, {cores}, Python {platform.python_version()}, {packages}"
 
 
-def playouts(share: float) -> None:
+def measure_playouts(share: float) -> None:
     """Playouts of mcts a second."""
     for size in (9, 13, 19):
         boards = np.repeat(Board(size).array, 2)
@@ -74,12 +82,12 @@ def playouts(share: float) -> None:
         margins = np.zeros(count, np.int16)
 
         def answering(seed: int, boards: Any = boards, count: int = count, margins: Any = margins) -> float:
-            return timed(lambda: (run_playouts(boards, 1, count, seed, margins), count)[1])
+            return measure_rate(lambda: (run_playouts(boards, 1, count, seed, margins), count)[1])
 
-        report(f"heuristic playouts {size}x{size}", *interleaved(answering))
+        print_rates(f"heuristic playouts {size}x{size}", *measure_in_turn(answering))
 
 
-def uct_simulations(share: float) -> None:
+def measure_uct(share: float) -> None:
     """Simulations a second without RAVE and priors, and of mcts."""
     count = max(1, int(share * 40_000))
 
@@ -89,12 +97,12 @@ def uct_simulations(share: float) -> None:
 
         def simulations(seed: int, bot: uct.Uct = bot) -> float:
             game = Game(Rules.preset(), seed=seed)
-            return timed(lambda: (bot.choose(game, Limits(simulations=count)), count)[1])
+            return measure_rate(lambda: (bot.choose(game, Limits(simulations=count)), count)[1])
 
-        report(f"{name}, empty 9x9", *interleaved(simulations))
+        print_rates(f"{name}, empty 9x9", *measure_in_turn(simulations))
 
 
-def nets(share: float, name: str = "distilled-9x9") -> None:
+def measure_nets(share: float, name: str = "distilled-9x9") -> None:
     """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread."""
     checkpoint = Checkpoint.open(find(name))
     evaluator = Evaluator(checkpoint)
@@ -105,14 +113,22 @@ def nets(share: float, name: str = "distilled-9x9") -> None:
         count = max(1, int(share * max(4, 256 // batch)))
 
         def ours(seed: int, planes: np.ndarray = planes, count: int = count) -> float:
-            return timed(lambda: len([evaluator.evaluate(planes) for _ in range(count)]) * len(planes), process_time)
+            return measure_rate(
+                lambda: len([evaluator.evaluate(planes) for _ in range(count)]) * len(planes), process_time
+            )
 
         def theirs(seed: int, planes: np.ndarray = planes, count: int = count) -> float:
             heads = ("policy", "value")
-            return timed(lambda: len([other.run(heads, planes) for _ in range(count)]) * len(planes), process_time)
+            return measure_rate(
+                lambda: len([other.run(heads, planes) for _ in range(count)]) * len(planes), process_time
+            )
 
         what = f"evaluations, {name} ({evaluator.precision}), batches of {batch}"
-        report(what, *interleaved(ours, theirs, rounds=11), "ONNX Runtime")
+        print_rates(what, *measure_in_turn(ours, theirs, rounds=11), "ONNX Runtime")
 
 
-PARTS: dict[str, Callable[[float], None]] = {"playouts": playouts, "uct": uct_simulations, "nets": nets}
+PARTS: dict[str, Callable[[float], None]] = {
+    "playouts": measure_playouts,
+    "uct": measure_uct,
+    "nets": measure_nets,
+}

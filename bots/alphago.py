@@ -20,7 +20,6 @@ from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
     from arena.go.game import Game
-    from bots.nets.inference import Evaluator
 
 STEP = 4096  # visits between two looks at the clock, at most
 FOREVER = 1 << 40  # more visits than a tree can have
@@ -78,14 +77,11 @@ class AlphaGo(Bot):
         self._config = config
         self._puct, self._gumbel = puct, gumbel
         self._params = cache(lambda size: tree.params_of(config.on(size), puct.PuctParams))
-        self._net_of = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads))
+        load = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads))
+        self._net = cache(lambda size: load(find(config.checkpoint, size=size)))  # a name means the same net for good
         self._net(9)  # a net that can't be loaded is refused now
         self._trees = tree.TreePool(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
-
-    def _net(self, size: int) -> Evaluator:
-        """The net for boards of this size."""
-        return self._net_of(find(self._config.checkpoint, size=size))
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
@@ -122,9 +118,9 @@ class AlphaGo(Bot):
     def analyse_all(self, games: Sequence[Game], limits: Limits) -> list[list[Candidate]]:
         size = games[0].rules.size
         if limits.moves is not None:
-            for slot in self._search_all(games, Limits(simulations=1), True):  # which expands the roots
+            for slot in self._search_all(games, Limits(simulations=1), is_analysis=True):  # which expands the roots
                 self._trees.allow(slot, size, limits.moves)
-        slots = self._search_all(games, limits, True)
+        slots = self._search_all(games, limits, is_analysis=True)
         return [self._trees.candidates(slot, size, priors=True) for slot in slots]
 
     def overview(self, game: Game) -> Decision | None:
@@ -136,11 +132,12 @@ class AlphaGo(Bot):
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return self._net(games[0].rules.size).raw_nn(games, symmetry)
 
-    def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
-        """The slots of the games, their trees searched; with ``keep`` also a Gumbel search continues its tree."""
+    def _search_all(self, games: Sequence[Game], limits: Limits, is_analysis: bool = False) -> list[int]:
+        """The slots of the games, their trees searched. An analysis also continues the tree of a Gumbel search, and may
+        end at the root; otherwise one move is visited, however little time there is."""
         config, trees, size, seconds = self._config, self._trees, games[0].rules.size, limits.seconds
         net = self._net(size)
-        slots = trees.slots_of(list(games), keep=keep or not config.gumbel)  # halving begins at 0 visits
+        slots = trees.slots_of(list(games), keep=is_analysis or not config.gumbel)  # halving begins at 0 visits
         if config.gumbel:
             for slot in slots:
                 trees.roots[slot]["simulations"] = (limits.simulations or config.visits) - 1
@@ -152,7 +149,8 @@ class AlphaGo(Bot):
         planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
         tables = symmetry_table(size)
         self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
-        most = limits.simulations or (config.visits if seconds is None else FOREVER)
+        least = 1 if is_analysis else 2  # the first visit only expands the root
+        most = max(least, limits.simulations or (config.visits if seconds is None else FOREVER))
         params = self._params(size)._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
         known = (trees.boards, trees.roots, trees.hashes)
@@ -167,7 +165,8 @@ class AlphaGo(Bot):
                 net.encoder.encode(leaves.positions, count, planes)
                 found = net.evaluate(planes[:count].reshape(count, -1, size, size))
                 self._puct.expand_leaves(trees.roots, nodes, trees.owners, params, tables, leaves, count, *found)
-            if perf_counter() >= end or (count == 0 and budget == most):
+            is_late = perf_counter() >= end and nodes.visits[slots, 0].min() >= least
+            if is_late or (count == 0 and budget == most):
                 return slots.tolist()
 
     def _decide(self, slot: int, size: int) -> Decision:

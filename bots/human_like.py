@@ -32,6 +32,8 @@ OPENING, OPENING_TEMPERATURE = 6, 0.7
 RESIGNING = (-6.411, -0.576, 0.041, 2.968)
 RESIGNABLE = 0.15  # the win rate over which nobody resigns; people did whom the net misjudged, or who had to leave
 
+ENCODER = "human-34"  # the one that encodes the ranks of both players
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -39,7 +41,7 @@ class Config:
     min_share: float = setting(
         0.03, "moves with less than this share of the best move's probability are not played", low=0, high=1
     )
-    checkpoint: str = setting("human-9x9", "name or folder of a net with the encoder human-34")
+    checkpoint: str = setting("human-9x9", f"name or folder of a net with the encoder {ENCODER}")
     precision: str = setting("auto", "number format of the net", choices=tuple(Precision))
 
 
@@ -52,8 +54,8 @@ class HumanLike(Policy):
         self._rank = read_rank(config.rank, "rank =")
         self._min_share = config.min_share
         self._temperature = float(np.interp(self._rank, list(TEMPERATURES), list(TEMPERATURES.values())))
-        told = max(self._rank, WEAKEST_SEEN)
-        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(told, told))
+        rank = max(self._rank, WEAKEST_SEEN)
+        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, ranks=(rank, rank))
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, win_rates = self._evaluate(games)
@@ -63,8 +65,8 @@ class HumanLike(Policy):
         ]
 
     def _move(self, game: Game, logits: np.ndarray, win_rate: float) -> int | None:
-        """A sensible move, drawn; None to resign. By rules that leave no stone for dead it doesn't pass while its
-        opponent has some, as people don't who must capture them."""
+        """A random sensible move by the policy; None to resign. By rules under which dead stones must be captured, it
+        captures those of its opponent before it passes."""
         random = np.random.default_rng(game.move_seed())
         if random.random() < resign_chance(win_rate, self._rank, len(game.moves) / game.rules.size**2):
             return None
@@ -74,14 +76,14 @@ class HumanLike(Policy):
         sensible = game.sensible_moves()
         sensible[-1] = True  # people pass in lost positions, too
         shares = np.where(sensible, np.exp(scores), 0.0)
-        move = _drawn(np.where(shares < self._min_share * shares.max(), 0.0, shares), random)
+        move = _draw_move(np.where(shares < self._min_share * shares.max(), 0.0, shares), random)
         if move == game.rules.size**2 and not game.rules.agrees_on_dead:
             taking = np.where(_next_to_dead(game), shares, 0.0)
-            return _drawn(taking, random) if taking.any() else move
+            return _draw_move(taking, random) if taking.any() else move
         return move
 
 
-def _drawn(odds: np.ndarray, random: np.random.Generator) -> int:
+def _draw_move(odds: np.ndarray, random: np.random.Generator) -> int:
     sums = odds.cumsum()
     return int(sums.searchsorted(random.random() * sums[-1], side="right"))
 
@@ -110,13 +112,15 @@ def resign_chance(win_rate: float, rank: int, fullness: float) -> float:
 
 
 def check(config: Config, size: int) -> None:
-    """Raise ConfigError for a rank that is none and a size that the net didn't learn, CheckpointError for its net."""
+    """Raise ConfigError for an unknown rank, a net without ranks or a size that it didn't learn, CheckpointError for a
+    net that can't be played."""
     read_rank(config.rank, "rank =")
     check_net(config, size)
-    if size != (learned := Checkpoint.open(find(config.checkpoint)).manifest.size):
-        raise ConfigError(
-            f"{config.checkpoint} knows how people play on {learned}x{learned} only; use --size {learned}"
-        )
+    net = Checkpoint.open(find(config.checkpoint)).manifest
+    if net.encoder != ENCODER:
+        raise ConfigError(f"the net {net.name} knows no ranks; use one with the encoder {ENCODER}, not {net.encoder}")
+    if size != net.size:
+        raise ConfigError(f"{net.name} knows how people play on {net.size}x{net.size} only; use --size {net.size}")
 
 
 BOT = BotKind(

@@ -10,7 +10,7 @@ from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.players.registry import Registry
 from arena.results.store import Store
 from benchmarks.__main__ import main
-from benchmarks.tactics import PositionError, all_positions, playable, read_positions, solved
+from benchmarks.tactics import PositionError, all_positions, choose_moves, find_playable, read_positions
 from benchmarks.tune import spsa
 
 POSITIONS = all_positions()
@@ -65,7 +65,7 @@ def test_positions_of_eleven_categories_are_legal_and_no_two_ask_the_same() -> N
 @pytest.mark.slow
 def test_a_search_solves_the_easy_positions() -> None:
     easy = [position for position in POSITIONS if position.is_easy]
-    moves = solved(Registry().resolve("mcts:playouts=4000").build(), easy, Limits())
+    moves = choose_moves(Registry().resolve("mcts:playouts=4000").build(), easy, Limits())
     assert len(easy) >= 15 and [one.name for one in easy if moves[one] not in one.right] == []
 
 
@@ -106,7 +106,7 @@ def test_the_table_has_a_row_a_bot_and_a_column_a_category(capsys: pytest.Captur
     assert lines[2].startswith("| fast-random | ") and f"/{captures} | " in lines[2]
     assert any("right is" in line for line in lines[3:]), "random moves solve all of them?"
     nine = [position for position in POSITIONS if position.rules.size == 9]
-    assert playable(Registry().resolve("kyu-10"), POSITIONS) == nine != POSITIONS
+    assert find_playable(Registry().resolve("kyu-10"), POSITIONS) == nine != POSITIONS
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,8 @@ def test_the_table_has_a_row_a_bot_and_a_column_a_category(capsys: pytest.Captur
     [
         (["tactics", "--only", "magic"], "there is no category 'magic'; there are captures, connections"),
         (["tune", "mcts:playouts=20", "c_uct=1:0"], "not a setting and its range"),
-        (["tune", "mcts:playouts=20", "playouts=1:2"], "has no number of that name"),
+        (["tune", "mcts:playouts=20", "playouts=1:2"], "has no such setting with a fractional number"),
+        (["openings", "alphago", "--out", "no/such/folder/book.sgfs"], "no/such/folder/book.sgfs can't be written"),
     ],
 )
 def test_what_cant_be_asked_is_refused_in_one_line(

@@ -25,12 +25,12 @@ from arena.contract.bot import Bot, Limits
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp
 from arena.go.game import Game, Rules
 from arena.players.registry import Player
-from benchmarks.speed import row
+from benchmarks.speed import print_row
 
 FOLDER = Path(__file__).parent
 BOTS = ("mcts:playouts=500", "mcts:playouts=8000", "sl", "alphago:visits=100", "alphago:visits=400")
-EXPLANATION = """Ask bots for the move in positions with known answers (benchmarks/tactics/*.txt), and count the right
-ones. A bot is named as in a match; one that can't play on 13x13 isn't asked there."""
+EXPLANATION = """Count the right moves of bots in positions with known answers (benchmarks/tactics/*.txt). A bot is
+named as in a match. Positions of a size that it can't play are left out."""
 
 
 class PositionError(UserError):
@@ -38,7 +38,7 @@ class PositionError(UserError):
 
 
 class Fields(msgspec.Struct, forbid_unknown_fields=True):
-    """What is said of a position beside its diagram."""
+    """The fields of a position, apart from its diagram."""
 
     name: str
     play: Literal["black", "white"]
@@ -100,8 +100,8 @@ def all_positions(folder: Path = FOLDER) -> list[Position]:
 
 def _position(category: str, lines: Sequence[str]) -> Position:
     """Raises ValueError, UserError or msgspec's ValidationError for what can't be read."""
-    said = [line.partition(":") for line in lines if ":" in line]
-    fields = msgspec.convert({key: value.strip() for key, _, value in said}, Fields, strict=False)
+    pairs = [line.partition(":") for line in lines if ":" in line]
+    fields = msgspec.convert({key: value.strip() for key, _, value in pairs}, Fields, strict=False)
     rows = [line.split() for line in lines if ":" not in line]
     size = len(rows)
     if any(len(row) != size or not set(row) <= set(".*!XO") for row in rows):
@@ -129,12 +129,12 @@ def _position(category: str, lines: Sequence[str]) -> Position:
     return position
 
 
-def solved(bot: Bot, positions: Iterable[Position], limits: Limits, seed: int = 1) -> dict[Position, Move | None]:
-    """What the bot plays in each position, None where it resigns; a game of its own each. Raises BotFault."""
+def choose_moves(bot: Bot, positions: Iterable[Position], limits: Limits, seed: int = 1) -> dict[Position, Move | None]:
+    """The move that the bot chooses in each position, None where it resigns. Raises BotFault."""
     return {position: bot.choose(position.game(seed), limits).move for position in positions}
 
 
-def playable(player: Player, positions: Iterable[Position]) -> list[Position]:
+def find_playable(player: Player, positions: Iterable[Position]) -> list[Position]:
     """Those on a board of a size that the player can play on."""
     found = []
     for position in positions:
@@ -158,20 +158,20 @@ def main(words: Sequence[str]) -> int:
     positions = [position for position in positions if position.category in categories]
     registry = registry_of(None, Path("results"))
     players = [registry.resolve(spec) for spec in given.bot]  # a wrong name fails before any bot thinks
-    row(("bot", *categories, "all"))
-    row(["---"] * (len(categories) + 2))
+    print_row(("bot", *categories, "all"))
+    print_row(["---"] * (len(categories) + 2))
     for player in players:
         with closing(player.build()) as bot:
-            moves = solved(bot, playable(player, positions), player.limits)
+            moves = choose_moves(bot, find_playable(player, positions), player.limits)
         missed = [position for position, move in moves.items() if move not in position.right]
         asked, wrong = (Counter(position.category for position in some) for some in (moves, missed))
         right = len(moves) - len(missed)
         cells = [f"{asked[category] - wrong[category]}/{asked[category]}" for category in categories]
-        row((player.name, *cells, f"{right}/{len(moves)}, {100 * right / max(1, len(moves)):.0f} %"))
+        print_row((player.name, *cells, f"{right}/{len(moves)}, {100 * right / max(1, len(moves)):.0f} %"))
         for position in missed if given.missed else ():
             size, move = position.rules.size, moves[position]
             played = "resigns" if move is None else f"plays {gtp_from_move(move, size)}"
             answer = " ".join(gtp_from_move(move, size) for move in sorted(position.right))
-            told = f"{position.to_play.name.capitalize()} {played}, right is {answer}. {position.why}"
-            print(f"\n{position.category}, {position.name}: {told}\n{position.game().board}\n", flush=True)
+            sentence = f"{position.to_play.name.capitalize()} {played}, right is {answer}. {position.why}"
+            print(f"\n{position.category}, {position.name}: {sentence}\n{position.game().board}\n", flush=True)
     return 0

@@ -1,1 +1,1 @@
-"""The nets that bots play with: what they are, how they are stored, how they are asked."""
+"""The nets that bots play with: their architectures, checkpoints and evaluation."""

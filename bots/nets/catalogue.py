@@ -142,7 +142,7 @@ def network_from(description: Mapping[str, Any]) -> Net:
             return Network(NetworkConfig(**description))
         config = ClassicConfig(**description)
         return FAMILIES[config.family](config)
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, RuntimeError, ConfigError) as error:  # torch has several for wrong sizes
         raise CheckpointError(f"the manifest describes a net that this version doesn't know ({error})") from error
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from reference import position, random_game
 
+from arena import ConfigError
 from arena.contract.bot import Bot, Decision, Limits
 from arena.go.coords import pass_move
 from arena.go.game import BLACK, Game, Rules
@@ -145,6 +146,16 @@ def test_leaves_fill_a_batch_where_seconds_are_the_limit_and_stay_one_where_visi
     assert thought(0, timed) == thought(8, timed) != thought(1, timed)
 
 
+@pytest.mark.parametrize("search", ["puct", "gumbel"])
+@pytest.mark.parametrize("limits", [Limits(simulations=1), Limits(seconds=1e-9)])
+def test_alphago_neither_resigns_nor_plays_at_random_when_it_has_hardly_any_time(search: str, limits: Limits) -> None:
+    """A root without visited moves once gave a win rate of 0 and a move drawn from all."""
+    bot = Registry().resolve(f"alphago:search={search},resign=0.2,virtual_loss_batch=1").build()
+    decisions = bot.choose_all([Game(Rules.preset(), seed) for seed in range(3)], limits)
+    policy = bot.raw_nn([Game(Rules.preset())])[0].policy
+    assert all(it.move is not None and policy[it.move] > 0.05 and (it.visits or 0) >= 2 for it in decisions)
+
+
 @pytest.mark.parametrize("mixing", [0, 1])
 def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: float) -> None:
     """Two walls part the board; what is told is seen by the side to move."""
@@ -191,6 +202,11 @@ def test_where_no_stone_counts_as_dead_it_captures_before_it_passes(rules: str) 
     settled, dead = (bot.choose(game, Limits()).move for game in games)
     assert settled == pass_move(9)
     assert dead == pass_move(9) if rules == "chinese" else dead in BESIDE_DEAD
+
+
+def test_a_net_that_knows_no_ranks_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the net sl-9x9 knows no ranks; use one with the encoder human-34"):
+        Registry().resolve("human-like:checkpoint=sl-9x9").checked(9)
 
 
 def test_the_chance_of_a_resignation_rises_as_the_game_is_lost_and_fills_up() -> None:
