@@ -44,8 +44,7 @@ class BotTimeout(BotFault):
 
 
 class BotKilled(BotFault):
-    """A process that a bot needs, such as its engine, was killed by a signal. The move is retried a few times before
-    the bot forfeits."""
+    """A process that a bot needs, such as its engine, was killed by a signal. The move is retried a few times."""
 
 
 def plural(number: float, thing: str) -> str:

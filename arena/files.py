@@ -29,9 +29,8 @@ def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreErr
 @contextmanager
 def replacing(path: Path, *, error: type[UserError] = StoreError, hint: str = "") -> Iterator[Path]:
     """A temporary path where the caller makes a file or a folder, which then replaces what ``path`` leads to.
-    The content is on disk when this returns; missing folders above are made. When the caller raises, or the disk fails,
-    ``path`` is as it was; an OSError is raised as ``error``, one line that ends with ``hint``. A device or a pipe is
-    not replaced.
+    The content is on disk when this returns; missing folders above are made. When the caller raises, the disk fails, or
+    ``path`` is a device or a pipe, it is unchanged; an OSError is raised as ``error``, one line ending with ``hint``.
     """
     place = Path(os.path.realpath(path))
     try:

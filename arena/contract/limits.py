@@ -50,8 +50,7 @@ class Clock:
         return max(self.left.seconds, 0.0) + (0.0 if self.left.stones else self._settings.period)
 
     def spend(self, seconds: float) -> None:
-        """Charge a move. The move in which main time runs out is the first of a period; each period is followed by
-        another.
+        """Charge a move. The move in which main time runs out is the first of a period; there is always another one.
 
         The caller decides whether the move lost on time: what it took beyond ``available`` is taken off the allowance.
         """
@@ -72,8 +71,7 @@ class Clock:
     def share(self, size: int, played: int) -> float:
         """Seconds to spend on the next move, after ``played`` moves of a game on a board of this size; more than 0.
 
-        Main time is spread evenly over the moves that this side has left in a game of 0.8 size² moves, and over at
-        least ``size`` of them.
+        Main time is spread evenly over this side's remaining moves in a game of 0.8 size² moves, at least ``size``.
         """
         if self.left.stones:
             seconds = self.left.seconds / self.left.stones

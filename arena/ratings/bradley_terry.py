@@ -79,8 +79,7 @@ class Ratings:
         return replace(self, elo=self.elo - self.elo[i], covariance=covariance, anchor=anchor)
 
     def standard_error(self, a: str, b: str) -> float:
-        """Of the difference of two players, in Elo, from the full covariance; across components it depends on the
-        prior."""
+        """Of the difference of two players, in Elo; across components it depends on the prior."""
         i, j = self._index(a), self._index(b)
         variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
         return math.sqrt(max(float(variance), 0.0))
@@ -120,8 +119,7 @@ def rate(results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advan
 
     P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is the number of virtual games that each
     player drew with a phantom of strength 0; the advantage has the same prior. If some never lost to the rest, it must
-    be at least 0.01, or rounding spoils the errors. The order of the results doesn't matter. Raises ValueError without
-    results.
+    be at least 0.01, or rounding spoils the errors. Raises ValueError without results.
     """
     players, black_points, black_games = _tables(results)
     n = len(players)
@@ -236,8 +234,7 @@ class Likelihood:
         return self.estimate(_unit(-1, len(self.mode))) if is_known else None
 
     def signed_root(self, contrast: FloatArray, value: float) -> float:
-        """By how many standard deviations the mode's contrast is above this value: the signed root of the likelihood
-        ratio."""
+        """Standard deviations by which the mode's contrast exceeds this value: the signed root of the deviance."""
         at = float(contrast @ self.mode)
         if at == value:
             return 0.0

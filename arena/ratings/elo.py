@@ -36,11 +36,6 @@ class Estimate(NamedTuple):
         """Whether the games bound it on both sides."""
         return None not in self
 
-    @property
-    def known(self) -> tuple[float, ...]:
-        """The value and the ends of the interval that the games give."""
-        return tuple(end for end in self if end is not None)
-
     def __str__(self) -> str:
         value, low, high = self
         if value == low == high == 0:
@@ -122,10 +117,7 @@ class Comparison(NamedTuple):
 SCORES = np.linspace(0, 1, 5)
 
 PRIOR_PAIRS = 4.0  # virtual pairs that are added to the real ones before a score is tested
-
-LEAST_SPLIT = 0.5
-"""At least this many virtual pairs are won once by each side: without them nothing would bound a score near 0 or 1."""
-
+LEAST_SPLIT = 0.5  # of them, at least, each side wins once: otherwise nothing bounds a score near 0 or 1
 CERTAIN = 8.0  # standard deviations beyond which a probability counts as 0 or 1
 MAX_ELO = 6000.0  # the search for the ends of an interval stops there
 

@@ -109,7 +109,7 @@ def scale_of(moments: Sequence[Moment]) -> Scale:
     shown = [0.0]
     for moment in moments:
         for elo in moment.elo.values():
-            shown += elo.known if moment.games >= moments[-1].games / 4 else [elo.value]
+            shown += [end for end in elo if end is not None] if moment.games >= moments[-1].games / 4 else [elo.value]
     return Scale.over(shown)
 
 

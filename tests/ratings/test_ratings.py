@@ -46,7 +46,7 @@ def check_mirrored(one, other):
 
 def check_finite(estimate):
     value, low, high = estimate
-    assert all(map(math.isfinite, estimate.known))
+    assert all(end is None or math.isfinite(end) for end in estimate)
     assert (low is None or low <= value) and (high is None or value <= high)
 
 
