@@ -45,8 +45,8 @@ class Scale:
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Round values and how they are written, about ``most``."""
-        rough = (self.high - self.low) / max(1, most)
+        """Round whole values and how they are written, about ``most``."""
+        rough = max(1.0, (self.high - self.low) / max(1, most))
         power = 10.0 ** floor(log10(rough))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
         first = -(-self.low // step)

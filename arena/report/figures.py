@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -74,7 +75,7 @@ def curve(state: EventState, width: int, height: int) -> list[Text]:
     words = f"Elo of {style.shorten(names[0], LONG_NAME)} over the games"
     if not state.standings.is_match:
         names, words = state.ranking, "Elo over the games"
-        rows -= 1 + sum(len(name) + 4 for name in names) // max(1, width)
+        rows -= 1 + sum(cell_len(name) + 4 for name in names) // max(1, width)
     return [style.line(words, style.LABEL), *draw_course(state.course, names, width, max(LEAST_CURVE - 3, rows))]
 
 

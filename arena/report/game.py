@@ -86,7 +86,7 @@ def costs(record: GameRecord, remarks: Sequence[Remark], by_players: bool) -> di
 def move_columns(record: GameRecord, start: int, end: int) -> Columns:
     """The moves after ``start`` up to number ``end``: ``1 ● E5  2 ○ C3``, as many in a line as fit."""
     moves = [
-        f"{number} {SIGNS[record.mover(number)]} {gtp_from_move(move, record.rules.size)}"
+        Text(f"{number} {SIGNS[record.mover(number)]} {gtp_from_move(move, record.rules.size)}")
         for number, move in enumerate(record.moves[start:end], start + 1)
     ]
     return Columns(moves, equal=True, padding=(0, 2))

@@ -34,6 +34,9 @@ COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
 NAMED = ("black", "white", "black_rank", "white_rank", "reason")
 """Fields of a game that may name folders."""
 
+LONGEST_NAME = 26
+"""Cells of a player's name in a plot; its middle goes first."""
+
 OPEN = 100.0
 """Elo that an interval is drawn long, at least, on a side that the games don't bound."""
 
@@ -50,6 +53,7 @@ def render_page(report: Report, games: Sequence[GameRecord]) -> str:
     pages = Environment(
         loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, finalize=_clean, trim_blocks=True
     )
+    pages.filters["shorten"] = lambda name: style.shorten(style.public(name), LONGEST_NAME)
     return pages.get_template("page.html").render(
         title=title(report),
         terms=terms(report),

@@ -41,7 +41,8 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
     """A bar with the count while the block lasts, nothing in a pipe; the function that it yields is to be called with
     what is done."""
     console = console or style.Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), TimeRemainingColumn())
+    what = TextColumn("{task.description}", markup=False)
+    columns = (what, BarColumn(bar_width=None), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.update(task, completed=done)
@@ -67,7 +68,7 @@ def show_training(
     console = console or style.Console(stderr=True)
     begun = written = monotonic()
     rated, losses = 0, []
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn())
     bar = Progress(*columns, console=console, expand=True, disable=not console.is_terminal)
     task = bar.add_task(f"{name}: starting", total=None)
 
@@ -81,7 +82,7 @@ def show_training(
             lines.append(figures(progress))
         with suppress(OSError, SystemExit):  # nobody reads it any more: Rich would end a run that isn't saved
             for line in lines:
-                console.print(f"{name}: {line}", soft_wrap=True, highlight=False)
+                console.print(f"{name}: {line}", soft_wrap=True, highlight=False, markup=False)
 
     def draw(progress: Any) -> None:
         done, left = monotonic() - begun, progress.minutes_left

@@ -36,6 +36,9 @@ FACTS, GAP = 50, 4
 AROUND, BELOW = 4, 12
 """Lines above and below a board: what it is, its players, a legend; and lines of figures wanted above it."""
 
+PATIENCE = 5.0
+"""Seconds in which an event ends after its screen has closed, before it is left behind."""
+
 CURVE, NAME = 16, 20
 """Lines of the curve below a match's figures, at most, and columns of a board's name in the wall."""
 
@@ -113,12 +116,14 @@ class EventApp(ArenaApp):
         self.notify("Stopping the bots …", timeout=60)
 
     def stop(self) -> bool:
-        """End an event whose screen has closed; says whether it was still going on."""
-        if not self._thread.is_alive() or self.ending is not None:
+        """End an event whose screen has closed; returns whether nothing else had asked for its end. One that was asked
+        twice is given ``PATIENCE`` seconds."""
+        if not self._thread.is_alive():
             return False
+        is_new = self.ending is None
         self._stops.set()
-        self._thread.join()
-        return True
+        self._thread.join(None if is_new else PATIENCE)
+        return is_new
 
     def action_finish(self) -> None:
         if self.control.finishing or self.control.paused or self.state.finished:
@@ -148,7 +153,7 @@ class EventApp(ArenaApp):
                     yield Drawn(self._small_curve)
                 yield Drawn(self._board, id="board")
             yield Drawn(self._wall, id="wall")
-            yield Drawn(lambda width, height: figures.curve(self.state, width, height), id="curve")
+            yield Drawn(self._large_curve, id="curve")
             with VerticalScroll(id="games"):
                 yield Static(id="last")
         yield Footer()
@@ -203,6 +208,9 @@ class EventApp(ArenaApp):
         board.styles.height = "1fr" if is_beside else board_height(size) + AROUND
         board.styles.margin = (0, 0, 0, GAP if is_beside else 0)
         self._redraw()
+
+    def _large_curve(self, width: int, height: int) -> Sequence[RenderableType]:
+        return figures.curve(self.state, width, height) or [Text("The curve needs more lines.", "dim")]
 
     def _small_curve(self, width: int, height: int) -> Sequence[RenderableType]:
         """Below a match's figures, where they leave room."""

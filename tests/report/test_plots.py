@@ -6,12 +6,13 @@ from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
+from rich.cells import cell_len
 from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena.go.game import Ending, Rules
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match, Terms, Tournament
-from arena.report.page import render_page, write_page
+from arena.report.page import LONGEST_NAME, render_page, write_page
 from arena.results.league import EMBEDDED, Report, last_games, read_report
 from arena.results.store import Store
 
@@ -42,6 +43,17 @@ def test_plots_take_the_pages_colour_and_draw_a_sweep_with_an_open_end(store: St
     assert f"{NASTY}: +802 (+63 to ∞) in 10 games" in [title.text for title in intervals.iter("title")]
     assert f"{NASTY} after 10 games: +802 (+63 to ∞)" in [title.text for title in course.iter("title")]
     assert intervals.get("fill") == "currentColor" and "nan" not in html
+
+
+def test_long_wide_names_fit_beside_their_intervals_and_scales_have_whole_numbers(store: Store) -> None:
+    name = f"{'碁' * 40}:visits=200"
+    match = Match(player(name), player("plain"), Terms(RULES), 2)
+    store_event(store, match, games_of(match, lambda pairing: pairing.black))
+    svg = re.findall("<svg role.*?</svg>", render_page(read_report(store), []), re.DOTALL)
+    intervals, course = ([text.text or "" for text in ElementTree.fromstring(one).iter("text")] for one in svg)
+    (shown,) = (words for words in intervals if "碁" in words)
+    assert cell_len(shown) <= LONGEST_NAME and shown.endswith("visits=200")
+    assert [words for words in course if words.isdigit()][:4] == ["0", "0", "1", "2"]
 
 
 def test_names_and_reasons_are_text_in_a_page_and_no_folder_of_this_machine_is_named(store: Store) -> None:

@@ -9,7 +9,7 @@ from played import lines_of, match_of, record_of, whole_match, words_of
 from stored_events import store_event
 
 from arena.players.player import Player
-from arena.report.progress import show_training, training_words
+from arena.report.progress import show_counting, show_training, training_words
 from arena.report.style import Console
 from arena.report.tables import Facts, bots_table, elo_table, games_table
 from arena.report.text import first_sections, title
@@ -62,3 +62,11 @@ def test_the_figures_of_a_training_run_are_all_there() -> None:
     text = " ".join(" ".join(screen.display).split())
     for words in ("123,456 rows", "1,234/s", "loss 2.345", "top-1 45.6%", "waiting for data 1%", "12 min left"):
         assert words in text
+    assert "-:--" not in text
+
+
+def test_a_name_with_brackets_is_text_beside_a_bar() -> None:
+    shown = io.StringIO()
+    with show_counting("net[/red]", 10, Console(file=shown, force_terminal=True, width=80)) as on_progress:
+        on_progress(3)
+    assert "net[/red]" in shown.getvalue()
