@@ -20,7 +20,7 @@ from arena.go.sgf import move_notes, write_sgf
 from arena.match.openings import position_of
 from arena.players.player import Player
 from arena.players.registry import Registry
-from arena.results.analysis import patient
+from arena.results.analysis import with_all_visits
 from benchmarks.speed import positive
 
 AT_ONCE = 32  # openings that are drawn and searched together
@@ -36,7 +36,7 @@ def make_book(player: Player, rules: Rules, count: int, plies: int, visits: int,
     of ``visits`` finds them balanced. Raises ConfigError when no more are found."""
     seen: set[bytes] = set()
     found = failures = drawn = 0
-    with closing(patient(player).build()) as bot:
+    with closing(with_all_visits(player).build()) as bot:
         while found < count:
             games: dict[bytes, Game] = {}
             for number in range(drawn + 1, drawn + AT_ONCE + 1):

@@ -126,9 +126,9 @@ def analysis(bot: Bot, results: Results = RESULTS, config: ConfigFile = None) ->
       arena analysis sl < queries.jsonl
     """
     from arena.gtp.analysis_engine import AnalysisEngine, run
-    from arena.results.analysis import patient
+    from arena.results.analysis import with_all_visits
 
-    entry = patient(registry_of(config, results).resolve(bot))
+    entry = with_all_visits(registry_of(config, results).resolve(bot))
     if not entry.bot_kind.analyses:
         raise UserError(f"{entry.name}: this bot doesn't analyse; use one such as alphago, mcts or sl")
     with _on_pipes(entry) as (player, lines, output):

@@ -54,7 +54,7 @@ def gate(
     from arena.match.schedule import Gate, Match
     from arena.players.config import require_writable
     from arena.report.text import gate_lines
-    from arena.results.gate import Evidence, Ruling, checkpoint_of, continued, entry_for, with_checkpoint
+    from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, resume_gate, with_checkpoint
     from arena.results.store import Store, database
     from bots.nets.checkpoint import SHIPPED, add_gate, find, keep
 
@@ -86,7 +86,7 @@ def gate(
         about = Gate(name, kept.name)
         match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
         with Store.of(results) if database(results).exists() else nullcontext() as store:
-            match, before = (match, 0) if store is None else continued(store, match)
+            match, before = (match, 0) if store is None else resume_gate(store, match)
         if before:
             found = f"These two played {plural(before, 'game')} before ({match.event})"
             setup.console.say(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")

@@ -238,7 +238,14 @@ def analyze(
     from arena.report import style
     from arena.report.game import game_title, render_analysis
     from arena.report.progress import show_counting
-    from arena.results.analysis import AnalysisError, analyse, evaluation_count, notes, patient, variations
+    from arena.results.analysis import (
+        AnalysisError,
+        analyse,
+        evaluation_count,
+        sgf_properties,
+        variations,
+        with_all_visits,
+    )
     from arena.results.export import analysis_frame, write_csv
 
     registry = registry_of(config, results)
@@ -262,7 +269,7 @@ def analyze(
     for doubt in size_doubts([entry], record.rules.size):
         errors.say(doubt)
     found, stopped, positions = [], False, evaluation_count(record)
-    with closing(patient(entry).build()) as player, show_counting("position", positions, errors) as on_progress:
+    with closing(with_all_visits(entry).build()) as player, show_counting("position", positions, errors) as on_progress:
         try:
             for evaluation in analyse(record, player, entry.limits):
                 found.append(evaluation)
@@ -277,7 +284,7 @@ def analyze(
         write_csv(analysis_frame(record, found), csv)
         print(f"Written to {csv}.")
     if found and sgf is not None:
-        files.write(sgf, f"{write_sgf(record, notes(record, found, entry.name), variations(record, found))}\n")
+        files.write(sgf, f"{write_sgf(record, sgf_properties(record, found, entry.name), variations(record, found))}\n")
         print(f"Written to {sgf}.")
     if stopped:
         errors.say(f"Stopped after {len(found)} of {positions} positions.")

@@ -22,8 +22,8 @@ LONGEST_MOVE = 20.0  # seconds that a move may take, besides twice those that th
 
 
 def probe(player: Player, rules: Rules) -> Iterator[Finding]:
-    """Play a short game in a worker process, and yield what was seen: of the start, then of the game. One that failed
-    is the last. Closing the generator ends the worker and what the bot started."""
+    """Play a short game in a worker process; yields a finding about the start, then one about the game. It stops at the
+    first that failed. Closing the generator ends the worker and the processes that the bot started."""
     started = monotonic()
     records: list[GameRecord] = []
     try:
@@ -54,7 +54,7 @@ def _about(player: Player) -> str:
 
 
 def _judge(player: Player, record: GameRecord) -> Finding:
-    """What the game says of its player."""
+    """The finding about the game."""
     outcome = record.outcome
     assert outcome is not None
     if outcome.ending.is_forfeit:
@@ -66,10 +66,8 @@ def _judge(player: Player, record: GameRecord) -> Finding:
     words += f", {(record.black_seconds + record.white_seconds) / max(1, len(record.moves)):.2f} s each"
     if seconds := [stats.seconds for stats in record.facts if stats.seconds is not None]:
         words += f", {max(seconds):.2f} s the slowest"
-    names = {"win rates": "win_rate", "scores": "score", "visits": "visits"}
-    if reported := [
-        name for name, key in names.items() if any(getattr(each, key) is not None for each in record.facts)
-    ]:
+    columns = zip(("win rates", "scores", "visits"), zip(*record.facts, strict=True), strict=False)
+    if reported := [name for name, values in columns if any(value is not None for value in values)]:
         words += f"; reports {', '.join(reported)}"
     if outcome.ending is Ending.MOVE_LIMIT:
         return Finding("game", Verdict.OK, words)

@@ -21,19 +21,19 @@ from types import ModuleType
 from typing import Any, Self
 
 from arena import ConfigError, UserError, __version__, files
-from arena.contract.adjudication import OFF, Adjudication
+from arena.contract.adjudication import Adjudication
 from arena.contract.code import SENT, code_of
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import GameRecord
-from arena.match.crew import Crew, Update, signals_later
+from arena.match.crew import Crew, Update, bots_and_boards, delay_signals
 from arena.match.schedule import Pairing
 from arena.match.worker import CARDS, Snapshot
 from arena.players.player import Player
 
 AUTO = "auto"  # the address of this machine's cluster
 REPORT = 0.25  # seconds between two reports of a node while no game ends there
-LOOK = 5.0  # seconds between two looks for nodes that came, and before a node is used again that was lost and is back
+LOOK = 5.0  # seconds between two searches for new nodes, and before a lost node is used again
 PATIENCE = 30.0  # seconds for the cluster to answer, and for a node to get ready
 CONNECT = 10.0  # seconds for an address to answer
 LEAVE = 5.0  # seconds for nodes to send their last games
@@ -49,16 +49,14 @@ class NodeActor:
         self._inbox: deque[Pairing] = deque()
         self._is_paused = self._is_closed = False
 
-    def prepare(
-        self, version: str, python: str, size: int, players: list[Any], shipped: dict[str, Any]
-    ) -> Iterator[None]:
-        """Keep the files of nets and bots that aren't here, and check the players. ``players`` and ``shipped`` are
-        references, which only the same version can read. Raises UserError when this node can't be used."""
+    def prepare(self, software: str, size: int, players: list[Any], shipped: dict[str, Any]) -> Iterator[None]:
+        """Store the files of nets and bots that are missing here, and check the players. ``players`` and ``shipped``
+        are references, which only the same ``software`` can read. Raises UserError when this node can't be used."""
         import ray
 
-        here = platform.python_version()
-        if (version, python.rpartition(".")[0]) != (__version__, here.rpartition(".")[0]):
-            raise UserError(f"it has arena {__version__} on Python {here}, not arena {version} on Python {python}")
+        here = f"arena {__version__} on Python {platform.python_version()}"
+        if here.rpartition(".")[0] != software.rpartition(".")[0]:  # the last number of Python's may differ
+            raise UserError(f"it has {here}, not {software}")
         for name, contents in shipped.items():
             if not (SENT / name).is_dir():
                 with files.replacing(SENT / name, error=UserError) as aside:
@@ -76,7 +74,7 @@ class NodeActor:
     def play(
         self, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication, workers: int
     ) -> Iterator[Update]:
-        """Play the games that come until the node is closed. Raises UserError when a bot can't be built."""
+        """Play the games that arrive until the node is closed. Raises UserError when a bot can't be built."""
         players = {name: player.unpack(SENT) for name, player in players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
         with Crew(players, rules, adjudication, workers, cards) as crew:
@@ -88,14 +86,14 @@ class NodeActor:
             yield Update(crew.stop())
 
     def control(self, pairings: Sequence[Pairing], is_paused: bool, is_closed: bool = False) -> None:
-        """Add games; pause or go on; close."""
+        """Add games; pause or resume; close."""
         self._inbox.extend(pairings)
         self._is_paused, self._is_closed = is_paused, is_closed
 
 
 @dataclass(eq=False)
 class Node:
-    """A node, as the driver has it: ``slots`` workers at most, and by their keys the ``items`` it is working on."""
+    """A node, as the driver sees it: at most ``slots`` workers, and the ``items`` it is working on, by their keys."""
 
     id: str
     name: str
@@ -114,25 +112,24 @@ class Node:
 
 
 class Nodes:
-    """The nodes of a Ray cluster that can build the players, those that come and those that go, and what they work on.
-    What a node that is lost hasn't finished returns to the ``queue``."""
+    """The nodes of a Ray cluster, and their work. The unfinished items of a lost node return to the ``queue``."""
 
     actor: type[NodeActor] = NodeActor
 
     def __init__(self, address: str, workers: int, players: Mapping[str, Player], rules: Rules):
         """``address`` is HOST:PORT, or ``auto`` for the cluster of this machine. ``workers`` is the maximum number of
-        workers; 0 for one on each core. A node that can't build one of the ``players`` isn't used. Raises ConfigError
-        where Ray isn't installed."""
+        workers (0: one for each core). Raises ConfigError where Ray isn't installed."""
         self.ray = _import_ray()
         self.queue: deque[Any] = deque()
         self.nodes: dict[str, Node] = {}  # by their ids
-        self.tasks: dict[Any, Node] = {}  # Ray's generator of results -> who makes them
+        self.tasks: dict[Any, Node] = {}  # by Ray's generators of their results
         self.news: list[str] = []  # lines about nodes for the user, which the reader removes
         self._losses: Counter[Any] = Counter()  # of items in a row, and of nodes to get ready
         self._address, self._workers, self._rules = address, workers, rules
         self._players = {name: player.pack() for name, player in players.items()}
         self._to_ship = {name: paths for player in players.values() for name, paths in player.files_to_ship().items()}
         self._refused: dict[str, str] = {}  # node -> why
+        self._failed: list[tuple[Node, Exception]] = []  # since the last ``look``
         self._looked = -math.inf
 
     def __enter__(self) -> Self:
@@ -141,11 +138,11 @@ class Nodes:
             if self._address != AUTO:
                 host, _, port = self._address.rpartition(":")
                 create_connection((host.strip("[]"), int(port)), CONNECT).close()  # Ray would try for minutes
-            with chdir(scratch()), signals_later():  # nothing of the current folder runs on the nodes
+            with chdir(scratch()), delay_signals():  # nothing of the current folder runs on the nodes
                 self.ray.init(self._address, log_to_driver=False, logging_level=logging.CRITICAL)
         except Exception as error:  # Ray's errors share no base class
             why = reason(error).partition(". ")[0]
-            hint = f"give HOST:PORT or {AUTO}; one is started with: ray start --head"
+            hint = f"give HOST:PORT or {AUTO}; start one with: ray start --head"
             raise UserError(f"--cluster {self._address}: no Ray cluster answers ({why}); {hint}") from error
         try:
             shipped = {
@@ -158,13 +155,15 @@ class Nodes:
                 self.look()
                 self.wait(REPORT)
             self.look()  # whether any of them can be used
+            if not any(node.is_ready for node in self.nodes.values()):
+                self.news.append("no node of the cluster is ready yet; waiting for one")
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        with signals_later():  # Ray sets handlers of its own
+        with delay_signals():  # Ray sets handlers of its own
             self.ray.shutdown()  # which ends the actors
 
     @property
@@ -174,13 +173,12 @@ class Nodes:
         return min(self._workers, slots) if self._workers else slots
 
     def start(self, method: str, node: Node, *arguments: Any) -> None:
-        """Have a node do a method of its actor that yields results; ``wait`` returns them."""
+        """Call a method of a node's actor that yields results; ``wait`` returns them."""
         options = getattr(node.actor, method).options(num_returns="streaming", concurrency_group="work")
         self.tasks[options.remote(*arguments)] = node
 
     def wait(self, seconds: float) -> list[tuple[Node, Any]]:
-        """The results that come within this time, as soon as there are some. Raises UserError where nodes are lost over
-        the same item again and again."""
+        """The results that come within this time, as soon as there are some."""
         streams, found = list(self.tasks), []
         if not streams:
             sleep(seconds)
@@ -189,22 +187,18 @@ class Nodes:
         else:
             return []
         for stream in streams:
-            if (node := self.tasks.get(stream)) is None:
-                continue  # it was lost just now
+            node = self.tasks[stream]
             try:
                 result = self.ray.get(next(stream), timeout=PATIENCE)
-                if result is None:  # of ``prepare``
-                    node.is_ready = True
-                    del self.tasks[stream]
-                else:
+                if result is not None:
                     found.append((node, result))
+                    continue
+                node.is_ready = True  # that was ``prepare``
             except StopIteration:
-                del self.tasks[stream]
+                pass
             except Exception as error:  # Ray's errors share no base class
-                cause = getattr(error, "cause", None)
-                why = reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
-                self._losses[node.id] += not node.is_ready
-                self._drop(node, why, is_refused=isinstance(cause, UserError) or self._losses[node.id] >= TRIES)
+                self._failed.append((node, error))
+            del self.tasks[stream]
         return found
 
     def note_finished(self, node: Node, key: Any) -> None:
@@ -212,9 +206,28 @@ class Nodes:
         node.items.pop(key, None)
         self._losses.pop(key, None)
 
+    def look(self) -> None:
+        """Give up nodes that failed, and use those that have joined. Raises UserError where no node can be used, or
+        where nodes were lost over the same item again and again."""
+        failed, self._failed = self._failed, []  # only now: what came with the failure is no longer among their items
+        for lost, error in failed:
+            if self.nodes.get(lost.id) is lost:
+                cause = getattr(error, "cause", None)
+                why = reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
+                self._losses[lost.id] += not lost.is_ready
+                self._drop(lost, why, is_refused=isinstance(cause, UserError) or self._losses[lost.id] >= TRIES)
+        if monotonic() - self._looked > LOOK:
+            self._looked = monotonic()
+            self._there = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+            for node in self._there:
+                if node["NodeID"] not in self._refused.keys() | self.nodes.keys():
+                    self._start_actor(node)
+        refused = {node["NodeID"]: self._refused.get(node["NodeID"]) for node in self._there}
+        if refused and all(refused.values()):
+            raise UserError(f"no node of the cluster can be used: {'; '.join(sorted(set(map(str, refused.values()))))}")
+
     def _drop(self, node: Node, why: str, *, is_refused: bool) -> None:
-        """Do without a node in this whole event, or until its next actor is ready. Raises UserError where nodes are
-        lost over the same item again and again."""
+        """Give up a node: for this whole event, or until its next actor is ready."""
         self.news.append(f"{node.name} " + ("isn't used" if is_refused else "was lost") + f": {why}")
         if is_refused:
             self._refused[node.id] = f"{node.name}: {why}"
@@ -226,24 +239,10 @@ class Nodes:
             self.ray.kill(node.actor)
         self._losses.update(node.items.keys())
         if any(self._losses[key] >= MAX_LOSSES for key in node.items):
-            raise UserError(
-                f"{MAX_LOSSES} nodes in a row were lost over the same game ({why}); check their memory and logs"
-            )
-
-    def look(self) -> None:
-        """Use the nodes that have come. Raises UserError where none that is there can be used."""
-        if monotonic() - self._looked > LOOK:
-            self._looked = monotonic()
-            self._there = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
-            for node in self._there:
-                if node["NodeID"] not in self._refused.keys() | self.nodes.keys():
-                    self._start_actor(node)
-        refused = {node["NodeID"]: self._refused.get(node["NodeID"]) for node in self._there}
-        if refused and all(refused.values()):
-            raise UserError(f"no node of the cluster can be used: {'; '.join(sorted(set(map(str, refused.values()))))}")
+            raise UserError(f"{MAX_LOSSES} nodes in a row were lost over the same game ({why}); check their memory")
 
     def _start_actor(self, there: Mapping[str, Any]) -> None:
-        """Start an actor on a node, with a worker for each core, and parts of GPUs where a worker takes one."""
+        """Start an actor on a node, with a worker for each core, and GPUs where a worker needs a part of one."""
         id, name, resources = there["NodeID"], there["NodeManagerHostname"], there["Resources"]
         if any(node.name == name for node in self.nodes.values()):
             name = f"{name} {id[:6]}"
@@ -257,19 +256,19 @@ class Nodes:
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(id, soft=False)
         options = {"num_cpus": node.slots, "num_gpus": math.ceil(node.slots * gpus), "scheduling_strategy": affinity}
         node.actor = self.ray.remote(concurrency_groups={"work": node.slots})(self.actor).options(**options).remote()
-        versions = __version__, platform.python_version()
-        self.start("prepare", node, *versions, self._rules.size, *self._references)
+        software = f"arena {__version__} on Python {platform.python_version()}"
+        self.start("prepare", node, software, self._rules.size, *self._references)
 
 
 class Cluster(Nodes):
-    """Crews on the nodes of a Ray cluster. Its methods do what those of a ``Crew`` do."""
+    """Crews on the nodes of a Ray cluster, with the methods of a ``Crew``."""
 
     def __init__(
-        self, address: str, workers: int, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication = OFF
+        self, address: str, workers: int, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication
     ):
-        super().__init__(address, workers, players, rules)
+        bots, self._boards = bots_and_boards(players)
+        super().__init__(address, workers, bots, rules)
         self._adjudication = adjudication
-        self._boards = min(player.bot_kind.boards for player in players.values())
         self._is_paused = self._is_finishing = False
 
     def add(self, pairings: Iterable[Pairing]) -> None:
@@ -292,8 +291,7 @@ class Cluster(Nodes):
         self.look()
         if not self._is_finishing:
             self._assign_games()
-        records: list[Any] = []
-        snapshots: list[Snapshot] = []
+        records, snapshots = list[Any](), list[Snapshot]()
         for node, update in self.wait(seconds):
             for record in update.records:
                 self.note_finished(node, record.id)
@@ -308,29 +306,26 @@ class Cluster(Nodes):
     def stop(self) -> list[GameRecord]:
         for node in self.nodes.values():
             node.actor.control.remote((), is_paused=False, is_closed=True)
-        records: list[Any] = []
-        until = monotonic() + LEAVE
+        records, until = list[Any](), monotonic() + LEAVE
         while self.tasks and monotonic() < until:
-            with suppress(UserError):  # nodes are lost again and again
-                records += [record for _, update in self.wait(REPORT) for record in update.records]
+            records += [record for _, update in self.wait(REPORT) for record in update.records]
         self.tasks = {}
         return records
 
     def _assign_games(self) -> None:
         """Start the crews of nodes that are ready, and keep every node supplied: with a game for each board, and with
         what it plays in the next moment."""
-        left, playing = self.most, set(self.tasks.values())
+        playing = {node for node in self.tasks.values() if node.is_ready}
+        left = self.most - sum(node.slots for node in playing)
         for node in self.nodes.values():
-            slots = min(node.slots, left)
-            left -= slots
-            if node.is_ready and node not in playing and slots and self.queue:
-                node.slots = slots
-                self.start("play", node, self._players, self._rules, self._adjudication, slots)
+            if node.is_ready and node not in playing and left > 0 and self.queue:
+                node.slots = min(node.slots, left)
+                left -= node.slots
+                self.start("play", node, self._players, self._rules, self._adjudication, node.slots)
                 playing.add(node)
-        nodes = [node for node in playing if node.is_ready]
-        games = len(self.queue) + sum(len(node.items) for node in nodes)
-        share = min(self._boards, -(-games // max(1, sum(node.slots for node in nodes))))
-        for node in nodes:
+        games = len(self.queue) + sum(len(node.items) for node in playing)
+        share = min(self._boards, -(-games // max(1, sum(node.slots for node in playing))))
+        for node in playing:
             wanted = node.slots * share + math.ceil(node.rate * AHEAD) - len(node.items)
             if pairings := [self.queue.popleft() for _ in range(min(len(self.queue), wanted))]:
                 node.items.update((pairing.id, pairing) for pairing in pairings)

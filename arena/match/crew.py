@@ -1,4 +1,4 @@
-"""A crew: the worker processes of this machine that play an event's games, and whose fault it is when one dies."""
+"""A crew: the worker processes of this machine that play an event's games, and who is charged when one dies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a c
 class Update:
     """What happened since the last one: games that are over, and boards of games under way.
 
-    ``nodes`` are the machines of a cluster with their recent games per second; None on this machine alone. ``news`` are
+    ``nodes`` are the machines of a cluster with their games per second so far; None on this machine alone. ``news`` are
     lines about them for the user. The runner's records are durable; ``resumed`` ones were played by an earlier run, and
     ``waiting`` finished games can't be stored yet, because another program holds the results.
     """
@@ -69,7 +69,7 @@ class Update:
 
 
 class WorkerProcess:
-    """One worker, as its parent sees it: its pipe, and the clock and journal that both share."""
+    """One worker, as its parent sees it: its pipe, and the shared memory with the last call and the journal."""
 
     def __init__(self, spec: WorkerSpec, number: int, folder: Path):
         """Start the process. Raises ConnectionError or EOFError when the process that starts workers is gone."""
@@ -80,18 +80,18 @@ class WorkerProcess:
         """The games that it hasn't finished, by the order in which they were sent, from 1."""
         self._sent = 0
         self._names = list(spec.players)
-        self._stderr = folder / f"stderr-{number}"
-        self._stderr.touch()
+        self.stderr = folder / f"stderr-{number}"
+        self.stderr.touch()
         context = start_method()
         self.connection, there = context.Pipe()
         shared = context.RawArray("d", SharedState.size(spec))
         self.state = SharedState(shared, spec)
-        self.process = context.Process(target=work, args=(there, shared, spec, str(self._stderr), number))
+        self.process = context.Process(target=work, args=(there, shared, spec, str(self.stderr), number))
         with there, starting_processes():
             self.process.start()
 
     @property
-    def called(self) -> str:
+    def last_called(self) -> str:
         """The player that was built or called last."""
         return self._names[self.state.call.player]
 
@@ -104,7 +104,7 @@ class WorkerProcess:
             self.connection.send(message)
 
     def receive(self) -> Iterator[Any]:
-        """The messages that have come: snapshots, records, ``READY``, or a UserError."""
+        """The messages that have arrived: snapshots, records, ``READY``, or a UserError."""
         with suppress(EOFError, OSError):
             while self.connection.poll():
                 message = self.connection.recv()
@@ -118,10 +118,10 @@ class WorkerProcess:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
-        kill_marked(f"{self.process.pid}-")  # what it didn't come to close, and whose watchers may be gone, too
+        kill_marked(f"{self.process.pid}-")  # engines that it couldn't close, and whose watchers may be dead, too
 
-    def begun(self, call: Call) -> dict[int, Assignment]:
-        """The games that it had begun when it ended in this call, as they stood."""
+    def interrupted_games(self, call: Call) -> dict[int, Assignment]:
+        """The games that it had begun when it died in this call, as they stood, by their numbers."""
         found = {}
         for board, number, played, spent in self.state.games():
             if number in self.games:  # else it ended with its game
@@ -131,13 +131,15 @@ class WorkerProcess:
                 found[number] = Assignment(sent.pairing, played, spent + seconds, deaths)
         return found
 
-    def last_words(self) -> str:
-        """The end of what it printed."""
-        return self._stderr.read_text(errors="replace")[-LAST_WORDS:]
+
+def bots_and_boards(players: Mapping[str, Player]) -> tuple[dict[str, Player], int]:
+    """The players that workers build, which are all but people, and how many games a worker plays at once."""
+    bots = {name: player for name, player in players.items() if not player.is_person}
+    return bots, min((bot.bot_kind.boards for bot in bots.values()), default=1)
 
 
 class Crew:
-    """Worker processes that play games between the same players by the same rules. A ``Cluster`` has the same methods.
+    """Worker processes that play games between the same bots by the same rules. A ``Cluster`` has the same methods.
 
     A worker that dies or hangs is replaced. Its games go on from their last known positions, each alone in a worker,
     where the bot that was called last is to blame when it dies or hangs again.
@@ -152,8 +154,8 @@ class Crew:
         cards: Sequence[str] = (),
     ):
         """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any."""
-        boards = min(player.bot_kind.boards for player in players.values())
-        self._spec = WorkerSpec(players, rules, adjudication, boards)
+        bots, boards = bots_and_boards(players)
+        self._spec = WorkerSpec(bots, rules, adjudication, boards)
         self.most, self._cards = workers, cards
         self._queue: deque[Assignment] = deque()
         self._suspects: deque[Assignment] = deque()  # their worker died or hung: to be played on alone
@@ -221,7 +223,7 @@ class Crew:
 
     def stop(self) -> list[GameRecord]:
         """End all workers; returns the games that were over and not yet reported."""
-        with signals_later():
+        with delay_signals():
             for worker in self._workers:
                 if worker.is_ready and not worker.games:
                     worker.send(None)
@@ -237,7 +239,7 @@ class Crew:
             return records
 
     def _receive(self, worker: WorkerProcess) -> list[Snapshot]:
-        """Take a worker's messages; returns the boards. Raises the UserError of one that can't build its bots."""
+        """Read a worker's messages; returns the snapshots. Raises its UserError where it can't build its bots."""
         snapshots = []
         for message in worker.receive():
             if isinstance(message, UserError):
@@ -259,7 +261,7 @@ class Crew:
         while (self._queue or self._suspects) and len(self._workers) < min(self.most, self._left):
             card = self._cards[self._started % len(self._cards)] if self._cards else ""
             try:
-                with signals_later():  # else a process could be started, and not known
+                with delay_signals():  # else a process could be started, and not known
                     worker = WorkerProcess(replace(self._spec, card=card), self._started, Path(self._folder.name))
                     self._workers.append(worker)
             except (EOFError, ConnectionError):
@@ -287,21 +289,24 @@ class Crew:
     # --- Deaths ---
 
     def _replace_dead_workers(self) -> None:
+        """Remove workers that died, kill those that hang, and decide what becomes of their games."""
         for worker in list(self._workers):
             is_alive, call = worker.process.is_alive(), worker.state.call
-            is_hanging = is_alive and call.seconds > call.allowed + PATIENCE
-            if is_alive and not is_hanging:
+            if is_alive and call.seconds <= call.allowed + PATIENCE:
                 if not worker.is_ready and monotonic() - worker.started > STARTUP:
-                    raise UserError(f"{worker.called} did not start within {STARTUP:g} s")
+                    raise UserError(f"{worker.last_called} did not start within {STARTUP:g} s")
                 continue
             worker.end(0.0)
             self._receive(worker)
             self._workers.remove(worker)
+            call = min(call, worker.state.call)  # of no seconds if it ended just before its worker
+            is_hanging = is_alive and call.seconds > call.allowed + PATIENCE
             if is_hanging and not worker.is_ready:  # in its first decision: it is judged by its games
-                self._spec = replace(self._spec, cold=self._spec.cold | {worker.called})
+                self._spec = replace(self._spec, cold=self._spec.cold | {worker.last_called})
             elif not worker.is_ready:
-                self._note_failed_start(f"{worker.called} can't be built: its process ended with {_exit_words(worker)}")
-            begun = worker.begun(call)
+                words = f"can't be built: its process ended with {_exit_words(worker)}"
+                self._note_failed_start(f"{worker.last_called} {words}")
+            begun = worker.interrupted_games(call)
             for number, game in reversed(worker.games.items()):
                 if number in begun:
                     self._assign_fault(begun[number], worker, is_hanging)
@@ -323,21 +328,23 @@ class Crew:
         elif not is_hanging and worker.is_solo and game.deaths >= DEATHS:
             ending, reason = Ending.CRASH, f"its process ended with {_exit_words(worker)}"
         else:
-            self._suspects.append(game)
+            self._suspects.appendleft(game)
             return
         live = LiveGame.begin(game.pairing, self._spec.rules, game.played)
-        live.forfeit(BLACK if worker.called == game.pairing.black else WHITE, ending, reason, worker.last_words())
+        live.seconds[live.game.to_play] += game.seconds
+        details = worker.stderr.read_text(errors="replace")[-LAST_WORDS:]
+        live.forfeit(BLACK if worker.last_called == game.pairing.black else WHITE, ending, reason, details)
         self._finished.append(live.record())
 
 
 def _exit_words(worker: WorkerProcess) -> str:
     """How its process ended: by which signal, or with which code."""
-    code = worker.process.exitcode
-    return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+    code = worker.process.exitcode or 0
+    return signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"  # some have no name
 
 
 @contextmanager
-def signals_later() -> Iterator[None]:
+def delay_signals() -> Iterator[None]:
     """Delay the signals that end a command until the block is done."""
     if threading.current_thread() is not threading.main_thread():  # signals only ever interrupt the main thread
         yield

@@ -1,4 +1,4 @@
-"""A ladder: rounds of games, chosen by what is known least so far."""
+"""A ladder: rounds of games between the players whose order is least certain."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ class Ladder(OpenEvent):
 
 
 def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[tuple[str, str]]:
-    """Who is to play ``block`` games next so that neighbours in the ranking are told apart; nobody when all are, to
-    ``precision`` Elo (95 %).
+    """The pairs of players that are to play ``block`` games next, so that the differences between neighbours in the
+    ranking become known; none when all are known to ``precision`` Elo (95 %).
 
-    Neighbours without a measured distance meet first, though not for ever. In every fourth of the other matchups, the
-    neighbours meet whose distance is known worst. In the rest, those players meet who have met least for what their
-    games can show: if the ratings chose every matchup, their own errors would, and the intervals were too narrow.
+    Neighbours whose difference isn't bounded meet first, up to ``GIVE_UP`` blocks. Every fourth of the others is
+    between the neighbours with the widest interval. The rest are between the players whose next games add the most
+    information: if ratings alone chose every matchup, their errors would bias it and the intervals be too narrow.
     """
     n, index = len(ratings.players), ratings.players.index
     gaps = measured_gaps(ratings)

@@ -32,17 +32,12 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
     any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
     cancels over the two colours. Raises ConfigError when there are not that many.
     """
-    return tuple(drawn_opening(rules, number, plies, seed) for number in range(count))
+    return tuple(draw_opening(rules, number, plies, seed) for number in range(count))
 
 
-def drawn_opening(rules: Rules, number: int, plies: int, seed: int) -> Opening:
+def draw_opening(rules: Rules, number: int, plies: int, seed: int) -> Opening:
     """The opening of this number, from 0, of those that ``draw_openings`` returns."""
     return _drawing(rules, plies, seed)[number] if plies else ()
-
-
-@lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more
-def _drawing(rules: Rules, plies: int, seed: int) -> _Drawing:
-    return _Drawing(rules, plies, seed)
 
 
 class _Drawing:
@@ -112,6 +107,9 @@ class _Drawing:
         return np.frombuffer(moves, np.uint8).reshape(draws, -1)
 
 
+_drawing = lru_cache(maxsize=8)(_Drawing)  # an event needs the same openings each time it lists its games
+
+
 # --- Books ---
 
 BOOKS = Path(__file__).parent / "books"
@@ -147,7 +145,7 @@ def read_book(
     left_out: Counter[str] = Counter()
     for item in read_path(path):
         try:
-            game = _opened(item, rules, plies)
+            game = _play_opening(item, rules, plies)
             if (position := position_of(game)) in found:
                 raise ConfigError("that lead to the position of another")
             found[position] = tuple(game.moves)
@@ -168,7 +166,7 @@ def position_of(game: Game) -> bytes:
     return bytes([len(game.moves) % 2]) + form
 
 
-def _opened(item: GameRecord | Refusal, rules: Rules, plies: int | None) -> Game:
+def _play_opening(item: GameRecord | Refusal, rules: Rules, plies: int | None) -> Game:
     """The opening of a game on the board. Raises ConfigError, in a few words, when it is none."""
     if isinstance(item, Refusal):
         raise ConfigError(item.reason)

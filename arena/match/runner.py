@@ -1,4 +1,4 @@
-"""Plays an event: hands the missing games to a crew, stores what it plays, and ends when the test is decided.
+"""Plays an event: gives the missing games to a crew, stores its records, and ends when the test is decided.
 
 What is missing is the schedule less the ids in the store. No other state is kept, so an interrupted event resumes where
 it stopped.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from arena import StoreBusy, StoreError, UserError, plural
 from arena.go.record import GameRecord, Played
-from arena.match.crew import Crew, signals_later
+from arena.match.crew import Crew, delay_signals
 from arena.match.crew import Update as Update
 from arena.match.event import Event
 from arena.match.ladder import Ladder
@@ -109,26 +109,29 @@ class _Run:
             yield Update(resumed=True)
 
     def play(self, crew: AnyCrew, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
-        """Play what can be planned, the games of bots first, until no more is planned, or someone asks for the end."""
+        """Play the planned games, those between bots first, until no more are planned or the event is to end."""
         people = {name for name, player in self._event.players.items() if player.is_person}
-        while not self._standings.is_decided:
+        while not self._is_over:
             missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
             with_people = [pairing for pairing in missing if {pairing.black, pairing.white} & people]
             crew.add(pairing for pairing in missing if not {pairing.black, pairing.white} & people)
             yield from self._play_bots(crew)
-            if self._control.finishing or self._standings.is_decided:
-                return
             for pairing in with_people:
+                if self._is_over:
+                    return
                 if play_person is None:
                     raise UserError(f"no person can play {pairing.id} here")
                 self._finished.append(play_person(pairing))
-                while self._finished:
-                    yield Update(self._append(TICK), waiting=len(self._finished))
+                yield from self._play_bots(crew)
             if not missing or not isinstance(self._event, Ladder):
                 return  # no other plans more
 
+    @property
+    def _is_over(self) -> bool:
+        return self._control.finishing or self._standings.is_decided
+
     def _play_bots(self, crew: AnyCrew) -> Generator[Update, None, None]:
-        """Play until the crew has no more games, the test is decided, or the time for games to end is over."""
+        """Play until all games of the crew are stored, the test is decided, or the time for games to end is over."""
         control, updated, finish_by = self._control, monotonic(), inf
         snapshots: dict[str, Snapshot] = {}
         try:
@@ -152,12 +155,12 @@ class _Run:
                 self._finished += crew.stop()
                 yield Update(self._append(PATIENCE), waiting=len(self._finished))
         finally:
-            if self._standings.is_decided or control.finishing or sys.exception() is not None:
+            if self._is_over or sys.exception() is not None:
                 self._end(crew)
 
     def _end(self, crew: AnyCrew) -> None:
         """Stop the crew and store what it had finished. Raises GamesNotStored where that is not possible."""
-        with signals_later():
+        with delay_signals():
             self._finished += crew.stop()
             self._append(PATIENCE)
             if self._finished and not self._standings.is_decided and not isinstance(sys.exception(), UserError):
@@ -166,7 +169,7 @@ class _Run:
     def _append(self, patience: float) -> tuple[GameRecord, ...]:
         """Store the finished games in one transaction, and return them; none while another program holds the store."""
         self._store.check_place()
-        with signals_later():  # a game that is in the store is no longer in the list
+        with delay_signals():  # a game that is in the store is no longer in the list
             identities = self._identities
             records = tuple(
                 replace(game, black_player=identities[game.black], white_player=identities[game.white])

@@ -15,7 +15,7 @@ from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules
 from arena.go.record import Played
-from arena.match.openings import Opening, drawn_opening
+from arena.match.openings import Opening, draw_opening
 from arena.match.standings import PEOPLE, Standings
 from arena.players.player import Player
 from arena.ratings import Sprt
@@ -81,7 +81,7 @@ class Terms:
         """The opening of this number, from 0. Raises ConfigError when there are not that many."""
         if number < len(self.book):
             return self.book[number]
-        return drawn_opening(self.rules, number - len(self.book), self.plies, self.seed)
+        return draw_opening(self.rules, number - len(self.book), self.plies, self.seed)
 
 
 class Series(NamedTuple):

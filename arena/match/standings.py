@@ -16,8 +16,7 @@ from arena.ratings import Estimate, PairCounts, Ratings, Result, Sprt, SprtState
 from arena.ratings.elo import Comparison
 
 PEOPLE = "play"  # the event id of games with people. No event can have this name; its games are not in pairs
-
-WITHOUT_A_TURN = {Ending.SCORE, Ending.MOVE_LIMIT}  # all other endings are a turn of the loser without a move
+AFTER_A_MOVE = {Ending.SCORE, Ending.MOVE_LIMIT, Ending.ADJUDICATED}  # all other endings are a turn without a move
 
 
 class Pairs:
@@ -242,7 +241,7 @@ class Standings:
         by_black = (chosen + ((game.first is BLACK) is (game.opening % 2 == 0))) // 2
         self._turns[black] += by_black
         self._turns[white] += chosen - by_black
-        if winner is not None and ending not in WITHOUT_A_TURN:
+        if winner is not None and ending not in AFTER_A_MOVE:
             self._turns[lost] += 1
         self._seconds[black] += game.black_seconds
         self._seconds[white] += game.white_seconds

@@ -35,14 +35,14 @@ from arena.match.game_loop import GameLoop, LiveGame
 from arena.match.schedule import Pairing
 from arena.players.player import Player
 
-SNAPSHOT_SECONDS = 0.25  # seconds between two looks at the boards that are sent
+SNAPSHOT_SECONDS = 0.25  # seconds between two snapshots of a game
 GRACE = 3.0  # seconds that a worker has to end by itself when its parent is gone
-WARM_UP = 10.0  # seconds that the first decision of a bot may take at least: what isn't loaded yet is loaded then
+WARM_UP = 10.0  # the least seconds that a bot may take for its first decision, in which it loads what it needs
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 CARDS = "CUDA_VISIBLE_DEVICES"  # the variable that says which GPUs a process sees, with commas between them
 SAFE_PATH = "PYTHONSAFEPATH", "arena"  # keeps a starting Python from looking for modules in the current folder
 TERMINAL = (signal.SIGINT, signal.SIGHUP)  # what a terminal sends to all of a job
-READY = "ready"  # what a worker sends once its players are built and their kernels compiled
+READY = "ready"  # the message of a worker whose players are built and whose kernels are compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker plays. With a single board it sends a snapshot before each call of a bot. ``card`` is the one GPU
-    that it sees; any if empty. Bots that are ``cold`` hung when they were warmed up: they are built only, and judged in
-    their games."""
+    """What a worker plays. With a single board it sends a snapshot before each call of a bot. ``card`` is the only GPU
+    that it may use; empty for any. ``cold`` bots hung when they were warmed up, so they are only built: a hang in a
+    game is then charged to them."""
 
     players: Mapping[str, Player]
     rules: Rules
@@ -76,8 +76,8 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A game for a worker: a new one, or one whose worker is gone, as it stood. ``played`` are the moves after the
-    opening. ``seconds`` is how long the side to move had thought, ``deaths`` how often it ended its worker here."""
+    """A game for a worker: a new one, or one whose worker died, as it stood. ``played`` are the moves after the
+    opening, ``seconds`` how long the side to move has thought, ``deaths`` how often workers died at this position."""
 
     pairing: Pairing
     played: tuple[tuple[Move, MoveStats], ...] = ()
@@ -86,13 +86,12 @@ class Assignment:
 
 
 Message = Assignment | bool | None
-"""What a worker is sent: a game, whether to pause (no bot is called, but a call that has begun is finished), None to
-leave once it has no games."""
+"""What a worker is sent: a game; whether to pause, which lets calls that have begun finish; None to exit."""
 
 
 class Call(NamedTuple):
-    """The last call of a bot: how long it has been going on (0 once it is over), the seconds that it may take, the
-    index of the player, and the board whose time it is (-1: no single one's)."""
+    """The last call of a bot: its seconds so far (0 once it is over), the seconds that it may take, the index of the
+    player, and the board that is charged for it (-1: none, or several)."""
 
     seconds: float
     allowed: float
@@ -101,15 +100,15 @@ class Call(NamedTuple):
 
 
 class SharedState:
-    """What a worker writes and its parent reads through shared memory, also when the worker is gone: the last call of a
-    bot, and a journal of the games under way.
+    """Shared memory that a worker writes and its parent reads, also after the worker's death: the last call of a bot,
+    and a journal of the games under way.
 
     Doubles: those of ``Call``, with the time when it began (0 between calls) in place of its seconds. Then each board
     has rows of 5: the number of its game by the order in which they were sent (from 1; 0: no game), of its moves, and
     the seconds spent on the next one; then for each move the point, win rate, score, visits and seconds.
     """
 
-    _CALL, _ROW = Struct("4d"), Struct("5d")
+    _ROW = Struct("5d")
 
     def __init__(self, memory: Any, spec: WorkerSpec):
         """``memory`` is a ctypes array of ``size(spec)`` doubles."""
@@ -121,14 +120,16 @@ class SharedState:
         return 4 + spec.boards * 5 * (spec.rules.move_limit + 1)
 
     def start_call(self, player: int, allowed: float, board: int = -1) -> None:
-        self._CALL.pack_into(self._memory, 0, monotonic(), allowed, player, board)
+        self.end_call()
+        self._memory[1], self._memory[2], self._memory[3] = allowed, player, board
+        self._memory[0] = monotonic()
 
     def end_call(self) -> None:
         self._memory[0] = 0.0
 
     @contextmanager
     def stop_clock(self) -> Iterator[None]:
-        """In this block the call goes on, but not its time."""
+        """Don't count the time of this block as part of the call."""
         start, now = self._memory[0], monotonic()
         self._memory[0] = 0.0
         yield
@@ -137,7 +138,8 @@ class SharedState:
     @property
     def call(self) -> Call:
         start, allowed, player, board = self._memory[:4]
-        return Call(max(0.0, monotonic() - start) if start else 0.0, allowed, int(player), int(board))
+        is_one = start and start == self._memory[0]  # else another began meanwhile, and the rest may be of that one
+        return Call(max(0.0, monotonic() - start) if is_one else 0.0, allowed, int(player), int(board))
 
     def start_game(self, board: int, number: int) -> None:
         """Begin the journal of a game; 0 for none."""
@@ -174,7 +176,7 @@ class SharedState:
 
 
 def start_method() -> ForkServerContext | SpawnContext:
-    """How processes of ours are started: where the system can, from one that has made everything ready once."""
+    """How our processes are started: on Linux forked from one process that has imported everything already."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -187,9 +189,8 @@ def start_method() -> ForkServerContext | SpawnContext:
 
 @contextmanager
 def starting_processes() -> Iterator[None]:
-    """Processes of ours that start in this block don't import a ``random.py`` of the current folder, which Python would
-    put first. What a terminal sends is held back from them until they call ``leave_to_the_parent``; nothing of it is
-    lost here."""
+    """Processes that start in this block don't import modules, such as a ``random.py``, from the current folder. A
+    terminal's signals are blocked in them until they call ``leave_to_the_parent``; this process gets all of them."""
     name, value = SAFE_PATH
     is_ours = os.environ.setdefault(name, value) == value
     before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
@@ -204,22 +205,21 @@ def starting_processes() -> Iterator[None]:
 
 
 def leave_to_the_parent() -> None:
-    """Have this process, and those that it starts, ignore what a terminal sends to all of a job."""
+    """Have this process, and those that it starts, ignore the signals that a terminal sends to a whole job."""
     for number in TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL)
 
 
 def go_on_without_parent() -> None:
-    """Have this process go on, if it is stopped, when what started it ends (Linux): by SIGCONT."""
+    """Have the system continue this process, if it is stopped, when its parent process ends (Linux, by SIGCONT)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
 
 
 def end_with_parent() -> None:
-    """Have this process outlive its parent by seconds only, in which it ends its engines, even when it hangs or is
-    stopped: nobody watches it."""
-    signal.signal(signal.SIGCONT, signal.SIG_DFL)  # what it was forked from ends at once with its parent
+    """End this process and its engines a few seconds after its parent has ended, even if it hangs or is stopped."""
+    signal.signal(signal.SIGCONT, signal.SIG_DFL)  # the process it was forked from handles it
     go_on_without_parent()
 
     def wait_and_end() -> None:
@@ -236,10 +236,10 @@ def end_with_parent() -> None:
 
 
 def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, number: int) -> None:
-    """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
-    is gone, or on SIGTERM.
+    """Run a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent ends,
+    or on SIGTERM.
 
-    Worker ``number`` makes that player ready first, so that workers who start together compile different kernels."""
+    Worker ``number`` builds that player first, so that workers that start together compile different kernels."""
     leave_to_the_parent()
     if os.environ.get(SAFE_PATH[0]) == SAFE_PATH[1]:
         del os.environ[SAFE_PATH[0]]  # an engine in Python looks beside its own file
@@ -269,7 +269,7 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, num
 
 
 def _build(spec: WorkerSpec, place: int, bots: dict[str, Bot], state: SharedState) -> None:
-    """Add the bot of a player, warmed up. Raises UserError for one that can't be built."""
+    """Build and warm up the bot of a player, and add it to ``bots``. Raises UserError where that fails."""
     name, player = [*spec.players.items()][place]
     state.start_call(place, inf)  # it is to blame when the process ends now
     try:
@@ -291,12 +291,12 @@ def warm_up(bot: Bot, rules: Rules) -> None:
         bot.choose_all([Game(rules)], Limits(simulations=2))
     except UserError:
         raise
-    except Exception:  # a fault in the choice of a move is judged in a game, and this is none
+    except Exception:  # such a fault is charged in a game, and this isn't one
         pass
 
 
 def _play(connection: Connection, state: SharedState, bots: Mapping[str, Bot], spec: WorkerSpec) -> None:
-    """Play the games that come until the parent has no more, or is gone."""
+    """Play the games that arrive until the parent sends None or ends."""
     indexes = {name: index for index, name in enumerate(spec.players)}
     boards: dict[str, int] = {}  # by the ids of the games
     free = list(range(spec.boards))
@@ -313,6 +313,7 @@ def _play(connection: Connection, state: SharedState, bots: Mapping[str, Bot], s
 
     def note_move(live: LiveGame) -> None:
         pairing, moves = live.pairing, live.game.moves
+        state.end_call()  # else a death right now would be charged to the other side
         state.write_move(boards[pairing.id], len(moves) - len(pairing.opening), moves[-1], live.facts[-1])
 
     limits = {name: player.limits for name, player in spec.players.items()}
@@ -349,8 +350,8 @@ def _play(connection: Connection, state: SharedState, bots: Mapping[str, Bot], s
 
 
 def _listen(connection: Connection, inbox: SimpleQueue[Message]) -> None:
-    """Take in what the parent sends as it comes, in a thread of its own. A parent whose message isn't read waits, and
-    doesn't read what this process sends meanwhile: both could wait for each other."""
+    """Receive the parent's messages at once, in a thread of its own. If both processes waited for the other one to
+    read, they would wait forever."""
     with suppress(EOFError, OSError):
         while (message := connection.recv()) is not None:
             inbox.put(message)

@@ -20,7 +20,7 @@ from arena.report.board import SIGNS, Overlay, draw_board
 from arena.report.chart import WinRateCurve
 from arena.report.style import Console
 from arena.report.tables import Sheet
-from arena.results.analysis import MISTAKE, Evaluation, judge, mistakes, positions, scored, spelled
+from arena.results.analysis import MISTAKE, Evaluation, format_line, format_margin, judge_moves, mistakes, positions
 
 
 def show_details(record: GameRecord, console: Console) -> None:
@@ -33,18 +33,18 @@ def show_details(record: GameRecord, console: Console) -> None:
 
 def render_analysis(record: GameRecord, evaluations: Sequence[Evaluation], most: int) -> Group:
     """The moves of a game with what they cost; ``most`` mistakes of each side are marked."""
-    moves, size = judge(record, evaluations), record.rules.size
+    moves, size = judge_moves(record, evaluations), record.rules.size
     worst = {move.number for colour in Colour for move in mistakes(moves, most, colour)}
     rows = []
     for evaluation in evaluations:
         name = loss = best = line = ""
-        score = "" if evaluation.margin is None else scored(evaluation.margin)
+        score = "" if evaluation.margin is None else format_margin(evaluation.margin)
         if evaluation.number:
             move = moves[evaluation.number - 1]
             name = f"{move.colour.letter} {gtp_from_move(move.move, size)}"
             loss = f"{round(100 * move.loss, 1) + 0.0:.1f}"  # no minus before a zero
             best = gtp_from_move(move.before.best, size) + " !" * (move.number in worst)
-            line = "" if move.is_best else spelled(move.before.line, size, 6)
+            line = "" if move.is_best else format_line(move.before.line, size, 6)
         rows.append((str(evaluation.number), name, f"{100 * evaluation.win_rate:.1f}", loss, best, score, line))
     sums = []
     for colour in Colour:

@@ -1,4 +1,4 @@
-"""What a bot thinks of each position of a game, and what each move cost; as SGF, too."""
+"""Analysis of a game: a bot's evaluation of each position, and the cost of each move; also as SGF properties."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ class PlayedMove:
         return not self.is_best and self.loss >= MISTAKE
 
 
-def patient(entry: Player) -> Player:
-    """The player with all its visits: else it stops where no move can overtake, while its win rate could change."""
+def with_all_visits(entry: Player) -> Player:
+    """The player without early stopping, which skips visits that can't change the move, only its win rate."""
     settings = {key: False if key == "stop_early" else value for key, value in entry.settings.items()}
     return replace(entry, settings=settings)
 
 
 def evaluation_count(record: GameRecord) -> int:
-    """How many evaluations ``analyse`` gives: of the position before each move and after the last. Passes that ended
-    the game aren't judged: the count that follows them takes dead stones off, of which the bot isn't told."""
+    """The number of evaluations that ``analyse`` yields: of the position before each move and after the last one. The
+    passes that ended a game are left out: dead stones are removed after them, and the bot doesn't know which."""
     passing = pass_move(record.rules.size)
     return len(record.moves) + 1 - 2 * (record.moves[-2:] == (passing, passing))
 
@@ -97,9 +97,9 @@ def evaluation_count(record: GameRecord) -> int:
 def analyse(record: GameRecord, bot: Bot, limits: Limits | None = None) -> Iterator[Evaluation]:
     """Evaluate the positions of a game from its first to its last, each within ``limits`` and by itself: it doesn't
     matter for one which others there are. With simulations as limit, the result is the same each time. A bot is best
-    built by ``patient(entry).build()``.
+    built by ``with_all_visits(entry).build()``.
 
-    Raises AnalysisError when the bot tells no win rates or fails, RecordError when the moves break the rules.
+    Raises AnalysisError when the bot reports no win rates or fails, RecordError when the moves break the rules.
     """
     limits = limits or Limits()
     at_once = 1 if limits.seconds is not None or type(bot).choose_all is Bot.choose_all else AT_ONCE
@@ -109,7 +109,7 @@ def analyse(record: GameRecord, bot: Bot, limits: Limits | None = None) -> Itera
         yield from _evaluate(some, bot, limits)
 
 
-def judge(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[PlayedMove]:
+def judge_moves(record: GameRecord, evaluations: Sequence[Evaluation]) -> list[PlayedMove]:
     """The moves whose positions before and after are evaluated, in the order of the game."""
     return [
         PlayedMove(after.number, before.to_play, record.moves[before.number], before, after)
@@ -184,7 +184,7 @@ def _blacks(game: Game, value: Any) -> Any:
 # --- As files have it ---
 
 
-def notes(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> dict[int, dict[str, list[str]]]:
+def sgf_properties(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> dict[int, dict[str, list[str]]]:
     """Properties for ``GameRecord.to_sgf``: what was found, at the position that it was found in.
 
     Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score where it is
@@ -193,7 +193,7 @@ def notes(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> di
     """
     size = record.rules.size
     found: dict[int, dict[str, list[str]]] = {0: {"AN": [bot]}}
-    played = {move.number: move for move in judge(record, evaluations)}
+    played = {move.number: move for move in judge_moves(record, evaluations)}
     for evaluation in evaluations:
         node = found.setdefault(evaluation.number, {})
         node["SBKV"] = [f"{100 * evaluation.win_rate:.2f}"]
@@ -212,7 +212,7 @@ def notes(record: GameRecord, evaluations: Sequence[Evaluation], bot: str) -> di
 
 def variations(record: GameRecord, evaluations: Sequence[Evaluation]) -> dict[int, tuple[Move, ...]]:
     """For ``GameRecord.to_sgf``: by the number of a mistake, the line that the bot would have played instead."""
-    return {move.number: move.before.line for move in judge(record, evaluations) if move.is_mistake}
+    return {move.number: move.before.line for move in judge_moves(record, evaluations) if move.is_mistake}
 
 
 def _comment(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Iterator[str]:
@@ -221,17 +221,17 @@ def _comment(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Iter
         words = "the bot's own choice" if move.is_best else points
         yield f"{move.number}. {move.colour.name.title()} {gtp_from_move(move.move, size)}: {words}"
         if not move.is_best:
-            yield f"Instead: {spelled(move.before.line, size)}"
-    score = "" if evaluation.margin is None else f", score {scored(evaluation.margin)}"
+            yield f"Instead: {format_line(move.before.line, size)}"
+    score = "" if evaluation.margin is None else f", score {format_margin(evaluation.margin)}"
     yield f"Black wins {evaluation.win_rate:.1%}{score}"
-    yield f"Expected of {evaluation.to_play.name.title()}: {spelled(evaluation.line, size)}"
+    yield f"Expected of {evaluation.to_play.name.title()}: {format_line(evaluation.line, size)}"
 
 
-def spelled(line: Sequence[Move], size: int, most: int = 8) -> str:
+def format_line(line: Sequence[Move], size: int, most: int = 8) -> str:
     """The beginning of a line of play."""
     return " ".join(gtp_from_move(move, size) for move in line[:most])
 
 
-def scored(margin: float) -> str:
+def format_margin(margin: float) -> str:
     """``B+3.5``, ``W+0.5``: who is ahead by how much, of Black's margin."""
     return f"{'B' if margin >= 0 else 'W'}+{abs(margin):.1f}"

@@ -207,12 +207,12 @@ def analysis_frame(record: GameRecord, evaluations: Sequence[Evaluation]) -> pd.
     """A row for each move; win rates and scores, before and after it, are Black's, and losses are of who moved."""
     import pandas as pd
 
-    from arena.results.analysis import judge, spelled
+    from arena.results.analysis import format_line, judge_moves
 
     rows, size = [], record.rules.size
-    for move in judge(record, evaluations):
+    for move in judge_moves(record, evaluations):
         before, after = move.before, move.after
         rates, points = (before.win_rate, after.win_rate, move.loss), (before.margin, after.margin, move.points_lost)
-        best = gtp_from_move(before.best, size), spelled(before.line, size), before.visits
+        best = gtp_from_move(before.best, size), format_line(before.line, size), before.visits
         rows.append((move.number, move.colour.letter, gtp_from_move(move.move, size), *rates, *points, *best))
     return pd.DataFrame(rows, columns=ANALYSIS_COLUMNS).round(4)

@@ -1,4 +1,4 @@
-"""Whether a checkpoint takes its entry's place, by the stored games of a gate. Nothing is played or written here."""
+"""Gates: whether a checkpoint replaces that of an entry, by the stored games of a match."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STANDS_FOR = {"rollout": "mcts"}
 
 
 class Ruling(StrEnum):
-    """What a gate says of a checkpoint."""
+    """The result of a gate."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -33,7 +33,7 @@ class Ruling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a gate's games say, as the candidate saw them, up to the pair that decided."""
+    """A gate's games, from the candidate's view, up to the pair that decided."""
 
     match: Match
     standings: Standings
@@ -62,7 +62,7 @@ class Evidence:
         return checkpoint_of(self.match.second).name
 
     def as_json(self) -> dict[str, Any]:
-        """What a manifest tells of it."""
+        """The gate as it is stored in a checkpoint's manifest."""
         present, state, games = self.match.second, self.test.state, self.tally.results()
         figures = {**compare(self.tally.counts).elo._asdict(), "llr": state and state.llr}
         return {
@@ -118,7 +118,7 @@ def entry_for(registry: Registry, folder: Path) -> str:
     return STANDS_FOR.get(trainer, "sl")
 
 
-def continued(store: Store, match: Match) -> tuple[Match, int]:
+def resume_gate(store: Store, match: Match) -> tuple[Match, int]:
     """The stored gate of the same players by the same rules, with the number of games and the test of ``match``, and
     how many games it has. ``match`` itself and 0 where there is none."""
     settings = json.loads(json.dumps(match.settings))

@@ -33,7 +33,7 @@ def league(store: Store, pool: Pool | None = None, counted: Standings | None = N
     pool = pool or next(iter(store.pools()), None)
     if pool is None:
         return None
-    standings = Standings(tell_apart(store.players()), tests=sequential_tests(store))
+    standings = Standings(distinct_names(store.players()), tests=sequential_tests(store))
     if counted is not None and counted.games == pool.games == store.count():
         if {*counted.players.values()} == {*standings.players.values()}:
             return rate_all(counted.evidence)
@@ -48,7 +48,7 @@ def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
     """The pool with the most games, and everybody's Elo in it by identity."""
     pool = next(iter(store.pools()), None)
     found = league(store, pool)
-    names = tell_apart(store.players())
+    names = distinct_names(store.players())
     return pool, {} if found is None else {one: found.elo[name] for one, name in names.items() if name in found.elo}
 
 
@@ -62,8 +62,8 @@ def sequential_tests(store: Store) -> dict[str, Sprt]:
     return tests
 
 
-def tell_apart(players: Mapping[str, Player]) -> dict[str, str]:
-    """The names by identity. Those that several share have the beginning of their identity behind them."""
+def distinct_names(players: Mapping[str, Player]) -> dict[str, str]:
+    """Names by identity. A name that several players share is followed by the beginning of the identity."""
     shared = Counter(player.name for player in players.values())
     return {
         identity: f"{player.name} ({identity[:6]})" if shared[player.name] > 1 else player.name
@@ -75,7 +75,7 @@ def tell_apart(players: Mapping[str, Player]) -> dict[str, str]:
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What sort of event has these settings."""
+    """The kind of the event with these settings: match, tournament or ladder."""
     return next((kind for kind in ("tournament", "ladder") if kind in settings), "match")
 
 
@@ -87,7 +87,7 @@ class Moment(NamedTuple):
 
 
 class Report(Standings):
-    """The standings of a stored event, and all else that is known of it. ``stored`` counts all finished games."""
+    """The standings of a stored event, with its settings and dates. ``stored`` counts all finished games."""
 
     def __init__(self, store: Store, event: Event):
         from arena.go.game import Rules
@@ -122,8 +122,7 @@ class Report(Standings):
 
 
 def read_report(store: Store, id: str | None = None) -> Report:
-    """The event of this id, or the one that was played last. Raises StoreError when there is none, or no arena can have
-    stored it."""
+    """The report of an event, by default the one played last. Raises StoreError for one that is missing or damaged."""
     event = store.latest_event() if id is None else store.event(id)
     with readable(store, event), store.unchanged():  # while it is played, games and players may grow
         return Report(store, store.event(event.id))
@@ -145,8 +144,8 @@ def readable(store: Store, event: Event) -> Iterator[None]:
 
 
 def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
-    """Who is in the plan, then who else has played, by identity, in a match by name; and how many games are planned.
-    Raises ConfigError for a plan that no arena wrote."""
+    """The players in the plan, then others that have played, by identity (in a match by name); and the number of
+    planned games. Raises ConfigError for a plan that can't be read."""
     from arena.match.event import event_from_json
 
     plan = event_from_json(event.plan)
@@ -156,7 +155,7 @@ def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
         players = store.players()
         for identity, name in store.participants(event.id).items():
             found.setdefault(identity, replace(players.get(identity, Player(name)), name=name))
-    return {key: replace(found[key], name=name) for key, name in tell_apart(found).items()}, plan.games
+    return {key: replace(found[key], name=name) for key, name in distinct_names(found).items()}, plan.games
 
 
 class Overview(NamedTuple):

@@ -51,6 +51,8 @@ class RankEstimate:
 def ranks_by_moves(record: GameRecord, net: Evaluator) -> dict[Colour, RankEstimate]:
     """The rank at which each player's moves are likeliest, the opening left out; of who made a move. Raises
     RecordError, CheckpointError."""
+    if not record.moves:
+        return {}
     game, positions = replace(record, moves=(), outcome=None).replay(), []
     for move in record.moves:
         positions.append(game.copy())

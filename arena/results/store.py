@@ -162,9 +162,9 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False, say: Callable[[str], None] | None = None) -> Store:
-        """The results at ``path``. To write makes the file and its folder where missing, and shuts out other writers
-        until closed; with ``say``, which is told so, it waits until another one has ended. Raises StoreError when they
-        aren't there to be read, another arena writes them, they are damaged, or another version of arena wrote them."""
+        """Open the results at ``path``. With ``write``, a missing file and its folder are created, and no other arena
+        can write until this one is closed. While another one writes, ``say`` gets a line and this waits; without
+        ``say`` it raises. Raises StoreError for a file that is missing, in use, damaged or of another version."""
         path = Path(path)
         if path.is_dir():
             raise StoreError(f"{path} is a folder; results are kept in a file")
@@ -212,7 +212,7 @@ class Store:
             )
 
     def close(self) -> None:
-        """Free the file, and the lock of a writer. Once more does nothing."""
+        """Close the file and release the writer's lock. A second call does nothing."""
         try:
             with _in_one_line(self.path):
                 self._connection.close()
@@ -248,7 +248,7 @@ class Store:
 
     def game(self, text: str) -> GameRecord:
         """The game of this id, or of the row with this number. Raises StoreError when there is none."""
-        number = min(int(text), 2**63 - 1) if text.isdecimal() else None
+        number = int(text) if text.isdecimal() and len(text) < 19 else None  # fewer than 2**63
         for row in self._all("SELECT * FROM games WHERE id = ? OR seq = ?", text, number):
             return self._record(row)
         raise StoreError(f"there is no game '{text}' in {self.path}; 'arena games' lists them")
@@ -264,8 +264,8 @@ class Store:
     def numbered_games(
         self, *, limit: int | None = None, newest_first: bool = False, **wanted: Any
     ) -> Iterator[tuple[int, GameRecord]]:
-        """Games in the order of their arrival, or the other way round, read as they are asked for, each with the number
-        of its row, which no other game of the file has; at most ``limit``. ``wanted`` are the filters of ``count``."""
+        """At most ``limit`` games in the order of their arrival, or the newest first, read lazily, each with the number
+        of its row, which is unique in the file. ``wanted`` are the filters of ``count``."""
         condition, values = _condition(**wanted)
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
@@ -297,20 +297,19 @@ class Store:
             raise self._damaged(f"game '{row[1]}'", error) from error
 
     def participants(self, event: str) -> dict[str, str]:
-        """Who has played in an event: names by identity, the latest name of each."""
+        """The players of an event's games: names by identity, the latest name of each."""
         both = "SELECT black_player AS identity, black AS name, seq FROM games WHERE event = ?1 "
         both += "UNION ALL SELECT white_player, white, seq FROM games WHERE event = ?1"
         query = f"SELECT identity, name FROM ({both}) GROUP BY identity, name ORDER BY max(seq)"
         return dict(map(tuple, self._all(query, event)))
 
     def count(self, **wanted: Any) -> int:
-        """How many games there are of this ``event`` (by its id), with this ``player`` (a name or identity), that ended
-        like this (``endings``)."""
+        """The number of games of an ``event`` (id) and a ``player`` (name or identity) with these ``endings``."""
         condition, values = _condition(**wanted)
         return int(self._all(f"SELECT count(*) FROM games WHERE {condition}", **values)[0][0])
 
     def pools(self) -> list[Pool]:
-        """What rated games there are, by what may be rated together, the most games first."""
+        """The pools of games that may be rated together, the largest first."""
         query = f"""
             SELECT count(*) AS games, rules, setup, size, komi, json_extract(rules, '$.name'),
                 coalesce(json_array_length(setup, '$[0]'), 0)
@@ -320,7 +319,7 @@ class Store:
         return [Pool(*row) for row in self._all(query)]
 
     def damage(self) -> str:
-        """What SQLite's check finds wrong with the file, in a line; empty when it is sound."""
+        """The errors that SQLite's check finds in the file, in one line; empty when there are none."""
         return _one_line("; ".join(row[0] for row in self._all("PRAGMA quick_check(3)"))).removeprefix("ok")
 
     # --- Events and players ---
@@ -349,8 +348,7 @@ class Store:
         return known[fits[0]]
 
     def latest_event(self) -> Event:
-        """The event whose game arrived last, or else the one that was added last. Raises StoreError when there is
-        none."""
+        """The event whose game arrived last, or else the one added last. Raises StoreError when there is none."""
         last = "(SELECT max(seq) FROM games WHERE event = events.id)"
         for row in self._all(f"SELECT id FROM events ORDER BY ifnull({last}, 0) DESC, rowid DESC LIMIT 1"):
             return self.event(row["id"])
@@ -392,7 +390,7 @@ class Store:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """For a reader: what is read meanwhile is of one moment, whatever others store."""
+        """A read transaction: all reads in this block see the same state, whatever others store."""
         with _in_one_line(self.path):
             self._connection.execute("BEGIN")
             try:
@@ -429,8 +427,8 @@ class Store:
 
 
 def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
-    """The open lock file, which names this process; closing it, or dying, gives it back. Raises StoreError."""
-    is_told = False
+    """The open lock file; closing it, or the end of the process, releases the lock. Raises StoreError."""
+    has_said = False
     while True:
         try:
             return files.lock(Path(f"{path}.lock"))
@@ -438,9 +436,9 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
             held = f"{path} is being written by another arena"
             if say is None:
                 raise StoreError(f"{held}; wait until it ends or stop it") from error
-            if not is_told:
+            if not has_said:
                 say(f"{held}; waiting until it ends.")
-            is_told = True
+            has_said = True
             sleep(_RETRY)
         except OSError as error:
             raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
@@ -507,7 +505,7 @@ _SAME = {sqlite3.SQLITE_LOCKED: sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY: sq
 
 @contextmanager
 def _in_one_line(path: Path) -> Iterator[None]:
-    """Whatever SQLite raises becomes a StoreError that names the file and what to do."""
+    """Raise an error of SQLite as a StoreError that names the file and what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -568,7 +566,7 @@ _PARTS = (10_000, 10, 1, 1_000)  # of its unit, in which each field of ``MoveSta
 
 
 def _pack(stats: Sequence[MoveStats]) -> bytes | None:
-    """A list for each field, as MessagePack and with zlib; None where nothing is known of any move."""
+    """A list for each field, encoded as MessagePack and compressed by zlib; None where all values are None."""
     if not any(value is not None for move in stats for value in move):
         return None
     columns = zip(_PARTS, zip(*stats, strict=True), strict=True)

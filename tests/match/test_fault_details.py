@@ -35,7 +35,7 @@ def test_a_game_is_found_by_its_number_or_its_id_and_shown_and_an_unknown_one_is
         store.append([record_of(MATCH, 0, "sl"), CRASH, record_of(MATCH, 2, None), record_of(MATCH, 11, "sl")])
         for text in (f"{MATCH.event}/00012", "4"):
             assert store.game(text).id == f"{MATCH.event}/00012"
-        for unknown in ("7", "9" * 30, "nothing", "other/12", "%", "_"):
+        for unknown in ("7", "9" * 30, "9" * 5000, "nothing", "other/12", "%", "_"):
             with pytest.raises(StoreError, match=r"there is no game '"):
                 store.game(unknown)
     listed = arena("games", "--ending", "forfeit", folder=tmp_path, columns=140).stdout

@@ -17,7 +17,16 @@ from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
 from arena.players.registry import Registry
 from arena.results import analysis
-from arena.results.analysis import AnalysisError, analyse, evaluation_count, judge, mistakes, notes, patient, variations
+from arena.results.analysis import (
+    AnalysisError,
+    analyse,
+    evaluation_count,
+    judge_moves,
+    mistakes,
+    sgf_properties,
+    variations,
+    with_all_visits,
+)
 from arena.results.export import analysis_frame, write_csv
 from arena.results.store import Store
 
@@ -63,7 +72,7 @@ def test_win_rates_are_blacks_losses_are_of_whoever_moved_and_the_largest_mistak
     # Black loses 0.1, White 0.3, Black 0.4 by what the bot would have played, White 0.2, Black 0.02, White 0.05
     found = list(analyse(record, Forecaster([0.5, 0.6, 0.7, 0.7, 0.5, 0.52, 0.55])))
     assert [evaluation.win_rate for evaluation in found] == pytest.approx([0.5, 0.4, 0.7, 0.3, 0.5, 0.48, 0.55])
-    moves = judge(record, found)
+    moves = judge_moves(record, found)
     assert [move.colour for move in moves] == [BLACK, WHITE] * 3
     assert [move.loss for move in moves] == pytest.approx([0.1, 0.3, 0.4, 0.2, 0.02, 0.07])
     assert [move.number for move in mistakes(moves)] == [2, 4, 1]
@@ -107,7 +116,7 @@ def test_the_score_does_not_swing_with_the_side_to_move() -> None:
 def test_an_evaluation_does_not_depend_on_the_others(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And patience has a search use all its visits."""
     record = game_of("C3 D3 B3 D4")
-    entry = patient(Registry().resolve(spec))
+    entry = with_all_visits(Registry().resolve(spec))
     assert entry.settings["stop_early"] is False
     together = list(analyse(record, entry.build()))
     monkeypatch.setattr(analysis, "AT_ONCE", 1)
@@ -124,8 +133,8 @@ def test_the_bots_line_instead_of_a_mistake_is_a_variation_and_the_csv_has_a_row
     record = game_of("C3 D3 B3 A1")
     found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2, 0.8], owned=0.0)))
     lines = variations(record, found)
-    assert set(lines) == {move.number for move in judge(record, found) if move.is_mistake} and len(lines) > 1
-    text = write_sgf(record, notes(record, found, "a bot"), lines)
+    assert set(lines) == {move.number for move in judge_moves(record, found) if move.is_mistake} and len(lines) > 1
+    text = write_sgf(record, sgf_properties(record, found, "a bot"), lines)
     assert read_sgf(text) == record
     node = Sgf_game.from_string(text).get_root()
     for number in range(1, len(record.moves) + 1):

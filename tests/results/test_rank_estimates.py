@@ -67,6 +67,11 @@ def test_an_estimate_is_the_likeliest_rank_with_the_central_95_per_cent() -> Non
     assert str(found) == "11k (19k to 3k)"
 
 
+def test_a_game_without_moves_says_nothing_of_ranks() -> None:
+    net = Evaluator(Checkpoint.open(SHIPPED / "human-9x9"))
+    assert ranks_by_moves(GameRecord(Rules.preset("cgos", 9), (), None), net) == {}
+
+
 def test_the_moves_of_a_strong_player_look_stronger_than_those_of_a_weak_one(tmp_path: Path) -> None:
     told = arena("match", "kyu-25", "dan-3", "-n", "6", "--rules", "chinese", folder=tmp_path)
     assert told.returncode == 0, told.stderr

@@ -110,7 +110,7 @@ def figures(games: Games) -> dict[str, Any]:
         for move in range(game.length):
             turns[names[to_play]] += move >= game.opening
             to_play = to_play.opponent
-        if outcome.winner is not None and outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT):
+        if outcome.winner is not None and outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT, Ending.ADJUDICATED):
             turns[names[outcome.winner.opponent]] += 1
         seconds[game.black] += game.black_seconds  # type: ignore[assignment]
         seconds[game.white] += game.white_seconds  # type: ignore[assignment]
