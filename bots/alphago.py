@@ -1,4 +1,4 @@
-"""The AlphaGo hybrid: PUCT with a policy net, leaves judged by net, rollouts or both (Silver et al. 2016).
+"""The AlphaGo hybrid: PUCT with a policy net, leaves evaluated by net, rollouts or both (Silver et al. 2016).
 
 The nets' win rates are for area scoring in every game; rollouts and lines that end the game follow the game's rules.
 """
@@ -21,10 +21,10 @@ from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 if TYPE_CHECKING:
     from arena.go.game import Game
 
-STEP = 4096  # visits between two looks at the clock, at most
+STEP = 4096  # visits between two checks of the clock, at most
 FOREVER = 1 << 40  # more visits than a tree can have
 MOST = 2**31 - 1
-BATCH = 8  # positions that make a batch worth while: one board gets 1.5 times as many visits as with one (int8, AVX2)
+BATCH = 8  # leaves per batch under a time limit: 1.5 times as many visits as one by one (int8, AVX2)
 NODE_BYTES = 24
 FIRST_NODES = 2**15  # nodes that a tree has room for at first: some 400 visits on 9x9
 

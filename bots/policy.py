@@ -1,4 +1,4 @@
-"""A policy net without search: its favourite move, or one drawn from its probabilities."""
+"""A policy net without search: its likeliest move, or one drawn from its probabilities."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Policy(Bot):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, win_rates = self._evaluate(games)
         return [
-            Decision(pick(game, row, self._temperature), None if isnan(win_rate) else float(win_rate))
+            Decision(pick_move(game, row, self._temperature), None if isnan(win_rate) else float(win_rate))
             for game, row, win_rate in zip(games, logits, win_rates, strict=True)
         ]
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """The net's favourite moves with the win rates of the positions after them; none of a net without a value."""
+        """The net's likeliest moves with the win rates of the positions after them; none of a net without a value."""
         policy, sensible = self.raw_nn([game])[0].policy, game.sensible_moves()
         moves = [int(move) for move in policy.argsort()[::-1] if sensible[move]]
         moves = [move for move in moves if limits.moves is None or move in limits.moves][:CANDIDATES]
@@ -61,7 +61,7 @@ class Policy(Bot):
     def overview(self, game: Game) -> Decision | None:
         [raw_nn] = self.raw_nn([game])
         win_rate = None if isnan(raw_nn.win_rate) else raw_nn.win_rate
-        return Decision(pick(game, self._evaluate([game])[0][0], 0), win_rate, 1, raw_nn.ownership)
+        return Decision(pick_move(game, self._evaluate([game])[0][0], 0), win_rate, 1, raw_nn.ownership)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return self._net.raw_nn(games, symmetry)
@@ -82,7 +82,7 @@ class Policy(Bot):
         return self._net.evaluate(self._net.encode(games))
 
 
-def pick(game: Game, logits: np.ndarray, temperature: float) -> int:
+def pick_move(game: Game, logits: np.ndarray, temperature: float) -> int:
     """A sensible move by its logit (size² + 1,): drawn at a temperature, by the game's seed, or the best at 0."""
     moves = game.sensible_moves().nonzero()[0]
     scores = logits[moves].astype(np.float64)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arena.go.game import Game
     from bots.search.rollouts import Weights
 
-CHUNK = 256  # simulations between two looks at the clock
+CHUNK = 256  # simulations between two checks of the clock
 NODE_BYTES = 36
 
 

@@ -17,7 +17,7 @@ from arena.match.game_loop import GameLoop
 from arena.match.openings import draw_openings
 from arena.match.schedule import Pairing
 from arena.players.player import Player
-from bots.policy import pick
+from bots.policy import pick_move
 from trainers.progress import Rating
 from trainers.selfplay import Evaluator, NewGame, PlayedGame, draw_seeds
 from trainers.slots import SelfPlayParams, chances, draw_move, to_levels
@@ -60,7 +60,7 @@ class PolicyBot(Bot):
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, _ = self._net.evaluate(encode_games(self._net.encoder, games))
-        return [Decision(pick(game, row, self._temperature)) for game, row in zip(games, logits, strict=True)]
+        return [Decision(pick_move(game, row, self._temperature)) for game, row in zip(games, logits, strict=True)]
 
 
 class RatingMatch(NamedTuple):

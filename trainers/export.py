@@ -36,7 +36,7 @@ from bots.nets.catalogue import Net
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.inference import INT8_TOLERANCE, RANGES, OnnxModel
 from bots.nets.int8 import LANES
-from bots.nets.network import Network, Outputs, folded, win_rates
+from bots.nets.network import Network, Outputs, fold_batch_norms, win_rates
 
 OPSET, FLOAT = 17, onnx.TensorProto.FLOAT
 PARITY = 1e-4
@@ -100,7 +100,7 @@ def write_model(
     """Write ``network``, in evaluation mode, as ONNX in fp32, as far as ``heads`` need it; batch norms are folded into
     convolutions. ``planes`` (B, P, n, n) are any positions. With ``weights``, its safetensors file in the same folder,
     nothing is folded, and the model has its numbers from there instead of having them again."""
-    net: Any = folded(network) if weights is None else network
+    net: Any = fold_batch_norms(network) if weights is None else network
     given, make = torch.from_numpy(planes[:2]), onnx.helper
     with torch.no_grad(), Tape(net, given) as tape:
         answer = net(given, heads) if isinstance(net, Network) else net(given)

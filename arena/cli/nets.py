@@ -56,7 +56,7 @@ def gate(
     from arena.report.text import gate_lines
     from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, resume_gate, with_checkpoint
     from arena.results.store import Store, database
-    from bots.nets.checkpoint import SHIPPED, add_gate, find, keep
+    from bots.nets.checkpoint import SHIPPED, add_gate, copy_checkpoint, find
 
     registry, folder = setup.registry, find(checkpoint.removeprefix("checkpoint:"), results)
     name = against or entry_for(registry, folder)
@@ -79,7 +79,7 @@ def gate(
     is_new, ruling = _identity(player, kept) != net, Ruling.UNDECIDED
     try:
         if is_new:
-            keep(folder, kept)
+            copy_checkpoint(folder, kept)
             if _identity(player, kept) != net:
                 raise UserError(f"{folder} was changed while it was copied; run the same command again")
         candidate = with_checkpoint(player, kept).with_limits(limits)

@@ -1,4 +1,4 @@
-"""Nets in torch, by name and as manifests describe them: ours, and those of others, built as they were described.
+"""Nets in torch, built from a name or a manifest: the arena's own, and three from the literature.
 
 - trencseni-cnn (Trencseni 2019, "Playing Go with supervised learning in Pytorch"): three convolutions of 32 channels,
   9x9, 7x7 and 5x5, then two dense layers with dropout, of which the pass is here one more move;
@@ -118,7 +118,7 @@ def named_network(name: str, planes: int, size: int) -> Net:
 
 
 def usual_encoder(name: str) -> str:
-    """The encoder that the net of this name was thought out for. Raises ConfigError for an unknown name."""
+    """The encoder that the net of this name was designed for. Raises ConfigError for an unknown name."""
     return ENCODERS[_parse(name)[0]]
 
 
@@ -155,8 +155,8 @@ def load_network(checkpoint: Checkpoint) -> Net:
 
 
 def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> None:
-    """Give a net the weights of a checkpoint; unless ``strict``, those that it lacks stay, and its last planes may be
-    new: they begin without weight. Raises CheckpointError for weights of another net."""
+    """Load the weights of a checkpoint into a net. Unless ``strict``, weights that the checkpoint lacks stay as they
+    are, and planes that it lacks, the last ones, get zeros. Raises CheckpointError for weights of another net."""
     try:
         found = load_file(checkpoint.weights)
         weights = {name: found[name] for name in found if not name.startswith("auxiliary.")}  # of heads in training
@@ -168,6 +168,6 @@ def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> N
         raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({reason(error)})") from error
 
 
-def parameters(network: nn.Module) -> int:
-    """How many numbers it has learned."""
+def count_parameters(network: nn.Module) -> int:
+    """The number of trainable parameters."""
     return sum(parameter.numel() for parameter in network.parameters())

@@ -1,4 +1,4 @@
-"""A checkpoint: a folder with a net or a rollout policy, how to feed it and where it comes from."""
+"""A checkpoint: a folder with a net or a rollout policy, its encoder and its origin."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROLLOUT = "rollout"  # the family of rollout policies
 # What players can use of a checkpoint, by its family; the arena's own nets have none.
 HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": (), ROLLOUT: ("rollout",)}
 
-SHIPPED = Path(__file__).parent.parent / "checkpoints"  # where the nets lie that come with the package
+SHIPPED = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
 AUTO = "auto"  # stands for the net that ships for a size of board
 LARGE = 16  # the smallest board on which the net of 19x19 plays better than that of 9x9
 
@@ -40,7 +40,7 @@ INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
 
 
 class Precision(StrEnum):
-    """What a net computes with."""
+    """The number format of a net."""
 
     AUTO = "auto"
     FP32 = "fp32"
@@ -161,8 +161,8 @@ class Checkpoint:
 
 
 def check_net(config: Any, size: int) -> None:
-    """Raise CheckpointError when the net of a config with a ``checkpoint`` and a ``precision`` is missing, damaged or
-    can't play so on boards of this size."""
+    """Raise CheckpointError when the net of a config with a ``checkpoint`` and a ``precision`` is missing, damaged, or
+    can't play on boards of this size or in this precision."""
     checkpoint = Checkpoint.open(find(config.checkpoint, size=size))
     checkpoint.require_size(size)
     checkpoint.require_precision(config.precision)
@@ -180,10 +180,10 @@ def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Pa
             return place
     if not bare:
         raise CheckpointError(f"{text}: no checkpoint there; give a folder that holds {MANIFEST}")
-    raise CheckpointError(f"no checkpoint '{text}' in {own}; there are {', '.join(known(results))}")
+    raise CheckpointError(f"no checkpoint '{text}' in {own}; there are {', '.join(list_checkpoints(results))}")
 
 
-def known(results: str | Path = "results") -> list[str]:
+def list_checkpoints(results: str | Path = "results") -> list[str]:
     """The bare names that ``find`` resolves, sorted."""
     folders = (Path(results) / "checkpoints", SHIPPED)
     return sorted({path.parent.name for folder in folders for path in folder.glob(f"[!.]*/{MANIFEST}")})
@@ -200,7 +200,7 @@ def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def precision_here(folder: Path) -> str:
-    """The numbers that suit this processor and the checkpoint there: int8 or fp32."""
+    """The precision that ``auto`` means on this processor for the checkpoint there: int8 or fp32."""
     return "int8" if has_fast_int8() and (folder / MODEL_INT8).is_file() else "fp32"
 
 
@@ -222,7 +222,7 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
 
 
 def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
-    """Add what a match showed of a checkpoint to its manifest, in place of an earlier result of that event. Raises
+    """Add the result of a gate to the manifest of a checkpoint, in place of an earlier result of that event. Raises
     CheckpointError when it can't be written."""
     path = folder / MANIFEST
     content = read_object(path, error=CheckpointError, hint=COPY)
@@ -230,7 +230,7 @@ def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
     replace_file(path, _to_json(content), error=CheckpointError)
 
 
-def keep(folder: Path, kept: Path) -> None:
+def copy_checkpoint(folder: Path, kept: Path) -> None:
     """Copy a checkpoint to ``kept``, in place of one that may be there. Raises CheckpointError when it can't."""
     with replacing(kept, error=CheckpointError) as new:
         shutil.copytree(folder, new)

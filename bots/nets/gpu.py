@@ -1,4 +1,4 @@
-"""Evaluating many positions at once with torch on a GPU, also by nets that still learn; slowly where there is none."""
+"""Evaluates positions with torch, in large batches on a GPU; also nets that still learn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.network import Network, folded
+from bots.nets.network import Network, fold_batch_norms
 
 # Positions in a captured batch; batches are filled up to the next power of 2, and larger ones are parted.
 SMALLEST, LARGEST = 8, 4096
@@ -71,7 +71,7 @@ class TorchModel:
 
     def _folded(self) -> Net:
         """The network as it is now, for the device."""
-        net = folded(self._network)
+        net = fold_batch_norms(self._network)
         net.to(self._device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
         for layer in net.modules():
             if isinstance(layer, torch.nn.BatchNorm2d):  # follows a sum; its running means need more than 8 bits

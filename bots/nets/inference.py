@@ -1,4 +1,4 @@
-"""Evaluating positions with a net, in ONNX Runtime, in our int8 kernel or in torch."""
+"""Evaluates positions with a net, in ONNX Runtime, in our int8 kernel or in torch."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Evaluator:
     ):
         """Load the net. ``auto`` takes int8 where the processor's flags say that it pays (not by timing, so that the
         same machine always plays the same game) and where it computes what fp32 does; else fp32. ``ranks``, of the side
-        to move and of its opponent, are for a net that is told who plays. Raises CheckpointError for a net that can't
+        to move and of its opponent, are for an encoder that has them. Raises CheckpointError for a net that can't
         be loaded so or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")

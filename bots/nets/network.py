@@ -44,7 +44,7 @@ def expected_result(value: Tensor) -> Tensor:
 
 
 def win_rates(value: Tensor) -> Tensor:
-    """The same as win rates (B,) in [0, 1], a draw being half a win; in float64."""
+    """Win rates (B,) float64 in [0, 1] of such logits, a draw being half a win."""
     return (1 + expected_result(value.double())) / 2
 
 
@@ -89,7 +89,7 @@ def pooled(x: Tensor) -> Tensor:
     return torch.cat([x.mean((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)], 1)
 
 
-def folded(network: Module) -> Module:
+def fold_batch_norms(network: Module) -> Module:
     """A copy in evaluation mode with the norms that follow convolutions folded into these. It doesn't learn."""
     copy = deepcopy(network).eval().requires_grad_(False)
     state = fold_norms(copy.state_dict())

@@ -20,7 +20,7 @@ from bots.nets.catalogue import load_network, named_network, usual_encoder
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator
-from bots.nets.network import Network, NetworkConfig, folded
+from bots.nets.network import Network, NetworkConfig, fold_batch_norms
 from trainers.export import describe, export, forget_snapshots, write_model
 
 ENCODER = find_encoder("arena-17")
@@ -194,10 +194,10 @@ def test_graphs_that_replay_wait_for_weights_that_are_copied_on_another_stream(m
 
     def copied(network: Network) -> Network:
         events.append("weights are copied")
-        return folded(network)
+        return fold_batch_norms(network)
 
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: Stream("copying"))
-    monkeypatch.setattr("bots.nets.gpu.folded", copied)
+    monkeypatch.setattr("bots.nets.gpu.fold_batch_norms", copied)
     model.stream = Stream("replaying")  # type: ignore[assignment]  # it has what is used of one
     model.refresh()
     assert events == ["copying waits for replaying", "weights are copied", "replaying waits for copying"]
