@@ -6,6 +6,8 @@ from pathlib import Path
 from time import monotonic, sleep
 
 MEMORY = Path("/dev/shm")
+OURS = ("pym-", "psm_", "sem.mp-", "torch_")
+"""How the names begin of what Python and torch keep there; other programs of the machine have theirs."""
 
 
 def processes(folder: Path) -> list[str]:
@@ -35,7 +37,7 @@ def end_of(folder: Path) -> list[str]:
 def shared_memory() -> set[str]:
     """The names of the shared memory and semaphores that no process has mapped."""
     names = {}
-    for path in MEMORY.glob("*"):
+    for path in (path for path in MEMORY.glob("*") if path.name.startswith(OURS)):
         with suppress(OSError):
             names[path.stat().st_ino] = path.name
     for maps in Path("/proc").glob("[0-9]*/maps"):

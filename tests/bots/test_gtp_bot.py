@@ -75,6 +75,9 @@ def end(processes: list[int]) -> bool:
 
 
 def runs(process: int) -> bool:
+    if not Path("/proc/self").exists():
+        shown = subprocess.run(["ps", "-o", "stat=", "-p", f"{process}"], capture_output=True, text=True).stdout
+        return bool(shown) and not shown.startswith("Z")
     with suppress(OSError):
         return ") Z " not in Path(f"/proc/{process}/stat").read_text()
     return False
