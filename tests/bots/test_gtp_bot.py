@@ -31,7 +31,7 @@ from bots.gtp import LONGEST_LOG, Config, GtpBot, check
 ROOT = Path(__file__).parents[2]
 SCRIPTED = Path(__file__).parents[1] / "engines" / "scripted.py"
 GNUGO = find_program("gnugo")
-LIMITS = Limits(deadline=20.0)
+LIMITS = Limits(deadline=600.0)  # kernels may be compiled meanwhile
 
 Opener = Callable[..., GtpBot]
 
