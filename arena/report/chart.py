@@ -55,7 +55,7 @@ class Scale:
 
 
 class Canvas:
-    """Cells over time: values go up by a scale, columns go right. The axes are labelled when it is read out."""
+    """A grid of characters: values rise with the row, time with the column. ``lines`` adds the axes."""
 
     def __init__(self, scale: Scale, width: int, rows: int, labels: Mapping[float, str] | None = None):
         """``labels`` are by value; without them, the scale has round values."""
@@ -86,7 +86,7 @@ class Canvas:
 
 
 class Point(NamedTuple):
-    """A rating after a number of games: a value, both ends of its interval, and as it is written."""
+    """A rating after a number of games: its value, both ends of its interval, and its text."""
 
     games: int
     value: float

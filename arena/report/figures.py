@@ -52,12 +52,12 @@ def head(state: EventState) -> list[RenderableType]:
 
 
 def figures(state: EventState) -> list[RenderableType]:
-    """The beginning of the event's report, with a test's way between its bounds, and the last games."""
+    """The first sections of the event's report, below the LLR of a sequential test, and the last games."""
     return [*_test(state.standings), render(summary(state.standings)), Text(), last_games(state, FEW)]
 
 
 def _test(standings: Standings) -> list[Text]:
-    """The log-likelihood ratio of a sequential test between its bounds; nothing without a test."""
+    """The log-likelihood ratio of a sequential test between its bounds; empty without a test."""
     if standings.test is None:
         return []
     (lower, upper), state = standings.test.test.bounds, standings.test.state
@@ -68,7 +68,7 @@ def _test(standings: Standings) -> list[Text]:
 
 
 def curve(state: EventState, width: int, height: int) -> list[Text]:
-    """The Elo over the games; nothing where there is no room for it."""
+    """The Elo over the games; empty where there is no room for it."""
     if height < LEAST_CURVE:
         return []
     names, rows = list(state.event.players), height - 3
@@ -108,7 +108,7 @@ def caption(state: EventState, seat: Seat) -> Text:
 
 
 def players(state: EventState, seat: Seat) -> Table:
-    """Both players of the watched game, and how each has seen its chances."""
+    """Both players of the watched game, with the win rates that each has reported."""
     pairing, table = seat.game.pairing, Table.grid(padding=(0, 1, 0, 0))
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
     for colour, name in zip(Colour, (pairing.black, pairing.white), strict=True):

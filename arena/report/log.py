@@ -25,7 +25,7 @@ ENOUGH = 4
 """Games after which the time left is estimated."""
 
 APART = 20
-"""The next point of the curve comes when there are more games by this part of them."""
+"""The curve gets a point when the number of games has grown by 1 / ``APART``."""
 
 RECENT = 50
 
@@ -38,7 +38,7 @@ LINE_EVERY = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A board and the game on it: the last look, and its record once it is over."""
+    """A board and the game on it: its latest snapshot, and its record once it is over."""
 
     game: Snapshot
     record: GameRecord | None = None
@@ -132,7 +132,7 @@ class EventState:
         return self._spent + (self.clock() - self._since if is_running else 0.0)
 
     def pause(self, paused: bool, finished: bool = False) -> None:
-        """Have time stand still, or go on; ``finished`` for good."""
+        """Stop the clock or let it run; ``finished`` stops it for good."""
         self._spent, self._since = self.elapsed, self.clock()
         self.is_paused, self.finished = paused, self.finished or finished
 

@@ -1,4 +1,4 @@
-"""Work that takes a while: bars on a terminal, plain lines elsewhere; for training figures and a curve, too."""
+"""Progress of long work: bars on a terminal, plain lines elsewhere; for training, figures and a curve, too."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ LINE_EVERY = 30.0
 
 @contextmanager
 def show_counting(name: str, total: int, console: Console | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar with the count while the block lasts, nothing in a pipe; the function that it yields is to be called with
-    what is done."""
+    """Show a bar with a count while the block lasts, and nothing in a pipe. Call the function that it yields with the
+    number done."""
     console = console or style.Console(stderr=True)
     what = TextColumn("{task.description}", markup=False)
     columns = (what, BarColumn(bar_width=None), MofNCompleteColumn(), TimeRemainingColumn())
@@ -121,7 +121,7 @@ ROUND = (
 
 
 def self_play_words(spelled: str) -> Callable[[SelfPlayProgress], str]:
-    """The figures of a run that learns from its own games, spelled so."""
+    """The figures of a run that learns from its own games, in the format ``spelled``."""
     unknown = {"loss": float("nan"), "right": float("nan")}
     return lambda progress: (
         f"{progress.step:,} steps · {spelled.format_map({**unknown, **progress.figures})}{_left(progress.minutes_left)}"

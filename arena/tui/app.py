@@ -24,14 +24,14 @@ from textual.widget import Widget
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 CHANGED = (*ENDS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
-"""Signals that a running screen handles in its own way."""
+"""Signals whose handlers a running screen replaces."""
 
-RESTING = 0.3
-"""Seconds between a request to stop for a while and the stop: what runs is paused by then."""
+SUSPEND_DELAY = 0.3
+"""Seconds between Ctrl-Z and the suspension, in which what runs is paused."""
 
 
 class Drawn(Widget):
-    """A pane that a function draws for its columns and lines."""
+    """A pane whose content a function of its width and height returns."""
 
     DEFAULT_CSS = "Drawn { width: 1fr; height: 1fr; }"
 
@@ -44,7 +44,7 @@ class Drawn(Widget):
 
 
 class Footer(widgets.Footer):
-    """The keys in a line, that of their list first, and none that has no room for all of its word."""
+    """The keys in a line, ``?`` first; a key whose description doesn't fit is left out."""
 
     def compose(self) -> ComposeResult:
         keys: Iterable[Any] = super().compose()
@@ -80,7 +80,7 @@ class Keys(ModalScreen[None]):
 
 
 class ArenaApp(App[None]):
-    """A full screen. What ends it early, such as KeyboardInterrupt, is its ``ending``, which ``run_app`` raises."""
+    """A full screen. An exception that ends it early is kept in ``ending``, and ``run_app`` raises it."""
 
     TITLE = "arena"
     ENABLE_COMMAND_PALETTE = False
@@ -96,7 +96,7 @@ class ArenaApp(App[None]):
         self.ending: BaseException | None = None
         self._server = os.getppid()
         self.handlers: dict[signal.Signals, Any] = {}
-        """What signals that end a command did before the screen opened."""
+        """The handlers of ``ENDS`` from before the screen opened."""
 
     def on_mount(self) -> None:
         self.app_resume_signal.subscribe(self, lambda _: self.hold(False))
@@ -107,12 +107,12 @@ class ArenaApp(App[None]):
                 asyncio.get_running_loop().add_signal_handler(number, self.obey, number)
 
     def _leave_with_server(self) -> None:
-        """End with the server whose page shows the screen."""
+        """End when the server that shows the screen in a browser has ended."""
         if os.getppid() != self._server:
             self.obey(signal.SIGHUP)
 
     def obey(self, number: signal.Signals) -> None:
-        """Do what a signal did before the screen opened; what that raises ends the screen."""
+        """Call the handler of a signal from before the screen opened; an exception that it raises ends the screen."""
         handler = self.handlers.get(number, signal.default_int_handler)
         try:
             if not callable(handler):
@@ -122,21 +122,21 @@ class ArenaApp(App[None]):
             self.action_leave(error)
 
     def action_interrupt(self) -> None:
-        """Ctrl-C, which a full screen gets as a key."""
+        """Handle Ctrl-C, which a full screen receives as a key."""
         self.obey(signal.SIGINT)
 
     def action_leave(self, error: BaseException | None = None) -> None:
-        """Close the screen; ``error`` is raised after it."""
+        """Close the screen; ``run_app`` then raises ``error``."""
         self.ending = error
         self.exit()
 
     def action_rest(self) -> None:
-        """Give the terminal back until the job is continued."""
+        """Suspend the process until the shell continues it."""
         self.hold(True)
-        self.set_timer(RESTING, self.action_suspend_process)
+        self.set_timer(SUSPEND_DELAY, self.action_suspend_process)
 
     def hold(self, stops: bool) -> None:
-        """The process is about to be stopped, or has been continued."""
+        """Pause what runs before the process is suspended (``stops``), or resume it afterwards."""
 
     def action_keys(self) -> None:
         keys = []
@@ -147,8 +147,8 @@ class ArenaApp(App[None]):
         self.push_screen(Keys(keys))
 
 
-class _Deaf:
-    """A stream for a terminal that may be gone: what can't be written is dropped."""
+class _LossyStream:
+    """A stream that drops what can't be written, for a terminal that may be closed."""
 
     def __init__(self, file: TextIO):
         self._file = file
@@ -167,12 +167,12 @@ class _Deaf:
 
 
 def run_app(app: ArenaApp) -> None:
-    """Show a full screen until it closes, and leave the terminal and the handlers of signals as they were. Raises what
+    """Show a full screen until it closes, then restore the terminal and the signal handlers. Raises the exception that
     ended it early."""
     before = {number: signal.getsignal(number) for number in CHANGED}
     app.handlers = {number: before[number] for number in ENDS}
     stream = sys.__stderr__
-    sys.__stderr__ = _Deaf(stream)  # type: ignore[misc, assignment, arg-type]  # which Textual's driver writes to
+    sys.__stderr__ = _LossyStream(stream)  # type: ignore[misc, assignment, arg-type]  # which Textual's driver writes to
     try:
         app.run()
     finally:

@@ -1,4 +1,4 @@
-"""A board with words beside it or below it: what the screens of a person's game and of a finished game share."""
+"""A board with text beside or below it, which the screens of a person's game and of a finished game share."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from arena.report.board import board_height, board_width, largest_cell, point_at
 from arena.tui.app import ArenaApp, Footer
 
 BESIDE, GAP = 30, 2
-"""Columns that are wanted beside a board, at least, and those between."""
+"""Minimum columns of the text beside a board, and the columns between."""
 
 
 class BoardPane(Widget):
-    """The board, as large as its room allows, or what room it needs."""
+    """The board, as large as it fits, or a line that says how much room it needs."""
 
     class Clicked(Message):
         def __init__(self, move: Move):
@@ -78,8 +78,8 @@ class BoardApp(ArenaApp):
         raise NotImplementedError
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
-        """The title, what stands beside the board, the most important first, None for what there isn't, and what was
-        said last."""
+        """The title, the blocks beside the board (the most important first, None for those that are missing) and the
+        status line."""
         raise NotImplementedError
 
     def redraw(self) -> None:
@@ -92,7 +92,7 @@ class BoardApp(ArenaApp):
         self.query_one(BoardPane).refresh()
 
     def on_resize(self, event: Resize) -> None:
-        """Beside the board there are words where it leaves room for them, else below it."""
+        """Put the text beside the board where there is room, else below it."""
         size, width, height = self.board_size, event.size.width - 2, event.size.height - 4
         cell = largest_cell(size, width - GAP - BESIDE, height) if self.colours else 1
         is_beside = width >= board_width(size) + GAP + BESIDE

@@ -46,8 +46,7 @@ WALL = 16
 
 
 class EventApp(ArenaApp):
-    """A running event. The updates are taken in a thread of their own; its screen, and what is known of the event, is
-    drawn and changed here only."""
+    """A running event. A thread reads its updates; the state and the screen change only in Textual's own thread."""
 
     CSS = """
     Static { height: auto; }
@@ -107,7 +106,7 @@ class EventApp(ArenaApp):
             self.exit()
 
     def action_leave(self, error: BaseException | None = None) -> None:
-        """Stop the event; the screen closes when that is done, or when it is asked for again."""
+        """Stop the event; the screen closes when it has ended, or at the second call."""
         if self._stops.is_set() or not self._thread.is_alive():
             super().action_leave(error)
             return
@@ -164,12 +163,12 @@ class EventApp(ArenaApp):
         self.set_interval(1.0, self._redraw)
 
     def on_ready(self) -> None:
-        """The panes are there: an event may be over at once."""
+        """Begin once the panes exist: an event may be over at once."""
         self._thread.start()
 
     def _redraw(self) -> None:
         self._is_new = False
-        if not self.query("#head"):  # the panes aren't there any more
+        if not self.query("#head"):  # the screen is closing
             return
         shown = self.query_one(ContentSwitcher).current
         self.query_one("#head", Static).update(Group(*figures.head(self.state)))
@@ -187,7 +186,7 @@ class EventApp(ArenaApp):
         self._redraw()
 
     def action_board(self) -> None:
-        """Leave the whole overview to the standings; again, show the board."""
+        """Hide the board beside the standings, or show it again."""
         self.query_one(ContentSwitcher).current = "overview"
         self.query_one("#board").toggle_class("-hidden")
 
@@ -228,8 +227,8 @@ class EventApp(ArenaApp):
         return [figures.caption(self.state, seat), *board, figures.players(self.state, seat), *marks]
 
     def _grid(self, width: int, height: int) -> tuple[list[Seat], int, int, int, int]:
-        """The boards of the wall, how many stand in a row, the lines of a point, and the columns and lines of a place.
-        As few are left out as can be, and those that are shown are as large as can be."""
+        """The boards of the wall, boards per row, lines per point, and the columns and lines of each board. As many
+        boards as possible are shown, as large as possible."""
         size, seats = self.rules.size, self.state.seats[:WALL]
         for cell in range(LARGEST if self.colours else 1, 0, -1):
             columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 2
@@ -251,7 +250,7 @@ class EventApp(ArenaApp):
         return [wall] if seats else [Text("No game is under way.", "dim")]
 
     def on_click(self, event: Click) -> None:
-        """A click on one of many boards shows it alone, one on a single board the next."""
+        """A click on one of several boards shows that board; a click on a single board shows the next."""
         if event.widget is not None and event.widget.id == "board":
             self.action_watch(1)
         if event.widget is not None and event.widget.id == "wall":
@@ -275,8 +274,8 @@ def draw_game(
 
 
 def show_event(state: EventState, updates: Iterator[Update], control: Control, colours: bool = True) -> None:
-    """Show an event on the full screen until its updates end, which are closed in any case. Raises what ended it
-    early."""
+    """Show an event on the full screen until its updates end. They are closed in any case. Raises the exception that
+    ended it early."""
     with starting_processes():  # what starts with the first process asks for the real standard error
         pass
     app = EventApp(state, updates, control, colours)

@@ -1,4 +1,4 @@
-"""A finished game on the full screen: stepped through, with what was said of its moves."""
+"""A finished game on the full screen: its positions, with win rates and comments."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SHOWN_NEXT = 10
 
 
 class GameApp(BoardApp):
-    """One game on a board. ``remarks`` has one for each position, or none; ``by_players`` those from who has just
-    moved."""
+    """One game on a board. ``remarks`` has one for each position, or none; with ``by_players``, each is by the player
+    that has just moved."""
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("q,escape", "leave", "Leave"),

@@ -1,4 +1,4 @@
-"""A person's game on the full screen: typed commands, keys and the mouse, both players, hints and the count."""
+"""A person's game on the full screen: commands, keys and the mouse, both players, hints and the count."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from arena.tui.app import Keys, run_app
 from arena.tui.board import BoardApp, BoardPane
 
 TICK = 0.2
-"""Seconds between two looks at clocks and at who thinks."""
+"""Seconds between two drawings while a clock runs."""
 
 LONGEST_LINE = 100
-"""Signs that can be typed, or pasted, into the line."""
+"""Maximum length of a typed or pasted line."""
 
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
@@ -176,7 +176,7 @@ class PlayApp(BoardApp):
             self._commands.choose(self.cursor)
 
     def _try(self, what: Callable[[], str | None]) -> None:
-        """Do something with the game, or show why that can't be done."""
+        """Carry out an action, or show why it is refused."""
         try:
             self.message = what() or ""
         except Left:
@@ -202,7 +202,7 @@ class PlayApp(BoardApp):
     # --- The board ---
 
     def _named(self, words: str) -> Move | None:
-        """The point that these words name, if they do."""
+        """The point that was typed; None for anything else."""
         with suppress(ValueError):
             move = move_from_gtp(words.strip(), self.snapshot.size)
             return None if move == pass_move(self.snapshot.size) else move
