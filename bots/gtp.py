@@ -1,4 +1,4 @@
-"""Any engine that speaks the Go Text Protocol 2, as a bot. It judges no move, and tells of clocks but keeps none."""
+"""Any engine that speaks the Go Text Protocol 2, as a bot. Legality and clocks are the referee's."""
 
 from __future__ import annotations
 
@@ -482,7 +482,7 @@ def code(config: Config) -> str:
         return ""
     found, folder = _find(program, config), expanduser(config.cwd) or os.curdir
     named = [Path(folder, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
-    return digest_of([*([] if found is None else [Path(found)]), *(path for path in named if path.is_file())])
+    return digest_of([*([] if found is None else [Path(found)]), *(path for path in named if os.path.isfile(path))])
 
 
 def check(config: Config, size: int) -> str:

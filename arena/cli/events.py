@@ -257,10 +257,12 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
         yield
     except (KeyboardInterrupt, GamesNotStored) as stop:
         done = min(store.count(event=event.event), event.games)  # a smaller -n plans fewer than are stored
-        lost = ""
+        words = f"Stopped. {done} of {event.games} games are stored"
         if isinstance(stop, GamesNotStored):
-            lost = f", and {stop.games} finished ones are not, because another program has locked {store.path}"
-        console.say(f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest.")
+            words += f", and {stop.games} finished ones are not, because another program has locked {store.path}"
+        if done < event.games:
+            words += "; the same command plays the rest"
+        console.say(f"{words}.")
         raise SystemExit(130) from None
     finally:
         with suppress(StoreError) if isinstance(sys.exception(), StoreError) else nullcontext():  # the first one counts

@@ -35,10 +35,10 @@ def match(
     sprt: Annotated[
         tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Stop when a sequential test accepts either.")
     ] = None,
-    alpha: Annotated[float, Option(help="Error rate of that test, either way (default 0.05).")] = 0.05,
+    alpha: Annotated[float | None, Option(help="Error rate of that test, either way (default 0.05).")] = None,
     new: Annotated[bool, Option("--new", help="Start again instead of resuming.")] = False,
-    name: Annotated[str, Option(help="How the match's id begins (default A-B).")] = "",
-    plan: Annotated[float | None, Option(metavar="ELO", help="Estimate the games that this difference takes.")] = None,
+    name: Annotated[str, Option(help="Prefix of the match's id (default A-B).")] = "",
+    plan: Annotated[float | None, Option(metavar="ELO", help="Estimate how many games it takes to see this.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
@@ -61,7 +61,9 @@ def match(
         raise ConfigError("--plan plays no match; leave out --sprt, --games, --new and --json")
     if plan is not None and not 1 <= plan <= 1000:
         raise ConfigError(f"--plan {plan:g} is out of range; allowed: from 1 to 1000")
-    test = None if sprt is None else sequential_test(sprt, alpha)
+    if alpha is not None and sprt is None:
+        raise ConfigError(f"--alpha {alpha:g} needs --sprt, as in --sprt 0 35")
+    test = None if sprt is None else sequential_test(sprt, first_given(alpha, 0.05))
     games = first_given(games, 100 if test is None else SPRT_GAMES)
     agreed = events.read_terms(terms, setup.console.say)
     one, other = (events.read_player(setup.registry, bot, terms, or_person=plan is None) for bot in (first, second))

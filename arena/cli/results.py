@@ -113,7 +113,9 @@ def games(
     event: Annotated[str | None, Option(help="Only games of this event.")] = None,
     player: Annotated[str | None, Option(help="Only games of this player.")] = None,
     ending: Annotated[str | None, Option(help="Only games that ended by: score, resign, forfeit, ...")] = None,
-    limit: Annotated[int | None, Option("-n", "--games", help="Newest (default 20; all in files).", min=1)] = None,
+    limit: Annotated[
+        int | None, Option("-n", "--games", help="Newest games only (default 20; files: all).", min=1)
+    ] = None,
     sgf: Annotated[Path | None, Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
     csv: Annotated[Path | None, Option(help="Write a table of the games instead.")] = None,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""What a bot says about a position, and the lines of KataGo's analysis commands that report it.
+"""The analysis of a position by a bot, and the lines in which KataGo's analysis commands report it.
 
 A win rate, score or ownership is that of the side to move.
 """
@@ -59,7 +59,7 @@ class PositionAnalysis:
 def lower_bound(candidate: Candidate) -> float:
     """The lower end of a 95 % interval of its win rate, its visits taken as independent games."""
     rate = candidate.win_rate
-    return max(0.0, rate - 1.96 * math.sqrt(rate * (1 - rate) / candidate.visits))
+    return max(0.0, rate - 1.96 * math.sqrt(rate * (1 - rate) / max(1, candidate.visits)))
 
 
 # --- The commands ---

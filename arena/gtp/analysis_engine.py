@@ -86,7 +86,7 @@ class AnalysisEngine:
         for task in [*self._tasks] if action.startswith("terminate") else ():
             is_meant = action == "terminate_all" or task.query.id == fields["terminateId"]
             if is_meant and (not isinstance(turns, list) or task.turn in turns):
-                self._finish(task)
+                self._answer([task], lambda tasks: {task: _final_result(task) for task in tasks})
 
     def search_slice(self) -> None:
         """Search the most urgent position, and those that can join it, for a slice; send the results that are ready."""
@@ -96,29 +96,35 @@ class AnalysisEngine:
         for task in tasks:
             task.started = task.started or started
             task.reported = task.reported or started
-        try:
-            self._search(tasks)
-        except Exception as error:  # a bot may raise anything; the other queries are still answered
-            logging.getLogger(__name__).error("the bot failed", exc_info=error)
-            for task in tasks:
-                self._tasks.remove(task)
-                words = f"the bot failed: {describe_error(error)}"
-                self._send({"id": task.query.id, "turnNumber": task.turn, "error": words})
-            return
+        self._answer(tasks, self._search)
         seconds = time.monotonic() - started
         if seconds < SLICE / 2 and first.bounds[0] is not None:
             self._visits_per_slice *= 2
         elif seconds > 2 * SLICE:
             self._visits_per_slice = max(8, self._visits_per_slice // 2)
 
-    def _search(self, tasks: list[Task]) -> None:
+    def _answer(self, tasks: list[Task], find: Callable[[list[Task]], dict[Task, dict[str, Any]]]) -> None:
+        """Send what ``find`` reports about tasks. A task ends with its result, or with an error where the bot fails."""
+        try:
+            found = find(tasks)
+        except Exception as error:  # a bot may raise anything; the other queries are still answered
+            logging.getLogger(__name__).error("the bot failed", exc_info=error)
+            words = f"the bot failed: {describe_error(error)}"
+            found = {task: {"id": task.query.id, "turnNumber": task.turn, "error": words} for task in tasks}
+        for task, report in found.items():
+            if not report.get("isDuringSearch"):
+                self._tasks.remove(task)
+            self._send(report)
+
+    def _search(self, tasks: list[Task]) -> dict[Task, dict[str, Any]]:
+        """Search for a slice; returns the results that are final or due during the search."""
         (max_visits, max_time), moves = tasks[0].bounds, tasks[0].moves
         limits = replace(self._limits, deadline=86400.0, lag=None, moves=moves)
         if max_visits is not None or max_time is not None:
             visits = min(task.visits for task in tasks) + self._visits_per_slice
             limits = Limits(simulations=min(visits, max_visits or visits), deadline=86400.0, moves=moves)
         found = self._bot.analyse_all([task.analysis.game for task in tasks], limits)
-        now = time.monotonic()
+        now, reports = time.monotonic(), {}
         for task, candidates in zip(tasks, found, strict=True):
             before, task.candidates = task.visits, candidates
             whole = self._bot.overview(task.analysis.game)
@@ -127,15 +133,16 @@ class AnalysisEngine:
             is_late = max_time is not None and now >= task.started + max_time
             every = task.query.report_during_search_every
             if task.visits >= wanted or task.visits == before or is_late:
-                self._finish(task)
+                reports[task] = _final_result(task)
             elif every is not None and candidates and now >= task.reported + every:
                 task.reported = now
-                self._send({**result_of(task), "isDuringSearch": True})
+                reports[task] = {**result_of(task), "isDuringSearch": True}
+        return reports
 
-    def _finish(self, task: Task) -> None:
-        self._tasks.remove(task)
-        nothing = {"id": task.query.id, "isDuringSearch": False, "turnNumber": task.turn, "noResults": True}
-        self._send(result_of(task) if task.candidates else nothing)
+
+def _final_result(task: Task) -> dict[str, Any]:
+    nothing = {"id": task.query.id, "isDuringSearch": False, "turnNumber": task.turn, "noResults": True}
+    return result_of(task) if task.candidates else nothing
 
 
 def _can_join(task: Task, first: Task) -> bool:

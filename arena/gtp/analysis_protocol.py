@@ -1,4 +1,4 @@
-"""What is said in KataGo's JSON analysis protocol (its docs/Analysis_Engine.md): queries, answers, positions."""
+"""Queries, results and positions of KataGo's JSON analysis protocol (its docs/Analysis_Engine.md)."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ class Task:
     def bounds(self) -> tuple[int | None, float | None]:
         """The most visits and seconds that the query allows."""
         settings = self.query.override_settings
-        return settings.max_visits or self.query.max_visits, settings.max_time
+        return self.query.max_visits or settings.max_visits, settings.max_time
 
 
 def result_of(task: Task) -> dict[str, Any]:
-    """The final result for a task, whose ``visits`` stand where the bot doesn't tell them."""
+    """The result of a task so far; its own ``visits`` are reported where the bot reports none."""
     query, analysis, game = task.query, task.analysis, task.analysis.game
     view = {"BLACK": BLACK, "WHITE": WHITE}.get(query.override_settings.report_analysis_winrates_as)
     flip = view not in (None, game.to_play)  # values are those of the other side than the one to move
@@ -140,7 +140,7 @@ def result_of(task: Task) -> dict[str, Any]:
             "pv": [gtp_from_move(move, game.rules.size) for move in line],
             "ownership": owners(each.ownership, query.include_moves_ownership),
         }
-        infos.append(_known(info))
+        infos.append(_without_none(info))
     root = {
         "currentPlayer": game.to_play.letter,
         "visits": whole.visits or task.visits,
@@ -154,11 +154,11 @@ def result_of(task: Task) -> dict[str, Any]:
         policy = [round(each, 6) if is_legal else -1 for each, is_legal in shares]
         root["rawWinrate"] = share(raw_nn.win_rate)
     result = {"id": query.id, "turnNumber": task.turn, "isDuringSearch": False}
-    result |= {"moveInfos": infos, "rootInfo": _known(root), "policy": policy}
-    return _known({**result, "ownership": owners(whole.ownership, query.include_ownership)})
+    result |= {"moveInfos": infos, "rootInfo": _without_none(root), "policy": policy}
+    return _without_none({**result, "ownership": owners(whole.ownership, query.include_ownership)})
 
 
-def _known(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -167,7 +167,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 def tasks_of(query: Query, bot: Bot, has_net: bool, check: Callable[[int], object]) -> list[Task]:
     """A task for each turn that is asked for. Raises QueryError; ``check`` raises UserError for a size."""
-    turns = [len(query.moves)] if query.analyze_turns is None else query.analyze_turns
+    turns = [len(query.moves)] if query.analyze_turns is None else list(dict.fromkeys(query.analyze_turns))
     rules = _rules_of(query, check)
     if not all(0 <= turn <= len(query.moves) for turn in turns):
         raise QueryError(f"turns go from 0 to {len(query.moves)}, the number of moves", "analyzeTurns")
@@ -179,7 +179,8 @@ def tasks_of(query: Query, bot: Bot, has_net: bool, check: Callable[[int], objec
 
 
 @contextmanager
-def _blamed_on(field: str, *errors: type[Exception]) -> Iterator[None]:
+def _errors_of_field(field: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn these errors into a QueryError about the field."""
     try:
         yield
     except errors as error:
@@ -190,12 +191,12 @@ def _rules_of(query: Query, check: Callable[[int], object]) -> Rules:
     size = query.board_x_size
     if query.board_y_size != size:
         raise QueryError("the board must be square", "boardYSize")
-    with _blamed_on("boardXSize", UserError):
+    with _errors_of_field("boardXSize", UserError):
         rules = Rules.preset(size=size)
         check(size)
-    with _blamed_on("rules", Refused):
+    with _errors_of_field("rules", Refused):
         name = rules_of(query.rules, rules).name
-    with _blamed_on("komi", ConfigError, ValueError, OverflowError):
+    with _errors_of_field("komi", ConfigError, ValueError, OverflowError):
         return Rules.preset(name, size, query.komi)
 
 
@@ -244,5 +245,5 @@ def _allowed_moves(query: Query, game: Game) -> frozenset[Move] | None:
 
 
 def _move_of(field: str, text: str, size: int) -> Move:
-    with _blamed_on(field, ValueError):
+    with _errors_of_field(field, ValueError):
         return move_from_gtp(text, size)

@@ -130,6 +130,8 @@ class Server:
     def _set_size(self, words: list[str]) -> None:
         size = whole_of(words, 0)
         try:
+            if any(word != words[0] for word in words[1:]):  # KataGo's "boardsize X Y"
+                raise ConfigError("the board must be square")
             Rules.preset(size=size)
             self._check(size)
         except UserError:

@@ -137,6 +137,8 @@ class Nodes:
         try:
             if self._address != AUTO:
                 host, _, port = self._address.rpartition(":")
+                if not (host and port.isdecimal()):
+                    raise ValueError("it is not HOST:PORT")
                 create_connection((host.strip("[]"), int(port)), CONNECT).close()  # Ray would try for minutes
             with chdir(scratch()), delay_signals():  # nothing of the current folder runs on the nodes
                 self.ray.init(self._address, log_to_driver=False, logging_level=logging.CRITICAL)

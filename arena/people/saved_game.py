@@ -315,10 +315,11 @@ def saved_games(results: Path) -> list[tuple[str, SavedGame]]:
     """The games that have a file, with their ids, the one that was played on last at the end; what can't be read is
     left out."""
     found = []
-    for path in sorted(_files(results), key=lambda path: (path.stat().st_mtime_ns, path.name)):
+    for path in _files(results):
         with suppress(OSError, ValueError, RecordError):
-            found.append((_id_of(path), SavedGame.from_sgf(path.read_text("utf-8"))))
-    return found
+            saved = SavedGame.from_sgf(path.read_text("utf-8"))
+            found.append((path.stat().st_mtime_ns, _id_of(path), saved))
+    return [(id, saved) for _, id, saved in sorted(found, key=lambda one: one[:2])]
 
 
 def is_held(results: Path, id: str) -> bool:

@@ -444,10 +444,10 @@ class GameSession:
                 found = {"trouble": f"the playouts can't run: {error}", "estimating": False}
             with self._changing():
                 if ticket == self._ticket:
-                    self._see(**found)
                     if self._now.phase is Phase.COUNT and self._now.dead is None:
                         self._see(proposed=found.get("proposed", ()))
-                        self._mark(found.get("proposed", ()))
+                        self._mark(found.get("proposed", ()))  # which saves the game, and sets its own trouble
+                    self._see(**found)
 
         self._helper.do(job)
 

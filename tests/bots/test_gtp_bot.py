@@ -26,7 +26,7 @@ from arena.go.record import GameRecord
 from arena.match.game_loop import DEATHS, GameLoop
 from arena.match.schedule import Pairing
 from arena.players.registry import Registry
-from bots.gtp import LONGEST_LOG, Config, GtpBot, check
+from bots.gtp import LONGEST_LOG, Config, GtpBot, check, code
 
 ROOT = Path(__file__).parents[2]
 SCRIPTED = Path(__file__).parents[1] / "engines" / "scripted.py"
@@ -366,6 +366,11 @@ def test_an_engine_is_found_from_its_folder_and_its_files_by_its_environment(tmp
         GtpBot(config)
     with closing(GtpBot(replace(config, env={"DATA_DIR": "/srv/data"}))) as bot:
         assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
+
+
+def test_an_argument_that_is_too_long_for_a_files_name_is_an_argument() -> None:
+    """KataGo's -override-config often is; its settings were looked for as a file."""
+    assert code(Config(f"true -override-config {'maxVisits=5,' * 30}")) == code(Config("true"))
 
 
 @pytest.mark.skipif(GNUGO is None, reason="GNU Go isn't installed")

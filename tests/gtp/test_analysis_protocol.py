@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from commandline import arena, arena_alone, refused
 from reference import board_of_diagram
 
 from arena import CheckpointError
-from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.contract.bot import Bot, Candidate, Decision, Limits, RawNN
 from arena.go.game import Game, Rules
 from arena.gtp.analysis_engine import AnalysisEngine
 from arena.players.registry import Registry
@@ -147,6 +148,39 @@ def test_a_long_search_reports_gives_way_and_is_terminated() -> None:
     engine.read_line('{"id":"all","action":"terminate_all"}')
     assert said[-1] == {"id": "never", "isDuringSearch": False, "noResults": True, "turnNumber": 0}
     assert not engine.is_busy
+
+
+def test_a_net_that_fails_in_a_result_is_that_querys_error_also_when_it_is_terminated() -> None:
+    """It once ended the engine with a traceback."""
+
+    class Netless(Counting):
+        def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
+            raise RuntimeError("no net")
+
+    last = {"id": "v", "action": "query_version"}
+    failed, fine = answers(Netless(), query(maxVisits=5), last, has_net=True)[::-1]
+    assert failed["error"] == "the bot failed: RuntimeError: no net" and fine["version"]
+    said: list[dict[str, Any]] = []
+    engine = AnalysisEngine(Netless(), lambda line: said.append(json.loads(line)), has_net=True)
+    engine.read_line(json.dumps(query(maxVisits=10**9)))
+    engine.search_slice()
+    engine.read_line('{"id":"all","action":"terminate_all"}')
+    assert said[-1]["error"] == failed["error"] and not engine.is_busy
+
+
+def test_a_reader_that_has_left_is_no_fault_of_the_bot() -> None:
+    def send(line: str) -> None:
+        raise BrokenPipeError
+
+    engine = AnalysisEngine(Counting(), send)
+    engine.read_line(json.dumps(query(maxVisits=5)))
+    with pytest.raises(BrokenPipeError):
+        engine.search_slice()
+
+
+def test_turns_are_analysed_once_and_max_visits_comes_before_the_setting() -> None:
+    told = answers(Counting(), query(analyzeTurns=[0, 0], maxVisits=5, overrideSettings={"maxVisits": 9}))
+    assert [each["moveInfos"][0]["visits"] for each in told] == [5]
 
 
 def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves_together_as_if_alone() -> None:

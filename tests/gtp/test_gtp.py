@@ -87,7 +87,8 @@ def test_a_size_that_the_bot_can_not_play_and_rules_without_end_are_refused() ->
             raise CheckpointError("the net plays 9x9 only")
 
     server = server_of(check=check)
-    assert refused(server, "boardsize 13") == "unacceptable size"
+    assert refused(server, "boardsize 13") == refused(server, "boardsize 9 7") == "unacceptable size"
+    assert ask(server, "boardsize 9 9") == ""
     assert refused(server, f"kata-set-rules {'[' * 100_000}") == "unknown rules"
 
 

@@ -156,9 +156,9 @@ def test_a_bot_that_takes_its_worker_down_is_charged_as_it_is_here(nodes: Any, t
 
 
 def test_what_stands_in_the_way_of_a_cluster_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for address in ("127.0.0.1:1", "here"):
+    for address, why in (("127.0.0.1:1", "Connection refused"), ("here", "it is not HOST:PORT"), (":1", "it is not")):
         done = arena("match", "random", "fast-random", "--cluster", address, folder=tmp_path)
-        refused(done, f"--cluster {address}: no Ray cluster answers", "HOST:PORT or auto")
+        refused(done, f"--cluster {address}: no Ray cluster answers ({why}", "HOST:PORT or auto")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'arena\[cluster\]'"):
         cluster_for("auto", ponderers(2))

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -259,6 +259,17 @@ def test_an_estimate_of_a_settled_board_is_its_count() -> None:
 
 
 # --- The count ---
+
+
+def test_why_no_dead_stones_are_proposed_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(board: object) -> NoReturn:
+        raise UserError("the net is damaged")
+
+    monkeypatch.setattr("arena.people.session.dead_stones", fail)
+    with sat(kifu_of(people=(BLACK, WHITE), white="bob")) as session:
+        now = play(session, "pass", "pass")
+    assert (now.trouble, now.dead) == ("the playouts can't run: the net is damaged", ())
+
 
 FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
 """White's stone at B5 is dead: by area Black owns 28 points, White 21."""
