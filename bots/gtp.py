@@ -105,9 +105,9 @@ def _find(program: str, config: Config) -> str | None:
 
 
 class Engine:
-    """One engine process and the conversation with it, a command at a time. It knows nothing of Go.
+    """One engine process and the conversation with it, a command at a time.
 
-    After any fault but a Refusal the conversation is out of step: ``stop`` is all that is left.
+    After any fault but a Refusal the conversation is out of step, and only ``stop`` may be called.
     """
 
     def __init__(self, config: Config, setting: str = "command"):
@@ -177,21 +177,21 @@ class Engine:
                     raise BotFault(self._describe(f"doesn't read {quoted(text)}")) from None
                 self._listen(0.01)
             except BrokenPipeError:
-                raise self._ended(text[:80]) from None
+                raise self._end_fault(text[:80]) from None
 
     def lines(self, command: str, deadline: float) -> Iterator[str]:
         """What the engine writes from now on, line by line, without control signs. Raises BotTimeout or BotFault."""
         started, size, last = time.monotonic(), 0, ""
         while True:
             while (end := self._unread.find(b"\n")) >= 0:
-                last = _readable(self._unread[:end])
+                last = _decode_line(self._unread[:end])
                 del self._unread[: end + 1]
                 size += end + 1
                 yield last
             if size + len(self._unread) > LONGEST_ANSWER:
                 raise BotFault(self._describe(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
             if self._out not in self._open:
-                raise self._ended(command)
+                raise self._end_fault(command)
             now = time.monotonic()
             if now >= deadline:
                 wrote = f"; its last output was {quoted(last)}, with no empty line after it" if last else ""
@@ -220,11 +220,11 @@ class Engine:
 
     def _describe(self, reason: str) -> str:
         """The reason in one line, with who is at fault and the last lines of its stderr."""
-        last = [text for line in self._stderr.splitlines()[-9:] if (text := _readable(line))][-3:]
+        last = [text for line in self._stderr.splitlines()[-9:] if (text := _decode_line(line))][-3:]
         stderr = f"; its stderr ends with {quoted(' / '.join(last), 300)}" if last else ""
         return f"{self.title}: {reason}{stderr}"
 
-    def _ended(self, command: str) -> BotFault:
+    def _end_fault(self, command: str) -> BotFault:
         """The fault of an engine that ended, or closed its output, instead of answering."""
         self._wait()
         code = self._process.returncode
@@ -235,7 +235,7 @@ class Engine:
         return (BotKilled if by_a_signal else BotFault)(self._describe(f"{how} instead of answering {quoted(command)}"))
 
     def _wait(self) -> None:
-        """Let the engine end by itself within GRACE, and read its last words."""
+        """Let the engine end by itself within GRACE, and read what it still writes."""
         until = time.monotonic() + GRACE
         while self._process.poll() is None and time.monotonic() < until:
             self._listen(0.02)
@@ -251,7 +251,7 @@ class Engine:
         self.stop()
 
 
-def _readable(line: bytearray) -> str:
+def _decode_line(line: bytearray) -> str:
     return line.decode("utf-8", "replace").translate(CONTROL_SIGNS).strip()
 
 
@@ -281,8 +281,8 @@ class GtpBot(Bot):
         self._commands: frozenset[str] = frozenset()
         self._engine: Engine | None = None
         self._game: Game | None = None  # the one that the engine follows
-        self._limits: tuple[int | None, TimeSettings | None] | None = None  # that the engine was told last
-        self._moves: list[Move] = []  # that it has seen of it
+        self._limits: tuple[int | None, TimeSettings | None] | None = None  # sent to the engine last
+        self._moves: list[Move] = []  # of that game, those that the engine has
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
             self._start()
@@ -346,7 +346,7 @@ class GtpBot(Bot):
             if limits.left is not None and limits.time is not None:
                 scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
                 left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
-                self._tell(engine, f"time_left {letter} {left}", deadline)
+                self._ask_if_known(engine, f"time_left {letter} {left}", deadline)
             answer = self._generate(engine, letter, game.rules.size, deadline)
             if answer.lower() == "resign":
                 self._game = None  # it has resigned in a game that may go on elsewhere
@@ -373,10 +373,10 @@ class GtpBot(Bot):
             self._game = None
             engine.ask(command, time.monotonic() + self.startup)
 
-    # --- What the engine is told ---
+    # --- Commands to the engine ---
 
-    def _tell(self, engine: Engine, command: str, deadline: float) -> None:
-        """Give a command that the engine may lack or refuse: the referee has the last word anyway."""
+    def _ask_if_known(self, engine: Engine, command: str, deadline: float) -> None:
+        """Send a command if the engine lists it. A refusal is ignored: the referee judges moves and clocks anyway."""
         if command.partition(" ")[0] in self._commands:
             with suppress(Refusal):
                 engine.ask(command, deadline)
@@ -386,9 +386,9 @@ class GtpBot(Bot):
         rules = game.rules
         engine.ask(f"boardsize {rules.size}", deadline)
         engine.ask("clear_board", deadline)
-        self._tell(engine, f"kata-set-rules {katago_rules(rules)}", deadline)
+        self._ask_if_known(engine, f"kata-set-rules {katago_rules(rules)}", deadline)
         engine.ask(f"komi {rules.komi}", deadline)
-        self._tell(engine, f"set_random_seed {game.seed & 0x7FFFFFFF}", deadline)
+        self._ask_if_known(engine, f"set_random_seed {game.seed & 0x7FFFFFFF}", deadline)
         black, white = ([gtp_from_move(move, rules.size) for move in points] for points in game.setup)
         setup = [*(f"play b {point}" for point in black), *(f"play w {point}" for point in white)]
         if len(black) > 1 and not white and "set_free_handicap" in self._commands:
@@ -400,21 +400,21 @@ class GtpBot(Bot):
         self._game, self._moves = game, []
 
     def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
-        """Tell the engine, once, its clock (GTP 2, section 4.2), or its seconds a move as Canadian byo-yomi from the
-        first move, in whole numbers: 0.5 s for a stone are 1 s for two. KataGo takes a number of visits."""
+        """Send the limits where they have changed: the clock (GTP 2, section 4.2), or seconds per move as Canadian
+        byo-yomi from the first move, in whole numbers (0.5 s for a stone are 1 s for two); visits to KataGo."""
         clock = limits.time or (None if limits.seconds is None else TimeSettings(0, limits.seconds, 1))
         if self._limits == (limits.simulations, clock):
             return
         self._limits = limits.simulations, clock
         if limits.simulations is not None:
-            self._tell(engine, f"kata-set-param maxVisits {limits.simulations}", deadline)
+            self._ask_if_known(engine, f"kata-set-param maxVisits {limits.simulations}", deadline)
         if clock is not None:
             period = _whole_period(clock.period)
             settings = f"{int(clock.main)} {period.numerator} {clock.stones * period.denominator}"
-            self._tell(engine, f"time_settings {settings}", deadline)
+            self._ask_if_known(engine, f"time_settings {settings}", deadline)
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
-        """Play to the engine what it hasn't seen of the game."""
+        """Send the moves of the game that the engine doesn't have."""
         colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
         for move in game.moves[len(self._moves) :]:
             engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, game.rules.size)}", deadline)
@@ -486,7 +486,7 @@ def code(config: Config) -> str:
 
 
 def check(config: Config, size: int) -> str:
-    """What the engine says of itself, its name and version; it is gone afterwards. Raises ConfigError when it can't be
+    """The engine's name and version, by a process that is ended afterwards. Raises ConfigError when it can't be
     started, or refuses a board of this size or a komi."""
     with closing(GtpBot(config)) as bot:
         for command, words in ((f"boardsize {size}", f"on {size}x{size}"), ("komi 7", "with komi 7")):

@@ -122,7 +122,8 @@ EXTRAS = {"torch": "train", "onnx": "train", "textual_serve": "serve", "aiohttp"
 
 
 class Terminated(KeyboardInterrupt):
-    """A Ctrl-C that came as another signal. Python may end as if by SIGINT where one of its own was seen."""
+    """A Ctrl-C that came as another signal, whose number is its argument. Python may end as if by SIGINT where one of
+    its own was seen."""
 
 
 def main() -> None:
@@ -136,7 +137,7 @@ def main() -> None:
     def end(number: int, frame: object) -> None:
         came.append(number)
         if len(came) == 1:  # what is ending already isn't disturbed: a lost terminal is often reported twice
-            raise Terminated
+            raise Terminated(number)
 
     both = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, end) for number in both if signal.getsignal(number) is not signal.SIG_IGN}

@@ -1,4 +1,4 @@
-"""The commands about bots: listed, checked, served to other programs; a screen in a browser; and the doctor."""
+"""The commands about bots and the installation: bots, check, gtp, analysis, serve and doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event from its options to its ratings: who plays by which terms, on which workers, shown how, ended how."""
+"""Sets up the event of a command, plays and shows it, stores its games and writes the ratings."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
 
 
 def notes_on(event: Event, store: Store) -> Iterator[str]:
-    """What is to be known before the event: new players, nets on larger boards than they know. Raises ConfigError where
-    there are fewer openings than the games need; where all games are stored, none is drawn."""
+    """Lines to show before the event: new players, and nets on larger boards than they were trained on. Raises
+    ConfigError where there are fewer openings than the games need; where all games are stored, none is drawn."""
     from arena.match.ladder import Ladder
     from arena.match.schedule import Match
 
@@ -89,7 +89,7 @@ def notes_on(event: Event, store: Store) -> Iterator[str]:
 
 
 def note_event(store: Store, event: Event) -> None:
-    """Store who plays what, and how many games of it."""
+    """Store the event, its settings and its players."""
     from datetime import UTC, datetime
 
     from arena.match.event import event_to_json
@@ -156,7 +156,7 @@ class EventSetup:
             yield stack.enter_context(Store.of(self.results, write=True, say=self.console.say))
 
     def play(self, event: Event, store: Store) -> EventState:
-        """Say what is to be known, store who plays what, play what is missing, and show it meanwhile; returns the
+        """Store the event and its players, play the games that are missing, and show them meanwhile; returns the
         event's state. Whatever ends it, the ratings are written."""
         from arena.match.runner import Control, play_event
         from arena.report.log import EventState

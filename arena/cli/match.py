@@ -1,4 +1,4 @@
-"""The commands that have bots meet: a match, or how long one would take; a round robin, a gauntlet, a ladder."""
+"""The commands that play games between bots: match and tournament."""
 
 from __future__ import annotations
 

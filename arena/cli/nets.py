@@ -1,4 +1,4 @@
-"""The commands about nets: the gate that lets one take an entry's place, how well one predicts games, datasets."""
+"""The commands about nets: gate, eval and data build."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def eval_(
     checkpoint: Annotated[str, Argument(help="A checkpoint's name or folder.")],
     data: Annotated[list[Path], Option(help="SGF files, folders, archives; a dataset's test set.")],
     since: Annotated[str, Option("--from", metavar="DAY", help="Only games from this day on.")] = "",
-    positions: Annotated[int, Option(help="Positions, of randomly drawn games (default 0: all).")] = 0,
+    positions: Annotated[int, Option(help="Positions, of randomly drawn games (default 0: all).", min=0)] = 0,
     size: Annotated[int, Option(help="Only games on this board size (default 9).")] = 9,
     dead_stones: Annotated[bool, Option("--dead-stones", help="Mark dead stones.")] = False,
     results: Results = RESULTS,
@@ -174,8 +174,12 @@ def eval_(
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)
     with Console(stderr=True).status("reading the records"):
-        is_built = (data[0] / MANIFEST).is_file()
-        games = Dataset.open(data[0]).part(TEST) if is_built else load_games(data, size, results / "cache", dead_stones)
+        datasets = [path for path in data if (path / MANIFEST).is_file()]
+        if datasets and len(data) > 1:
+            raise ConfigError(f"--data: {datasets[0]} is a dataset; evaluate it alone")
+        games = Dataset.open(data[0]).part(TEST) if datasets else load_games(data, size, results / "cache", dead_stones)
+        if games.size != size:
+            raise ConfigError(f"--size {size}: the games of {data[0]} are on {games.size}x{games.size}")
         games = games.select(games.dates >= day_of(since))
         if not len(games):
             raise RecordError(f"no game is of {since} or later; choose an earlier day")

@@ -1,4 +1,4 @@
-"""The command for people: a game against a bot, or of two people, at this terminal or through a pipe."""
+"""The command play: a person's game against a bot or another person, at this terminal or through a pipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import getpass
 import os
 import re
 import secrets
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -119,9 +120,9 @@ def play(
             try:
                 with session:
                     again = play_session(session, console, plain)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stop:
                 console.print()
-                code = 130
+                code = 128 + (stop.args[0] if stop.args else signal.SIGINT)
             _leave_game(file, console.say)
         store_finished_games(results, console.say)
         if resume and again:
@@ -249,7 +250,7 @@ def prepare_bots(bots: Mapping[Colour, Player], rules: Rules, console: Console) 
     leave a screen dead. Raises UserError for a bot that can't be had."""
     from arena.go.game import Game
     from arena.match.worker import warm_up
-    from arena.people.counting import estimated
+    from arena.people.counting import estimate_score
     from arena.people.session import Opponent
     from arena.report.progress import show_start
 
@@ -259,7 +260,7 @@ def prepare_bots(bots: Mapping[Colour, Player], rules: Rules, console: Console) 
             opponents[colour] = Opponent(entry.build(), entry.limits)
             if entry.bot_kind.boards > 1:
                 warm_up(opponents[colour].bot, rules)
-        estimated(Game(rules), playouts=2)
+        estimate_score(Game(rules), playouts=2)
     return opponents
 
 

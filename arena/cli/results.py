@@ -1,4 +1,4 @@
-"""The commands about results: ratings, reports, and games: listed, shown, analysed."""
+"""The commands about stored results and games: elo, report, games, show and analyze."""
 
 from __future__ import annotations
 

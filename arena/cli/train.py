@@ -1,4 +1,4 @@
-"""The command that trains nets: settings from a preset, a resumed run, a file and options; then one of the trainers."""
+"""The command train: reads the settings of a run, then runs one of the trainers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Serves any bot over the Go Text Protocol, version 2. ``bots/gtp.py`` is the other end of the line."""
+"""Serves bots over GTP 2 and KataGo's analysis protocol. ``bots/gtp.py`` plays outside engines over GTP."""

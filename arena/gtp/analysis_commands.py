@@ -91,30 +91,30 @@ class AnalysisRequest:
         return cls(colour, interval, max(1, whole_of([values.get("maxmoves", "1000")], 0)), *flags)
 
 
-def format_report(analysis: PositionAnalysis, found: Sequence[Candidate], asked: AnalysisRequest) -> str:
+def format_report(analysis: PositionAnalysis, found: Sequence[Candidate], request: AnalysisRequest) -> str:
     """A line of ``kata-analyze``, with ``rootInfo`` and ``ownership`` if they are asked for; empty without
     candidates."""
-    candidates, whole = analysis.complete(found[: asked.max_moves])
+    candidates, whole = analysis.complete(found[: request.max_moves])
     size, parts = analysis.game.rules.size, []
     for order, each in enumerate(candidates):
         prior = "" if each.prior is None else f" prior {each.prior:.6f}"
         parts.append(
             f"info move {gtp_from_move(each.move, size)} visits {each.visits} winrate {each.win_rate:.6f}"
-            f"{_score(each.score)}{prior} lcb {lower_bound(each):.6f} order {order} "
+            f"{_score_words(each.score)}{prior} lcb {lower_bound(each):.6f} order {order} "
             f"pv {' '.join(gtp_from_move(move, size) for move in each.line)}"
         )
-        if asked.moves_ownership and each.ownership is not None:
-            parts.append(f"movesOwnership {_field(each.ownership)}")
-    if parts and asked.root_info and whole.win_rate is not None:
-        parts.append(f"rootInfo visits {whole.visits or 0} winrate {whole.win_rate:.6f}{_score(whole.score)}")
-    if parts and asked.ownership and whole.ownership is not None:
-        parts.append(f"ownership {_field(whole.ownership)}")
+        if request.moves_ownership and each.ownership is not None:
+            parts.append(f"movesOwnership {_ownership_words(each.ownership)}")
+    if parts and request.root_info and whole.win_rate is not None:
+        parts.append(f"rootInfo visits {whole.visits or 0} winrate {whole.win_rate:.6f}{_score_words(whole.score)}")
+    if parts and request.ownership and whole.ownership is not None:
+        parts.append(f"ownership {_ownership_words(whole.ownership)}")
     return " ".join(parts)
 
 
-def _score(score: float | None) -> str:
+def _score_words(score: float | None) -> str:
     return "" if score is None else f" scoreMean {score:.3f} scoreLead {score:.3f}"
 
 
-def _field(ownership: np.ndarray) -> str:
+def _ownership_words(ownership: np.ndarray) -> str:
     return " ".join(f"{value:.4f}" for value in ownership.tolist())

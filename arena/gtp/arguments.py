@@ -1,4 +1,4 @@
-"""The words of a command: its number, colours, numbers and rules. What can't be read is refused."""
+"""Reads the number and the arguments of a GTP command. Raises Refused for an argument that can't be read."""
 
 from __future__ import annotations
 

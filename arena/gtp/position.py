@@ -16,7 +16,7 @@ class Position:
     """A game in which either colour may move at any time, and play may go on after two passes.
 
     A Game alternates. When a colour moves out of turn, ``game`` gives way to a new one that begins with the stones as
-    they lie; what was taken until then and points for handicap stones stand in its komi, so that its margin is right.
+    they lie. Its komi accounts for earlier captures and for points for handicap stones, so that its margin is right.
     Ko and superko look back to that moment only.
     """
 
@@ -35,7 +35,7 @@ class Position:
         game = self.game
         if game.to_play is not colour or len(game.moves) == game.rules.move_limit:
             if self._aside is None or self._aside.to_play is not colour:
-                self._aside = _begun_anew(game, colour)
+                self._aside = _restart_from(game, colour)
             game = self._aside
         game.outcome = None  # two passes end a game, but not play
         return game
@@ -63,7 +63,7 @@ class Position:
         return len(self.setup[colour - 1]) + played - self.game.board.count(colour)
 
 
-def _begun_anew(game: Game, colour: Colour) -> Game:
+def _restart_from(game: Game, colour: Colour) -> Game:
     """A game that begins where this one is, with ``colour`` to move and the same margin."""
     stones = game.board.stones.reshape(-1)
     black, white = ([int(move) for move in (stones == each).nonzero()[0]] for each in Colour)

@@ -81,7 +81,7 @@ class Server:
             "list_commands": lambda words: "\n".join(sorted(self._commands)),
             "quit": lambda words: None,
             "boardsize": self._set_size,
-            "clear_board": lambda words: self._begin(),
+            "clear_board": lambda words: self._start_game(),
             "komi": self._set_komi,
             "play": self._play,
             "genmove": self._genmove,
@@ -123,7 +123,7 @@ class Server:
     def _size(self) -> int:
         return self._position.rules.size
 
-    def _begin(self, black: Sequence[Move] = ()) -> None:
+    def _start_game(self, black: Sequence[Move] = ()) -> None:
         self._position = Position(self._rules, self._position.seed + 1, (tuple(black), ()))
         self._reset_clocks()
 
@@ -137,7 +137,7 @@ class Server:
         except UserError:
             raise Refused("unacceptable size") from None
         self._rules = replace(self._rules, size=size, move_limit=3 * size * size)
-        self._begin()
+        self._start_game()
 
     def _set_komi(self, words: list[str]) -> None:
         self._rules = replace(self._rules, komi=number_of(words, 0))
@@ -161,7 +161,7 @@ class Server:
             points = handicap_points(self._size, whole_of(words, 0))
         except ConfigError:
             raise Refused("invalid number of stones") from None
-        self._begin(points)
+        self._start_game(points)
         return self._vertices(points)
 
     def _set_free_handicap(self, words: list[str]) -> None:
@@ -170,7 +170,7 @@ class Server:
             points = [move_from_gtp(word, self._size) for word in words]
             if not 2 <= len(set(points)) == len(points) < self._size**2 or pass_move(self._size) in points:
                 raise ValueError(points)
-            self._begin(points)
+            self._start_game(points)
         except ValueError:
             raise Refused("bad vertex list") from None
 
@@ -251,17 +251,18 @@ class Server:
         return self._choose(colour_of(words, 0))[0]
 
     def _genmove_analyze(self, words: list[str]) -> str:
-        move, report = self._choose((asked := AnalysisRequest.read(words, self._position.game.to_play)).colour, asked)
+        request = AnalysisRequest.read(words, self._position.game.to_play)
+        move, report = self._choose(request.colour, request)
         return "".join(f"\n{line}" for line in (report, f"play {move}") if line)
 
-    def _choose(self, colour: Colour, asked: AnalysisRequest | None = None) -> tuple[str, str]:
+    def _choose(self, colour: Colour, request: AnalysisRequest | None = None) -> tuple[str, str]:
         """The move that the bot chooses and plays, and a report of its candidates if one is asked for."""
         start, report = time.monotonic(), ""
         with _faults_refused():
             decision = self._bot.choose(self._bots_game(colour), self._limits_for(colour))
-            if asked:
+            if request:
                 analysis = PositionAnalysis(self._bot, self._bots_game(colour), self._has_net)
-                report = format_report(analysis, self._bot.analyse(analysis.game, Limits(simulations=1)), asked)
+                report = format_report(analysis, self._bot.analyse(analysis.game, Limits(simulations=1)), request)
             if colour in self._clocks:
                 self._clocks[colour].spend(time.monotonic() - start)
             if decision.move is None:
@@ -271,9 +272,9 @@ class Server:
 
     def _analyze(self, words: list[str]) -> Iterator[str]:
         """Reports without end, a line each, the first one ready. Empty ones only yield control."""
-        asked = AnalysisRequest.read(words, self._position.game.to_play)
-        analysis = PositionAnalysis(self._bot, self._bots_game(asked.colour), self._has_net)
-        limits = Limits(min(SLICE, max(asked.interval, 0.01)), deadline=PATIENCE)
+        request = AnalysisRequest.read(words, self._position.game.to_play)
+        analysis = PositionAnalysis(self._bot, self._bots_game(request.colour), self._has_net)
+        limits = Limits(min(SLICE, max(request.interval, 0.01)), deadline=PATIENCE)
 
         def reports() -> Iterator[str]:
             found: list[Candidate] = []
@@ -281,8 +282,8 @@ class Server:
                 found = found or self._bot.analyse(analysis.game, limits)
             due = started = time.monotonic()
             while True:
-                yield format_report(analysis, found, asked) if started >= due else ""
-                due = started + asked.interval if started >= due else due
+                yield format_report(analysis, found, request) if started >= due else ""
+                due = started + request.interval if started >= due else due
                 found = self._bot.analyse(analysis.game, limits)
                 time.sleep(max(0.0, started + SLICE / 2 - time.monotonic()))  # some bots return at once
                 started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Whom a session asks for hints, and the threads in which bots and playouts are at work. Nothing is decided here."""
+"""The bot that gives hints in a person's game, and the threads in which bots and playouts run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Worker:
 
 
 class Adviser:
-    """A bot that can analyse, built when it is first asked, that goes on where it was. Only one thread may ask."""
+    """A bot that can analyse, built at the first hint. It continues its search of the same game. Not thread-safe."""
 
     def __init__(self, name: str, build: Callable[[], Bot]):
         self.name = name
@@ -60,7 +60,7 @@ class Adviser:
         candidates: list[Candidate] = []
         fault = ""
         try:
-            self._studied = caught_up(self._studied, game)
+            self._studied = catch_up(self._studied, game)
             self._bot = self._bot or self._build()
             for _ in range(ATTEMPTS):
                 candidates = self._bot.analyse(self._studied, HINT)
@@ -68,7 +68,7 @@ class Adviser:
                     break
             else:
                 fault = f"{self.name} reports nothing for this position"
-        except Exception as error:  # as with a bot's choice of a move: whatever it raises is told
+        except Exception as error:  # as with a bot's choice of a move: whatever it raises is shown
             fault = describe_error(error)
         return Advice(self.name, game.to_play, tuple(candidates), fault)
 
@@ -77,7 +77,7 @@ class Adviser:
             self._bot.close()
 
 
-def caught_up(own: Game | None, game: Game) -> Game:
+def catch_up(own: Game | None, game: Game) -> Game:
     """``own``, a bot's copy of the game from earlier, with the moves made since; a new copy where moves were taken
     back. A bot finds what it has learnt of a game by the object."""
     if own is None or own.is_over or own.moves != game.moves[: len(own.moves)]:

@@ -80,11 +80,11 @@ def group_at(board: Board, move: Move) -> set[Move]:
 # --- Judgement by playouts ---
 
 NET = "distilled-9x9"
-"""A net that tells ownership. It learned on 9x9."""
+"""A net with an ownership head, trained on 9x9."""
 
 KNOWN_SIZE = 13
-"""Up to this size the net's word counts as much as the playouts'. On larger boards, where it takes the stones of an
-invasion for living ones, it can only condemn."""
+"""Up to this size the net counts as much as the playouts. On larger boards, where it takes the stones of an invasion
+for living ones, it can only make stones dead."""
 
 STAYING = 0.43
 """The share of being there at the end, by playouts and net, below which stones are dead."""
@@ -104,7 +104,7 @@ def dead_stones(board: Board) -> tuple[Move, ...]:
     boards[0] = board.array[0]
     counts = np.zeros((2, board.size**2), np.int32)
     count_owners(boards, BLACK, WHITE, shipped_weights(board.size), PLAYOUTS, 0, counts)
-    shares, owned = counts / PLAYOUTS, _owned(board)
+    shares, owned = counts / PLAYOUTS, _predict_ownership(board)
     both = np.sqrt(shares * np.stack([(1 + owned) / 2, (1 - owned) / 2]))
     staying = both if board.size <= KNOWN_SIZE else np.minimum(shares, both)
     marked = np.zeros(board.size**2, np.bool_)
@@ -112,9 +112,9 @@ def dead_stones(board: Board) -> tuple[Move, ...]:
     return tuple(np.flatnonzero(marked).tolist())
 
 
-def _owned(board: Board) -> np.ndarray:
-    """(size²,) from -1 to 1: whose each point will be by the net, the mean over the symmetries and whoever is to move;
-    Black's view."""
+def _predict_ownership(board: Board) -> np.ndarray:
+    """(size²,) in [-1, 1], Black's view: the owner of each point predicted by the net, the mean over the symmetries and
+    both sides to move."""
     net = _net()
     black, white = (np.flatnonzero(board.stones.reshape(-1) == each).tolist() for each in (BLACK, WHITE))
     total = np.zeros(board.size**2)
@@ -135,7 +135,7 @@ def _net() -> Evaluator:
     return Evaluator(Checkpoint.open(SHIPPED / NET))
 
 
-def estimated(game: Game, playouts: int = PLAYOUTS) -> Estimate:
+def estimate_score(game: Game, playouts: int = PLAYOUTS) -> Estimate:
     """An estimate of a position by playouts; each side moves first in half of them."""
     from bots.nets.rollout import shipped_weights
     from bots.search.dead import judge

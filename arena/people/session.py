@@ -24,9 +24,9 @@ from arena.go.game import Ending, Game, Outcome
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
 from arena.match.schedule import Pairing
-from arena.people.adviser import PATIENCE, Adviser, Worker, caught_up
+from arena.people.adviser import PATIENCE, Adviser, Worker, catch_up
 from arena.people.clocks import Clocks
-from arena.people.counting import count, dead_stones, estimated, group_at
+from arena.people.counting import count, dead_stones, estimate_score, group_at
 from arena.people.saved_game import Help, Phase, SavedGame, Snapshot, Turn
 
 TICK = 0.1
@@ -35,7 +35,7 @@ TICK = 0.1
 GRACE = 2.0
 """Seconds that a bot has to finish when the session closes."""
 
-_INSTEAD = {
+_REFUSALS = {
     Phase.OVER: "The game is over.",
     Phase.COUNT: "Both sides have passed; mark the dead stones and accept the count, or play on.",
     Phase.PLAY: "Dead stones are marked when both sides have passed.",
@@ -86,12 +86,12 @@ class GameSession:
         self._loop = GameLoop(
             {names[colour]: opponent.bot for colour, opponent in opponents.items()},
             saved.rules,
-            {names[colour]: _patient(opponent.limits) for colour, opponent in opponents.items()},
-            on_call=self._called,
+            {names[colour]: _with_deadline(opponent.limits) for colour, opponent in opponents.items()},
+            on_call=self._start_bots_clock,
             now=now,
         )
         self._now = Snapshot(**{field.name: getattr(saved, field.name) for field in fields(SavedGame)})
-        with self._changing():
+        with self._change():
             self._replay(saved.record.moves)
             self._live = LiveGame(Pairing(saved.id, 0, *saved.names, (), saved.record.seed), self._game.copy())
             self._begin_turn()
@@ -129,7 +129,7 @@ class GameSession:
         """Play for the person whose turn it is. Raises IllegalMove with a sentence, Refused when it is nobody's turn;
         then nothing has changed."""
         self.tick()
-        with self._changing():
+        with self._change():
             self._require(Phase.PLAY)
             if self._now.to_play not in self._now.people:
                 raise Refused(f"It is {self._now.name(self._now.to_play)}'s turn.")
@@ -143,7 +143,7 @@ class GameSession:
 
     def resign(self) -> None:
         """Resign: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
-        with self._changing():
+        with self._change():
             self._require(Phase.PLAY, Phase.COUNT)
             people = self._now.people
             loser = self._now.to_play if self._now.to_play in people else people[0]
@@ -156,47 +156,49 @@ class GameSession:
         after the end.
         """
         self.tick()
-        with self._changing():
+        with self._change():
             self._require(Phase.PLAY, Phase.COUNT)
             own = [turn.number - 1 for turn in self._now.turns if turn.colour in self._now.people]
             if not own:
                 raise Refused("There is no move of yours to take back.")
-            self._helped(Help.UNDO)
+            self._note_help(Help.UNDO)
             self._go_back(own[-1])
 
     def hint(self) -> None:
         """Ask the adviser about the present position; ``advice`` comes later, and asked again it knows more. The game
         is unrated then. Raises Refused when nobody can be asked, or the game isn't being played."""
-        with self._changing():
+        with self._change():
             self._require(Phase.PLAY)
             if (adviser := self._adviser) is None:
                 raise Refused("No bot here can give a hint.")
-            self._helped(Help.HINT)
+            self._note_help(Help.HINT)
             ticket = self._ticket
-            self._see(advising=True)
-            self._later(lambda game: {"advice": adviser.hint(game, lambda: ticket == self._ticket), "advising": False})
+            self._update(advising=True)
+            self._compute(
+                lambda game: {"advice": adviser.hint(game, lambda: ticket == self._ticket), "advising": False}
+            )
 
     def score(self) -> None:
         """Ask for an estimate of the score by playouts; ``estimate`` is set later. The game is unrated then. Raises
         Refused when the game isn't being played."""
-        with self._changing():
+        with self._change():
             self._require(Phase.PLAY)
-            self._helped(Help.SCORE)
-            self._see(estimating=True)
-            self._later(lambda game: {"estimate": estimated(game), "estimating": False})
+            self._note_help(Help.SCORE)
+            self._update(estimating=True)
+            self._compute(lambda game: {"estimate": estimate_score(game), "estimating": False})
 
     def pause(self) -> None:
         """Stop the clocks, and hold the bot's answer back until ``go_on``."""
-        with self._changing():
+        with self._change():
             self._clocks.pause()
-            self._see(is_paused=True)
+            self._update(is_paused=True)
 
     def go_on(self) -> None:
         """The opposite of ``pause``."""
-        with self._changing():
+        with self._change():
             if self._now.is_paused and self._now.phase is Phase.PLAY:
                 self._clocks.go_on()
-            self._see(is_paused=False)
+            self._update(is_paused=False)
 
     def tick(self) -> None:
         """Look at the clock: a person whose time is over has lost."""
@@ -204,7 +206,7 @@ class GameSession:
             loser = self._now.to_play
             if not (self._now.is_persons_turn and self._clocks.is_late(loser)):
                 return
-            with self._changing():
+            with self._change():
                 self._end(Outcome(loser.opponent, Ending.TIME), f"{self._now.name(loser)}: out of time")
 
     # --- The count ---
@@ -212,7 +214,7 @@ class GameSession:
     def toggle(self, move: Move) -> None:
         """Have the group at a point count as dead, or as alive again. Raises Refused when no stone lies there, or no
         stones are being marked."""
-        with self._changing():
+        with self._change():
             dead = set(self._require_marks())
             if move == pass_move(self._now.size) or not self._game.board.stone(move):
                 raise Refused("No stone lies there; done counts, continue plays on.")
@@ -222,16 +224,16 @@ class GameSession:
     def accept(self) -> None:
         """Agree on the dead stones and count. If they aren't those that the program proposed, a game against a bot is
         unrated: nobody has agreed but the person. Raises Refused when no stones are being marked."""
-        with self._changing():
+        with self._change():
             dead = self._require_marks()
             if dead != self._now.proposed and self._opponents:  # two people have agreed on it
-                self._helped(Help.DEAD)
+                self._note_help(Help.DEAD)
             self._end(Outcome.scored(self._game.margin(dead)))
 
     def play_on(self) -> None:
         """Take the passes back and go on: what the program takes for dead can be captured, or shown to live. Raises
         Refused when no stones are being marked."""
-        with self._changing():
+        with self._change():
             self._require(Phase.COUNT)
             kept = len(self._now.turns) - 1
             if self._now.turns[kept].colour not in self._now.people:
@@ -247,9 +249,9 @@ class GameSession:
 
     def close(self) -> None:
         """End the session as it stands, and its bots."""
-        with self._changing():
+        with self._change():
             self._ticket += 1
-            self._write()  # what the clocks show
+            self._save()  # what the clocks show
         for opponent in self._opponents.values():
             self._player.do(opponent.bot.close)
         if self._adviser is not None:
@@ -264,34 +266,34 @@ class GameSession:
         self.close()
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _change(self) -> Iterator[None]:
         """The lock, and the news of a change when nothing was raised."""
         with self._changed:
             yield
-            self._see(version=self._now.version + 1)
+            self._update(version=self._now.version + 1)
             self._changed.notify_all()
             listeners = list(self._listeners)
         for listener in listeners:
             listener()
 
-    def _see(self, **changes: Any) -> None:
+    def _update(self, **changes: Any) -> None:
         self._now = replace(self._now, **changes)
 
-    def _note(self, **changes: Any) -> None:
-        self._see(record=replace(self._now.record, **changes))
+    def _update_record(self, **changes: Any) -> None:
+        self._update(record=replace(self._now.record, **changes))
 
-    def _write(self) -> None:
+    def _save(self) -> None:
         """Have the game kept as it stands."""
-        self._note(unrated=self._now.unrated)
+        self._update_record(unrated=self._now.unrated)
         try:
             self._keep(self.snapshot())
-            self._see(trouble="")
+            self._update(trouble="")
         except UserError as error:
-            self._see(trouble=str(error))
+            self._update(trouble=str(error))
 
     def _require(self, *phases: Phase) -> None:
         if self._now.phase not in phases:
-            raise Refused(_INSTEAD[self._now.phase])
+            raise Refused(_REFUSALS[self._now.phase])
 
     def _require_marks(self) -> tuple[Move, ...]:
         self._require(Phase.COUNT)
@@ -299,13 +301,13 @@ class GameSession:
             raise Refused("The program is still looking for dead stones. Try again in a moment.")
         return self._now.dead
 
-    def _helped(self, help: Help) -> None:
+    def _note_help(self, help: Help) -> None:
         """The person has had help. Raises Refused in a game of an event."""
         if self._now.is_of_event:
             raise Refused("There is no help in a match or a tournament; play on, or resign.")
         if help not in self._now.helps:
-            self._see(helps=(*self._now.helps, help))
-            self._write()
+            self._update(helps=(*self._now.helps, help))
+            self._save()
 
     def _replay(self, moves: tuple[Move, ...]) -> None:
         """Have exactly these moves on the board."""
@@ -320,8 +322,8 @@ class GameSession:
     def _place(self, turns: tuple[Turn, ...]) -> None:
         """Show the position after these turns, which is the game's."""
         game = self._game
-        self._note(moves=tuple(game.moves), facts=worth_keeping([turn.fact for turn in turns]))
-        self._see(
+        self._update_record(moves=tuple(game.moves), facts=worth_keeping([turn.fact for turn in turns]))
+        self._update(
             turns=turns,
             points=game.board.stones.tobytes(),
             prisoners=(game.captured_stones(BLACK), game.captured_stones(WHITE)),
@@ -340,43 +342,43 @@ class GameSession:
 
     def _spend(self, colour: Colour, seconds: float) -> None:
         key = "black_seconds" if colour is BLACK else "white_seconds"
-        self._note(**{key: round(getattr(self._now.record, key) + seconds, 3)})
+        self._update_record(**{key: round(getattr(self._now.record, key) + seconds, 3)})
 
     def _go_back(self, kept: int) -> None:
         """Take back all but the first ``kept`` moves. The clock of the running turn is not restored."""
         self._stop_clock()
-        self._see(dead=None, proposed=None, count=None)
+        self._update(dead=None, proposed=None, count=None)
         self._replay(self._now.record.moves[:kept])
         self._begin_turn()
 
     def _begin_turn(self) -> None:
         """There is a new position: nothing asked about the one before counts any more."""
         self._ticket += 1
-        self._see(thinking=None, advice=None, estimate=None, advising=False, estimating=False)
+        self._update(thinking=None, advice=None, estimate=None, advising=False, estimating=False)
         self._clocks.begin(running=False)
         game = self._game
         if self._now.phase is not Phase.OVER and game.is_over:
             agreed = game.rules.agrees_on_dead and game.is_passed_out and not self._now.is_of_event
             if not agreed:  # a game at its limit counts as it is, too
-                self._note(outcome=game.outcome)
-                self._see(dead=(), proposed=())
+                self._update_record(outcome=game.outcome)
+                self._update(dead=(), proposed=())
         if self._now.dead is not None:
-            self._see(count=count(game, self._now.dead))
+            self._update(count=count(game, self._now.dead))
         match self._now.phase:
             case Phase.PLAY:
                 if not self._now.is_paused:
                     self._clocks.begin()
                 if self._now.to_play in self._opponents:
-                    self._see(thinking=self._now.to_play)
+                    self._update(thinking=self._now.to_play)
                     ticket = self._ticket
                     self._player.do(lambda: self._answer(ticket))
             case Phase.COUNT if self._now.dead is None:
-                self._later(lambda game: {"proposed": dead_stones(game.board)})
-        self._write()
+                self._compute(lambda game: {"proposed": dead_stones(game.board)})
+        self._save()
 
     def _mark(self, dead: tuple[Move, ...]) -> None:
-        self._see(dead=dead, count=count(self._game, dead))
-        self._write()
+        self._update(dead=dead, count=count(self._game, dead))
+        self._save()
 
     def _stop_clock(self) -> None:
         """Leave the clock of the running turn where it stands, and count its seconds."""
@@ -387,9 +389,9 @@ class GameSession:
         if outcome.ending is Ending.TIME and outcome.winner is not None:
             self._clocks.run_out(outcome.winner.opponent)
         self._ticket += 1
-        self._note(outcome=outcome, reason=reason, fault_details=fault_details)
-        self._see(thinking=None, advising=False, estimating=False)
-        self._write()
+        self._update_record(outcome=outcome, reason=reason, fault_details=fault_details)
+        self._update(thinking=None, advising=False, estimating=False)
+        self._save()
 
     # --- Other threads ---
 
@@ -406,7 +408,7 @@ class GameSession:
                 return
             self._clocks.begin(running=False)  # it may have waited for another call to end
             colour = self._now.to_play
-            if (game := caught_up(live.game, self._game)) is not live.game:
+            if (game := catch_up(live.game, self._game)) is not live.game:
                 live.game, live.copies = game, {}  # the bot's own copy is of the game before
             clock = self._clocks.of(colour)
             live.clocks = {} if clock is None else {colour: clock}
@@ -414,7 +416,7 @@ class GameSession:
         self._loop.live_games = [live]
         for _ in self._loop.play_round():
             pass
-        with self._changing():
+        with self._change():
             if not self._is_due(ticket):
                 return
             self._clocks.take(colour, live.clocks.get(colour))
@@ -425,13 +427,13 @@ class GameSession:
             elif game.outcome is not None:
                 self._end(game.outcome, live.reason, live.fault_details)
 
-    def _called(self, *_: object) -> None:
+    def _start_bots_clock(self, *_: object) -> None:
         """The bot's clock runs from its call on; making ready comes before, in a call of its own."""
         with self._changed:
             if self._now.thinking is not None and not self._now.is_paused:
                 self._clocks.begin()
 
-    def _later(self, find: Callable[[Game], dict[str, Any]]) -> None:
+    def _compute(self, find: Callable[[Game], dict[str, Any]]) -> None:
         """Have something found out about the present position, and show it unless the position is another by then."""
         game, ticket = self._game.copy(), self._ticket
 
@@ -442,17 +444,17 @@ class GameSession:
                 found = find(game)
             except UserError as error:
                 found = {"trouble": f"the playouts can't run: {error}", "estimating": False}
-            with self._changing():
+            with self._change():
                 if ticket == self._ticket:
                     if self._now.phase is Phase.COUNT and self._now.dead is None:
-                        self._see(proposed=found.get("proposed", ()))
+                        self._update(proposed=found.get("proposed", ()))
                         self._mark(found.get("proposed", ()))  # which saves the game, and sets its own trouble
-                    self._see(**found)
+                    self._update(**found)
 
         self._helper.do(job)
 
 
-def _patient(limits: Limits) -> Limits:
+def _with_deadline(limits: Limits) -> Limits:
     """A person can stop waiting at any time, so no bot is given up where nobody set a time."""
     return limits if limits.time is not None or limits.deadline is not None else replace(limits, deadline=PATIENCE)
 

@@ -90,3 +90,6 @@ def test_the_command_shows_tables_and_on_what_they_rest(records: list[GameRecord
         assert words in shown
     late = CliRunner().invoke(app, [*command, "--from", "2019-01-01"])
     assert "no game is of 2019-01-01 or later" in str(late.exception)
+    data.build([archive], tmp_path / "set", data.GameFilter(SIZE), data.SplitRule())
+    mixed = CliRunner().invoke(app, ["eval", net, "--data", str(tmp_path / "set"), *command[2:]])
+    assert "set is a dataset; evaluate it alone" in str(mixed.exception)
