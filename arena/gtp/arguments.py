@@ -17,7 +17,7 @@ class Refused(ArenaError):
 
 
 COLOURS = {"b": BLACK, "black": BLACK, "w": WHITE, "white": WHITE}
-NUMBER = re.compile(r"[+-]?([0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
+NUMBER = re.compile(r"[+-]?([0-9]{1,10}(\.[0-9]{0,20})?|\.[0-9]{1,20})")
 WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), ord("\t"): " "}
 _RULES = {
