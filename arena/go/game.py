@@ -23,7 +23,7 @@ from arena.go.record import Stones, usual_first
 
 
 class Scoring(StrEnum):
-    """What counts: stones and surrounded points, or surrounded points and prisoners."""
+    """Area scoring counts stones and surrounded points, territory scoring surrounded points and prisoners."""
 
     AREA = "area"
     TERRITORY = "territory"
@@ -31,11 +31,11 @@ class Scoring(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """One set of rules on one size of board. All stones count as alive unless ``Game.margin`` is told which are dead.
+    """One set of rules on one size of board. All stones count as alive, except those passed to ``Game.margin`` as dead.
 
     ``cgos`` (Computer Go Server): area, positional superko, no suicide. ``tromp-taylor``: the same with suicide of
     several stones. ``chinese``: area, positional superko, White gets a point for each handicap stone. ``japanese``:
-    territory and prisoners, points in seki, too; simple ko only, so that a game may go in circles up to its move limit.
+    territory and prisoners, points in seki, too; simple ko only, so a game may repeat positions up to its move limit.
     """
 
     name: str = "cgos"
@@ -49,7 +49,7 @@ class Rules:
 
     @property
     def agrees_on_dead(self) -> bool:
-        """Whether people who play by these rules take dead stones off before they count."""
+        """Whether people agree on dead stones and remove them before they count."""
         return self.name in ("chinese", "japanese")
 
     def katago(self) -> dict[str, object]:
@@ -64,12 +64,12 @@ class Rules:
         }
 
     def agree_with(self, settings: Mapping[str, object]) -> bool:
-        """Whether KataGo's settings are those of these rules. What they don't say is as here."""
+        """Whether KataGo's settings are those of these rules; a setting that is missing agrees."""
         return all(settings.get(name, value) == value for name, value in self.katago().items())
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """The rules whose ``asdict`` became JSON. Raises ValueError for other data."""
+        """Rules from parsed JSON, as ``to_json`` writes it. Raises ValueError for other data."""
         if wrong := data.keys() ^ cls.__dataclass_fields__.keys():
             raise ValueError(f"rules with missing or unknown keys: {', '.join(sorted(wrong))}")
         rules = msgspec.convert(data, cls)
@@ -78,7 +78,7 @@ class Rules:
         return rules
 
     def to_json(self) -> str:
-        """What ``from_json`` reads, once parsed; the same text for equal rules."""
+        """These rules as JSON; the same text for equal rules."""
         return _json_of(self)
 
     @classmethod
@@ -86,19 +86,20 @@ class Rules:
         cls, name: str = "cgos", size: int = 9, komi: float | None = None, move_limit: int | None = None
     ) -> Rules:
         """The named rules. Komi is 7 up to 9x9 and 7.5 above (6.5 by Japanese rules) by default; the move limit
-        is 3 size². Raises ConfigError for a name, size, komi or limit that can't be."""
+        is 3 size². Raises ConfigError for an unknown name and for a size, komi or limit out of range."""
         if name not in PRESETS:
             raise ConfigError(f"unknown rules '{name}'; there are {', '.join(PRESETS)}")
         if not MIN_SIZE <= size <= MAX_SIZE:
-            raise ConfigError(f"a board of size {size} can't be played; sizes go from {MIN_SIZE} to {MAX_SIZE}")
+            raise ConfigError(f"board size must be {MIN_SIZE} to {MAX_SIZE}, not {size}")
         if komi is None:
             komi = 6.5 if name == "japanese" else 7.0 if size <= 9 else 7.5
         if not -size * size <= komi <= size * size or komi * 2 != int(komi * 2):
-            raise ConfigError(f"komi {komi:g} can't be played; it is a whole or half number of points")
+            most = size * size
+            raise ConfigError(f"komi must be a whole or half number of points from -{most} to {most}, not {komi:g}")
         if move_limit is None:
             move_limit = 3 * size * size
         if move_limit < 1:
-            raise ConfigError(f"a move limit of {move_limit} leaves no game; it is at least 1")
+            raise ConfigError(f"the move limit must be at least 1, not {move_limit}")
         return cls(name=name, size=size, komi=float(komi), move_limit=move_limit, **PRESETS[name])
 
 
@@ -108,7 +109,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "chinese": {"handicap_points": True},
     "japanese": {"scoring": Scoring.TERRITORY, "superko": False},
 }
-"""What the rules of each name have other than those of ``cgos``."""
+"""The rules by name: how each differs from ``cgos``."""
 
 
 @lru_cache(maxsize=64)
@@ -128,8 +129,8 @@ def handicap_points(size: int, stones: int) -> list[Move]:
 
 
 class Game:
-    """A game in progress: the only judge of superko and of the end. ``seed`` is where every random choice of the game
-    starts: ``move_seed`` depends on it and on the moves played only."""
+    """A game in progress, which alone decides on superko and the end. ``seed`` is the seed of all random choices in the
+    game: ``move_seed`` depends only on it and on the number of moves played."""
 
     __slots__ = ("rules", "seed", "board", "to_play", "moves", "outcome", "setup", "_hashes", "__weakref__")
 
@@ -141,8 +142,8 @@ class Game:
         white: Iterable[Move] = (),
         to_play: Colour | None = None,
     ):
-        """A new game, with setup stones if given; White begins when only Black has some. Raises ValueError when two
-        setup stones share a point or a group has no liberty."""
+        """A new game, with setup stones if given; by default White begins when only Black has some. Raises ValueError
+        when two setup stones share a point or a group has no liberty."""
         self.rules = rules
         self.seed = seed
         self.setup: Stones = (tuple(black), tuple(white))
@@ -174,13 +175,13 @@ class Game:
 
     @property
     def handicap(self) -> int:
-        """Black's setup stones when there are two or more, White has none and begins; else 0."""
+        """The number of Black's setup stones if there are at least two, White has none and White begins; else 0."""
         black, white = self.setup
         return len(black) if len(black) > 1 and not white and self.first is WHITE else 0
 
     @property
     def compensation(self) -> float:
-        """The points that White gets: komi, and one for each handicap stone where the rules say so."""
+        """The points that White gets: komi, and one for each handicap stone if the rules say so."""
         return self.rules.komi + (self.handicap if self.rules.handicap_points else 0)
 
     def copy(self) -> Game:
@@ -193,8 +194,7 @@ class Game:
         return twin
 
     def after(self, move: Move) -> Game:
-        """A copy with the move played, in which play goes on after two passes, up to the move limit. Raises
-        IllegalMove."""
+        """A copy with the move played, which goes on after two passes, up to the move limit. Raises IllegalMove."""
         twin = self.copy()
         twin.play(move)
         if len(twin.moves) < self.rules.move_limit:
@@ -210,27 +210,27 @@ class Game:
         return (value ^ (value >> 31)) >> 1
 
     def legal_moves(self, eyes: bool = True) -> np.ndarray:
-        """(size² + 1,) bool: what the side to move may play, with or without what fills an own eye; the pass is last
-        and always legal."""
+        """(size² + 1,) bool: the legal moves of the side to move, by default also those that fill an own eye; the pass
+        is last and always legal."""
         mask = np.empty(self.rules.size**2 + 1, np.bool_)
         kernels.legal_mask(*self._position(), eyes, mask)
         return mask
 
     def sensible_moves(self) -> np.ndarray:
-        """``legal_moves`` without those that fill an own eye, and without the pass as long as the board as it stands is
-        lost and there is another move: the other side would end the game with a second pass."""
+        """``legal_moves`` without those that fill an own eye, and without the pass if the side to move is behind on the
+        board and has another move, as the opponent could end the game with a second pass."""
         mask = self.legal_moves(eyes=False)
         margin = self.margin() if self.to_play is BLACK else -self.margin()
         mask[-1] = margin >= 0 or not mask[:-1].any()
         return mask
 
     def random_move(self) -> Move:
-        """One of the legal moves that fill no own eye, each as likely, by ``move_seed``; the pass when there is none.
-        Never suicide."""
+        """A uniformly random legal move that fills no own eye and is not suicide, by ``move_seed``; a pass if there is
+        none."""
         return int(kernels.random_move(*self._position()[:-1], self.move_seed()))
 
     def _position(self) -> tuple[np.ndarray, int, int, np.ndarray, int, bool, bool]:
-        """The board, the side to move, the hashes of all positions and the rules on repetition and suicide."""
+        """The arguments of kernels that judge moves."""
         rules = self.rules
         return self.board.array, 0, int(self.to_play), self._hashes, len(self.moves) + 1, rules.superko, rules.suicide
 
@@ -278,11 +278,11 @@ class Game:
         self.outcome = outcome
 
     def captured_stones(self, colour: Colour) -> int:
-        """How many stones of this colour have been taken off."""
+        """The number of stones of this colour that were captured."""
         return self.board.captured_stones(colour)
 
     def placed_stones(self, colour: Colour) -> int:
-        """How many stones this colour has had on the board, those counted that were taken off."""
+        """The number of stones that this colour has placed, including those that were captured."""
         return self.board.captured_stones(colour) + self.board.count(colour)
 
     def margin(self, dead: Sequence[Move] = ()) -> float:
@@ -296,8 +296,8 @@ class Game:
         return points - self.compensation
 
     def expected_margin(self, ownership: np.ndarray) -> float:
-        """Black's margin, komi counted, where each point will be Black's by ``ownership`` (size²,) in [-1, 1]. By
-        territory rules that is the area less the stones that were played, exact but for who plays last."""
+        """Black's expected margin, komi counted, from Black's ``ownership`` (size²,) in [-1, 1] of each point. By
+        territory rules that is the area less the stones that were played, which ignores who plays last."""
         points = float(ownership.sum()) - self.compensation
         if self.rules.scoring is Scoring.TERRITORY:
             points -= self.placed_stones(BLACK) - self.placed_stones(WHITE)
@@ -308,7 +308,7 @@ class Game:
 
 
 class GameCopy:
-    """A copy of a game for somebody who may do with it what he likes, the same object as long as the game lasts."""
+    """A copy of a game that a bot may change; the same object for the whole game."""
 
     def __init__(self, game: Game):
         self._game, self._copy = game, game.copy()

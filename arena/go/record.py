@@ -1,4 +1,4 @@
-"""A game as data: how it ended, what is known of its moves, and the record of all; importing this loads no compiler."""
+"""Game records: the outcome, statistics of moves, and the whole game. Importing this doesn't load Numba."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Stones = tuple[tuple[Move, ...], tuple[Move, ...]]
 
 
 def usual_first(setup: Stones) -> Colour:
-    """Who begins when nothing else is said: White when only Black has stones."""
+    """Who begins by default: White when only Black has stones."""
     return WHITE if setup[0] and not setup[1] else BLACK
 
 
@@ -42,7 +42,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a game ended. ``winner`` is None for a draw; ``margin`` is Black's, komi counted, where it was scored."""
+    """How a game ended. ``winner`` is None for a draw; ``margin`` is Black's, komi counted, if it was scored."""
 
     winner: Colour | None
     ending: Ending
@@ -77,8 +77,8 @@ class Outcome:
 
 
 class MoveStats(NamedTuple):
-    """What the player of a move reported, and the seconds that it took; None where that isn't known. ``win_rate`` is in
-    [0, 1] and ``score`` in points, both of the side that made the move."""
+    """What the player of a move reported, and the seconds that it took; None if unknown. ``win_rate`` is in [0, 1] and
+    ``score`` in points, both for the side that made the move."""
 
     win_rate: float | None = None
     score: float | None = None
@@ -87,12 +87,12 @@ class MoveStats(NamedTuple):
 
     @property
     def is_reported(self) -> bool:
-        """Whether its player said anything."""
+        """Whether the player reported anything."""
         return self[:3] != (None, None, None)
 
     @property
     def rounded(self) -> MoveStats:
-        """As exactly as it is stored, and within what can be stored."""
+        """Rounded and limited to what the database stores."""
         rate, score, visits, seconds = self
         return MoveStats(
             None if rate is None else round(min(1.0, max(0.0, rate)), 4),
@@ -107,14 +107,14 @@ UNKNOWN = MoveStats()
 
 @dataclass(frozen=True, slots=True)
 class GameRecord:
-    """A finished game and everything known of it; enough to play it again.
+    """A finished game, from which it can be replayed.
 
-    ``black`` and ``white`` are names; ``black_player`` and ``white_player`` identify exactly what played (kind,
-    settings and net), where that is known. ``outcome`` is None when the source doesn't say. ``opening`` counts the
-    moves that were given. ``reason`` tells in a line why a game was forfeited or adjudicated. ``adjudged`` is whom an
-    adjudication gave the game to: with another ending than that, it was played on to see whether that holds.
-    ``seconds`` are what each side used. ``unrated`` tells in a few words why the game doesn't count for ratings.
-    ``facts`` has one for each move, or none.
+    ``black`` and ``white`` are names; ``black_player`` and ``white_player`` are the identities of the players (see
+    ``Player.identity``), if known. ``outcome`` is None when the source has none. ``opening`` is the number of moves
+    that the opening gave. ``reason`` is a line on why a game was forfeited or adjudicated, ``fault_details`` the
+    traceback of a fault. ``adjudged`` is the winner by adjudication; if ``outcome`` has another ending, the game was
+    played on to check it. ``unrated`` is why the game doesn't count for ratings, in a few words. ``facts`` has one for
+    each move, or is empty.
     """
 
     rules: Rules
@@ -143,7 +143,7 @@ class GameRecord:
 
     @classmethod
     def from_game(cls, game: Game, **fields: Any) -> GameRecord:
-        """The record of a game as it stands; ``fields`` are those that a game doesn't know, by name."""
+        """The record of a game so far; ``fields`` are those that a game doesn't have."""
         black, white = game.setup
         return cls(
             rules=game.rules,
@@ -156,8 +156,8 @@ class GameRecord:
         )
 
     def replay(self) -> Game:
-        """The game played again from its setup, with the record's outcome. Raises RecordError, ``illegal setup: ...``
-        or ``illegal move: ...`` with the number of the move and the reason."""
+        """Replay the game from its setup; it gets the record's outcome. Raises RecordError, ``illegal setup: ...`` or
+        ``illegal move: ...`` with the number of the move and the reason."""
         from arena.go.game import Game
 
         try:
@@ -175,12 +175,12 @@ class GameRecord:
 
     @property
     def canonical(self) -> bytes:
-        """16 bytes, the same for games by the same rules that are identical but for a symmetry."""
+        """16 bytes, equal for games by the same rules that are the same up to the 8 symmetries."""
         return _canonical(self.rules, self.setup, self.first, self.moves)
 
     @property
     def length(self) -> int:
-        """Moves, the opening counted."""
+        """The number of moves, including the opening."""
         return len(self.moves)
 
     def mover(self, number: int) -> Colour:
@@ -200,10 +200,10 @@ def _canonical(rules: Rules, setup: Stones, first: Colour, moves: tuple[Move, ..
 
 
 class GameSummary(NamedTuple):
-    """A finished game without its moves and rules: what is counted and rated. Its fields are ``GameRecord``'s."""
+    """A finished game without its moves and rules, for counting and rating. Its fields are those of ``GameRecord``."""
 
     seq: int
-    """The number under which it arrived in the store."""
+    """Its number in the store, in order of arrival."""
     id: str
     date: str
     black: str

@@ -1,4 +1,4 @@
-"""SGF through sgfmill: a record as text and back, and what a file says about each position."""
+"""SGF through sgfmill: writing and reading records, and the comments and evaluations of positions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _RU_VALUES = {"cgos": "CGOS", "tromp-taylor": "Tromp-Taylor", "chinese": "Chines
 
 
 def move_notes(record: GameRecord) -> Notes:
-    """What is known of the moves as SGF properties: a comment in words, Black's win rate in per cent (SBKV, which
-    Sabaki draws as a graph) and Black's lead (V)."""
+    """The statistics of the moves as SGF properties: a comment, Black's win rate in per cent (SBKV, which Sabaki draws
+    as a graph) and Black's lead (V)."""
     found: dict[int, dict[str, list[str]]] = {}
     for number, fact in enumerate(record.facts, 1):
         black, words = record.mover(number) is BLACK, []
@@ -60,9 +60,9 @@ def move_notes(record: GameRecord) -> Notes:
 def write_sgf(
     record: GameRecord, notes: Notes | None = None, variations: Mapping[int, Sequence[Move]] | None = None
 ) -> str:
-    """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes, and ``variations``,
-    moves in place of the move of this number and those after it, stand beside them. Not kept are the exact players, the
-    details of a fault, the seconds used, a move limit that didn't end the game, and rules that no preset has."""
+    """The game as SGF (FF[4]), in one line unless a note has several. ``notes`` are added to the nodes; ``variations``
+    are alternatives to the moves from this number on. Not written are the players' identities, fault details, the
+    seconds used, a move limit that didn't end the game, and rules that aren't a preset."""
     size = record.rules.size
 
     def nodes_of(moves: Sequence[Move], first: int) -> list[dict[str, list[bytes]]]:
@@ -77,7 +77,7 @@ def write_sgf(
     for number, added in (notes or {}).items():
         for name, values in added.items():
             escaped = [_escaped(value) for value in values]
-            own = nodes[number].get("C", []) if name == "C" else []  # it stays at the end, where it is read
+            own = nodes[number].get("C", []) if name == "C" else []  # stays last, as read_sgf expects
             nodes[number][name] = [b"\n".join([*escaped, *own])] if own else escaped
     whole = tree = sgf_grammar.Coarse_game_tree()
     for number, node in enumerate(nodes):
@@ -124,7 +124,7 @@ _CHARSET = re.compile(rb"CA\s*\[\s*([A-Za-z0-9_.:-]{1,40})\s*\]")
 
 
 def utf8(text: str | bytes) -> bytes:
-    """SGF's structure is ASCII, which some of Asia's charsets reuse inside letters: so recode before parsing."""
+    """Recode an SGF to UTF-8 before parsing: Asian charsets use the bytes of ``]`` and ``\\`` inside characters."""
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
     charset = _CHARSET.search(text)
@@ -137,7 +137,7 @@ def utf8(text: str | bytes) -> bytes:
 
 
 def split_games(data: bytes) -> Iterator[bytes]:
-    """The games of an SGF collection in UTF-8; from one that isn't whole, all the rest."""
+    """The games of an SGF collection in UTF-8; a game that isn't complete includes all text after it."""
     start = 0
     while True:
         tokens, end = sgf_grammar.tokenise(data, start)
@@ -150,7 +150,7 @@ def split_games(data: bytes) -> Iterator[bytes]:
 
 
 def _main_line(text: str | bytes) -> list[Properties]:
-    """The nodes of the first game's main line; its variations are passed over. Raises RecordError."""
+    """The nodes of the first game's main line, without variations. Raises RecordError."""
     try:
         return list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
     except ValueError as error:
@@ -165,7 +165,7 @@ def _text(node: Properties, name: str, one_line: bool = True) -> str:
 
 
 def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Colour | None, list[Move]]:
-    """The stones set up before the first move, who begins, if that is said, and the moves. Raises RecordError."""
+    """The stones set up before the first move, who begins, if given, and the moves. Raises RecordError."""
     names = moves_by_sgf(size)
     stones: tuple[set[Move], set[Move]] = (set(), set())
     first = last = None
@@ -216,12 +216,12 @@ def read_sgf(text: str | bytes) -> GameRecord:
     """The first game of an SGF text, its main line. Bytes are UTF-8, else what CA says, else Latin-1.
 
     The record always replays. Its rules are the preset that RU names: New Zealand and Ing rules count as
-    ``tromp-taylor``, those of the AGA and its European kin as ``chinese``, all others and none as ``japanese``. When a
-    move breaks them, superko is dropped, then suicide allowed, then both. The move limit is raised to fit. A missing
-    komi is the preset's, or 0 with handicap stones. Two passes after which play went on are left out. A forfeit without
-    a known cause is taken as one for an illegal move. A missing size means 19x19, where a stone lies beyond 13x13.
+    ``tromp-taylor``, AGA, British and French rules as ``chinese``, all others and none as ``japanese``. If a move
+    breaks them, superko is dropped, then suicide allowed, then both. The move limit is raised to fit. A missing komi is
+    the preset's, or 0 with handicap stones. Two passes after which play went on are left out. A forfeit without a known
+    cause counts as one for an illegal move. A missing size means 19x19 if a stone lies beyond 13x13.
 
-    Raises RecordError, ``reason: detail`` or just a reason; the part before the first colon is short and fit to count.
+    Raises RecordError, ``reason: detail`` or just a reason; the reason is short, so that refusals can be counted by it.
     """
     if len(text) > MAX_BYTES:
         raise RecordError(f"too large: {len(text)} bytes")
@@ -283,7 +283,7 @@ def _size(root: Properties) -> int:
 
 
 def _without_resumed_passes(moves: list[Move], passing: Move) -> list[Move]:
-    """The moves without any pair of passes that didn't end the game."""
+    """The moves without pairs of passes that didn't end the game."""
     end = len(moves)
     while end > 2 and moves[end - 3 : end] == [passing] * 3:
         end -= 1
@@ -312,7 +312,7 @@ def _rules(root: Properties, size: int, move_limit: int, handicap: bool) -> Rule
 
 
 def _outcome(text: str, ending: Ending | None) -> Outcome | None:
-    """The outcome of an RE value; ``ending`` is what the comment says of it."""
+    """The outcome of an RE value; ``ending`` is the one noted in the comment, if any."""
     text = text.lower()
     if text in ("0", "draw", "jigo"):
         return Outcome.scored(0.0, ending or Ending.SCORE)
@@ -327,7 +327,7 @@ def _outcome(text: str, ending: Ending | None) -> Outcome | None:
 
 
 def _legal(record: GameRecord) -> GameRecord:
-    """The record under the strictest rules that it replays by, from its own on. Raises RecordError."""
+    """The record with the strictest rules by which it replays, starting with its own. Raises RecordError."""
     own = record.rules
     for superko, suicide in ((own.superko, own.suicide), (False, own.suicide), (own.superko, True), (False, True)):
         candidate = replace(record, rules=replace(own, superko=superko, suicide=suicide))
@@ -339,13 +339,13 @@ def _legal(record: GameRecord) -> GameRecord:
     raise problem
 
 
-# --- Reading what is said about positions ---
+# --- Reading remarks about positions ---
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What is said about a position. ``win_rate``, in [0, 1], and ``margin``, in points, komi counted, are Black's.
-    ``letters`` are of one sign each."""
+    """A remark about a position. ``win_rate``, in [0, 1], and ``margin``, in points, komi counted, are Black's;
+    ``letters`` has one character for each marked point."""
 
     comment: str = ""
     win_rate: float | None = None
@@ -354,15 +354,15 @@ class Remark:
 
 
 def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
-    """One for each position of the record that was read from this text: before the first move, after it, and so on; by
-    C, SBKV (Black's win rate in per cent, as Sabaki writes it) and V. Raises RecordError for text that is not SGF."""
+    """The remarks of an SGF whose record this is, one for each position from before the first move to the end; from C,
+    SBKV (Black's win rate in per cent, as Sabaki writes it) and V. Raises RecordError for text that is not SGF."""
     names, number = moves_by_sgf(record.rules.size), 0
     remarks = [Remark()] * (len(record.moves) + 1)
     for place, node in enumerate(_main_line(text)):
         value = next((node[colour.letter][0] for colour in Colour if colour.letter in node), None)
         if value is not None:
             if number == len(record.moves) or names.get(value) != record.moves[number]:
-                continue  # the record is without it, such as passes that didn't end the game
+                continue  # the record leaves it out, such as passes that didn't end the game
             number += 1
         comment = "" if place == 0 and _is_ours(node) else _text(node, "C", one_line=False)
         win_rate, margin = _number(node, "SBKV", 0, 100), _number(node, "V", -1000, 1000)
@@ -373,7 +373,7 @@ def read_remarks(text: str | bytes, record: GameRecord) -> tuple[Remark, ...]:
 
 
 def are_by_players(text: str | bytes) -> bool:
-    """Whether the remarks are what the players of a game of ours reported: what a bot adds later names it (AN)."""
+    """Whether the remarks are what the players of an arena game reported; a later analysis names its bot in AN."""
     root = _main_line(text)[0]
     return _is_ours(root) and "AN" not in root
 

@@ -136,9 +136,12 @@ def test_handicap_stones_count_as_the_rules_have_it(rules: str, setup: Any, hand
     ("options", "message"),
     [
         ({"name": "CGOS"}, "unknown rules 'CGOS'; there are cgos, tromp-taylor, chinese, japanese"),
-        ({"size": 4}, "a board of size 4 can't be played; sizes go from 5 to 19"),
-        *(({"komi": komi}, f"komi {komi:g} can't be played; it is a") for komi in (7.25, 81.5, float("nan"))),
-        ({"move_limit": 0}, "a move limit of 0 leaves no game; it is at least 1"),
+        ({"size": 4}, "board size must be 5 to 19, not 4"),
+        *(
+            ({"komi": komi}, f"komi must be a whole or half number of points from -81 to 81, not {komi:g}")
+            for komi in (7.25, 81.5, float("nan"))
+        ),
+        ({"move_limit": 0}, "the move limit must be at least 1, not 0"),
     ],
 )
 def test_rules_that_can_not_be_are_refused_in_words(options: dict[str, Any], message: str) -> None:

@@ -241,6 +241,14 @@ def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path)
     assert [(item.number, item.reason) for item in list(read_path(path))[1:]] == [(2, "not an SGF")]
 
 
+def test_a_file_that_is_too_long_is_named_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name was in lower case."""
+    (path := tmp_path / "Large.SGF").write_text("(;SZ[9])")
+    monkeypatch.setattr("arena.go.collection.MAX_FILE", 4)
+    with pytest.raises(RecordError, match=r"Large\.SGF is longer than"):
+        list(read_path(path))
+
+
 @pytest.mark.parametrize("name", ["x.sgfs.xz", "x.sgfs.gz", "x.zip", "x.tar", "x.tar.xz"])
 def test_a_path_without_games_or_a_damaged_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, ["", ""])
