@@ -17,15 +17,16 @@ import sys
 from arena import ArenaError
 from benchmarks.speed import PARTS, describe_machine, print_row
 
-COMMANDS = {name: f"benchmarks.{name}" for name in ("tune", "openings", "tactics")}
-"""Parts with options of their own, and the module with their ``main``."""
+COMMANDS = ("tune", "openings", "tactics")  # modules with options and a ``main`` of their own
 
 
 def main(words: list[str]) -> int:
     """The exit code of a command line."""
     command = words[0] if words[:1] and words[0] in COMMANDS else ""
     try:
-        return int(importlib.import_module(COMMANDS[command]).main(words[1:])) if command else measure_speed(words)
+        return (
+            int(importlib.import_module(f"benchmarks.{command}").main(words[1:])) if command else measure_speed(words)
+        )
     except ArenaError as error:
         print(f"python -m benchmarks {command}".rstrip() + f": {error}", file=sys.stderr)
         return 2

@@ -8,6 +8,7 @@ import platform
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
@@ -102,33 +103,24 @@ def measure_uct(share: float) -> None:
         print_rates(f"{name}, empty 9x9", *measure_in_turn(simulations))
 
 
-def measure_nets(share: float, name: str = "distilled-9x9") -> None:
+def _evaluations(evaluate: Callable[[np.ndarray], Any], planes: np.ndarray, count: int) -> Rate:
+    """Positions per second of processor time when ``planes`` are evaluated ``count`` times."""
+    return lambda seed: measure_rate(lambda: len([evaluate(planes) for _ in range(count)]) * len(planes), process_time)
+
+
+def measure_nets(share: float) -> None:
     """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread."""
-    checkpoint = Checkpoint.open(find(name))
+    checkpoint = Checkpoint.open(find("distilled-9x9"))
     evaluator = Evaluator(checkpoint)
     other = OnnxModel(checkpoint.model(int8=evaluator.precision is Precision.INT8), threads=1)
     sample = sample_planes(find_encoder(checkpoint.manifest.encoder), 9)
     for batch in (1, 8, 32, 64):
         planes = np.resize(sample, (batch, *sample.shape[1:]))
         count = max(1, int(share * max(4, 256 // batch)))
-
-        def ours(seed: int, planes: np.ndarray = planes, count: int = count) -> float:
-            return measure_rate(
-                lambda: len([evaluator.evaluate(planes) for _ in range(count)]) * len(planes), process_time
-            )
-
-        def theirs(seed: int, planes: np.ndarray = planes, count: int = count) -> float:
-            heads = ("policy", "value")
-            return measure_rate(
-                lambda: len([other.run(heads, planes) for _ in range(count)]) * len(planes), process_time
-            )
-
-        what = f"evaluations, {name} ({evaluator.precision}), batches of {batch}"
+        ours = _evaluations(evaluator.evaluate, planes, count)
+        theirs = _evaluations(partial(other.run, ("policy", "value")), planes, count)
+        what = f"evaluations, distilled-9x9 ({evaluator.precision}), batches of {batch}"
         print_rates(what, *measure_in_turn(ours, theirs, rounds=11), "ONNX Runtime")
 
 
-PARTS: dict[str, Callable[[float], None]] = {
-    "playouts": measure_playouts,
-    "uct": measure_uct,
-    "nets": measure_nets,
-}
+PARTS: dict[str, Callable[[float], None]] = {"playouts": measure_playouts, "uct": measure_uct, "nets": measure_nets}
