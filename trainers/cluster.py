@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from arena.go.game import Rules
 from arena.match.cluster import PATIENCE, REPORT, NodeActor, Nodes
 from arena.players.player import Player
+from trainers.settings import Lent
 
 CHUNK = 1.0  # seconds for which work collects games before it sends them
 
@@ -64,15 +64,6 @@ class TrainerNode(NodeActor):
         """Mark a stage as over, and forget those before."""
         over = self._stages.setdefault(stage, Stage())
         over.is_over, self._stages = True, {stage: over}
-
-
-@dataclass(frozen=True, slots=True)
-class Lent:
-    """A Ray cluster whose cores play, and how many of them at most, 0 for all; who is told what happens there."""
-
-    address: str
-    players: int = 0
-    on_news: Callable[[str], None] = lambda _: None
 
 
 class Cores(Nodes):

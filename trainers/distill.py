@@ -30,18 +30,16 @@ from bots.nets.checkpoint import Checkpoint, Precision, find
 from bots.nets.inference import Evaluator
 from bots.search.puct import PuctParams
 from bots.search.tree import params_of
-from trainers.bot_games import Teacher, TeachingBot
-from trainers.cluster import Lent
-from trainers.katago import Analyst
-from trainers.losses import search_loss, to_tensors
+from trainers.losses import search_loss
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.progress import Progress
 from trainers.records import TEST, TRAIN, SplitRule, parts_of
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
 from trainers.settings import Distill as Config
+from trainers.settings import Lent
 from trainers.slots import SelfPlayParams
-from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined
+from trainers.teachers import Analyst, Teacher, TeachingBot
+from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, joined
 
 FORMAT = 4  # written into the name of every folder of games; a change of who plays what raises it
 BLOCK = 256  # openings that are drawn at a time
@@ -155,11 +153,12 @@ def split_searches(
     own: SearchedGames, earlier: Sequence[SearchedGames], rules: Sequence[SplitRule]
 ) -> list[SearchedGames]:
     """Searches to learn from, those of the validation and those of the test: no game, under no symmetry, is in two of
-    them. ``earlier`` ones are to learn from only. Raises ConfigError where nothing is left to learn from or to be
-    tested on."""
+    them. Of ``earlier`` games those are learned from that the ``rules`` don't hold out: a net that starts from this one
+    may be tested on the others. Raises ConfigError where nothing is left to learn from or to be tested on."""
     searched = SearchedGames.joined([own, *earlier])
     sides = parts_of(searched.games, rules)
-    sides[len(own.games) :][sides[len(own.games) :] >= 0] = TRAIN
+    is_earlier = np.arange(len(sides)) >= len(own.games)
+    sides[is_earlier & (sides != TRAIN)] = -1
     parts = [searched.select(sides == part) for part in range(3)]
     if not len(parts[TRAIN]) or not len(parts[TEST]):
         raise ConfigError(f"{len(own.games)} games leave nothing to learn from or for the test; play more games")
@@ -221,7 +220,7 @@ def train(
                 found |= {f"start_{name}": figure for name, figure in figures(before.to(device), part).items()}
             return found
 
-        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
+        with run.batches(rows.batch, config.batch_size) as batches:
             for planes, targets in batches:
                 losses = search_loss(run.forward(planes), targets, config.outcome_share)
                 on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -202,7 +201,8 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
         outputs = network(torch.from_numpy(check))._asdict()
     answers = {head: array(part) for head, part in outputs.items() if part is not None}
     exact = dict(zip(answers, OnnxModel(folder / MODEL, cores()).run(list(answers), check), strict=True))
-    difference = max(np.abs(part - exact[head]).max() / max(1.0, np.abs(part).max()) for head, part in answers.items())
+    differences = [np.abs(part - exact[head]).max() / max(1.0, np.abs(part).max()) for head, part in answers.items()]
+    difference = float(np.max(differences))  # NaN if one is
     if not difference < PARITY:
         raise CheckpointError(f"it differs from torch by {difference:.2g}, more than {PARITY:g}")
     measured = {"fp32_difference": float(f"{difference:.3g}")}
@@ -254,22 +254,6 @@ def export(
             torch.set_num_threads(threads)
 
     return save(folder, manifest, write)
-
-
-SNAPSHOTS = 3  # how many snapshots of a run are kept
-
-
-def forget_snapshots(folder: Path, kept: int = 0) -> None:
-    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` last saved. A checkpoint
-    with such a name that another run made stays."""
-    found = []
-    for path in folder.parent.glob(f"{folder.name}-step*"):
-        with suppress(CheckpointError):
-            is_step = path.name.removeprefix(f"{folder.name}-step").isdecimal()
-            if is_step and Checkpoint.open(path).manifest.settings.get("name") == folder.name:
-                found.append((path.stat().st_mtime_ns, path))  # not by step: a run that begins anew has smaller ones
-    for _, path in sorted(found)[: max(0, len(found) - kept)]:
-        shutil.rmtree(path)
 
 
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:

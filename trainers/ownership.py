@@ -14,11 +14,10 @@ from torch import Tensor
 from arena.go.game import Rules
 from bots.nets.network import Outputs
 from trainers import metrics
-from trainers.losses import Target, to_tensors
-from trainers.progress import Progress
+from trainers.losses import Target
 from trainers.records import Rows, read_split
 from trainers.settings import Ownership as Config
-from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined
+from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, joined
 
 
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
@@ -52,7 +51,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
             return {f"{part}_{name}": found[f"{part}_{known}"] for name, known in names.items() if found}
 
         run.restore()
-        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
+        with run.batches(rows.batch, config.batch_size) as batches:
             for inputs, target in batches:
                 error, right = loss(run.forward(inputs), target)
                 on_progress(run.step(error, config.batch_size, {"right": right}))

@@ -8,18 +8,17 @@ import math
 import re
 import signal
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zipfile import BadZipFile
 from zlib import crc32
 
@@ -551,10 +550,6 @@ class Rows:
         self._epoch, self._order = epoch, np.stack([self._places[order], symmetries])
 
 
-MakeBatch = Callable[[int, int], Batch]
-"""Takes the number of the first row in an endless order and how many rows; returns the batch."""
-
-
 def encode_positions(
     games: Games,
     encoder: Encoder,
@@ -601,30 +596,3 @@ def in_order(games: Games, encoder: Encoder, places: np.ndarray, size: int, thre
     for first in range(0, len(places), size):
         some = places[first : first + size]
         yield encode_positions(games, encoder, some, np.zeros_like(some), threads)
-
-
-AHEAD = 4  # batches that wait, made, for a trainer
-
-Prepared = TypeVar("Prepared")
-
-
-@contextmanager
-def prefetched(
-    make_batch: MakeBatch, prepare: Callable[[Batch], Prepared], starts: Iterable[int], batch: int
-) -> Iterator[Iterator[Prepared]]:
-    """Batches of ``batch`` rows that begin at ``starts``, made ahead of time in a thread and given to ``prepare``
-    there."""
-    with ThreadPoolExecutor(1, "rows") as pool:
-        made = (pool.submit(lambda start: prepare(make_batch(start, batch)), start) for start in starts)
-        waiting = deque(islice(made, AHEAD))
-
-        def batches() -> Iterator[Prepared]:
-            while waiting:
-                ready = waiting.popleft().result()
-                waiting.extend(islice(made, 1))
-                yield ready
-
-        try:
-            yield batches()
-        finally:
-            pool.shutdown(cancel_futures=True)

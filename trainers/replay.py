@@ -31,7 +31,7 @@ from arena.go.game import Rules
 from arena.go.planes import Encoder, final_owners
 from arena.go.ranks import UNRANKED
 from arena.players.player import Player
-from trainers.cluster import Cores, Lent, Stage
+from trainers.cluster import Cores, Stage
 from trainers.records import (
     BLACK_WON,
     DRAWN,
@@ -45,8 +45,8 @@ from trainers.records import (
     join_games,
 )
 from trainers.selfplay import PlayedGame, Players, PlayGames
-from trainers.settings import Distill, Value
-from trainers.train import claim, kept_to_one, refuse_torchrun, stop_signals
+from trainers.settings import STATE_FILE, Distill, Lent, Value, is_first, write_file
+from trainers.train import Run, build, kept_to_one, refuse_torchrun, stop_signals
 
 FORMAT = 2
 FORMAT_FILE = "replay.json"
@@ -308,7 +308,8 @@ def play_games(
 ) -> Replay:
     """Play the games that are still missing, here or on the cores that are ``lent``; all that are there. No more begin
     once the minutes of play are over, those of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are
-    over are kept, and it raises KeyboardInterrupt. Raises ConfigError under torchrun: each process would play them."""
+    over are kept, and it raises KeyboardInterrupt. Raises CheckpointError where a run of this name left a state that
+    doesn't fit, and ConfigError under torchrun: each process would play the games."""
     replay, players, count = Replay(recipe.folder(results / "cache"), config.size), _players(recipe), config.games
     minutes = config.play_minutes if isinstance(config, Distill) else None
     left = math.inf if minutes is None else 60 * minutes - replay.seconds
@@ -316,7 +317,11 @@ def play_games(
     there, made = count - len(missing), 0
     with ExitStack() as stack:
         cores = stack.enter_context(Cores(lent, recipe.rules, players.values())) if lent and missing else None
-        claim(config, results)
+        folder = results / "training" / config.name
+        if is_first() and (folder / STATE_FILE).exists():  # one that doesn't fit is refused now, not after the games
+            Run(build(config, results), config, results).restore()
+        elif is_first():
+            write_file(config, folder)  # a run can be resumed by its name while it plays
         if not missing:
             return replay
         refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, then resume with it")

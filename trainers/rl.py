@@ -33,17 +33,26 @@ from bots.nets.catalogue import Net, load_network
 from bots.nets.inference import sample_planes
 from bots.nets.network import expected_result
 from trainers import losses as heads
-from trainers.bot_games import PolicyBot, RatingMatch
-from trainers.cluster import Cores, Lent, Stage
-from trainers.export import forget_snapshots
+from trainers.cluster import Cores, Stage
 from trainers.live_inference import TorchEvaluator
-from trainers.progress import Rating, SelfPlayProgress, read_ratings, write_rating
+from trainers.ratings import PolicyBot, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
 from trainers.records import Games, encode_positions, in_order, results_of
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, PlayedGame, PolicyGames, Shape, draw_seeds
 from trainers.settings import RL as Config
+from trainers.settings import Lent
 from trainers.slots import all_sensible
-from trainers.train import Origin, Run, check_run, inherited_rules, joined, read_tensors, start_of, write_tensors
+from trainers.train import (
+    Origin,
+    Run,
+    check_run,
+    forget_snapshots,
+    inherited_rules,
+    joined,
+    read_tensors,
+    start_of,
+    write_tensors,
+)
 
 LEARNER, OPPONENT = 0, 1  # the nets of a game
 SHORT = 32  # games of the last match of a run that was stopped

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -29,6 +29,16 @@ ADJUSTABLE = frozenset(
     "eval_games parallel_games threads num_workers device compile".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A Ray cluster whose cores play a run's games, and how many of them at most, 0 for all; ``on_news`` gets what
+    happens there, a line each."""
+
+    address: str
+    players: int = 0
+    on_news: Callable[[str], None] = lambda _: None
 
 
 def inherit(kind: type[Settings], name: str, default: Any) -> Any:

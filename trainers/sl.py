@@ -13,11 +13,10 @@ from pathlib import Path
 
 from arena.go.game import Rules
 from trainers import metrics
-from trainers.losses import loss, to_tensors
-from trainers.progress import Progress
+from trainers.losses import loss
 from trainers.records import Rows, read_split
 from trainers.settings import SL as Config
-from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined
+from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, joined
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
@@ -40,7 +39,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
             return metrics.of_records(run.averaged, encoder, split, part, config.seed)
 
         run.restore()
-        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
+        with run.batches(rows.batch, config.batch_size) as batches:
             for planes, target in batches:
                 losses = loss(run.forward(planes), target)
                 on_progress(run.step(losses.total(config), config.batch_size, losses.figures()))

@@ -11,16 +11,18 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from io import BytesIO
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,10 +38,10 @@ from arena.go.ranks import PLAYER_PLANES
 from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Outputs
-from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
+from trainers.export import describe, export
+from trainers.losses import Target, to_tensors
 from trainers.optimizers import build_optimizers, learning_rate
-from trainers.progress import Progress
-from trainers.records import Batch, MakeBatch, SplitRule, prefetched
+from trainers.records import Batch, SplitRule
 from trainers.settings import (
     METRICS_FILE,
     RL,
@@ -249,8 +251,12 @@ CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 
 REMEMBERED = 50  # steps over which figures are averaged, about
 READ_SECONDS = 0.5  # how often the figures are read from a GPU: meanwhile it is ahead of what is shown
+AHEAD = 4  # batches that wait, made, for a trainer
+SNAPSHOTS = 3  # how many snapshots of a run are kept
 
-Ready = TypeVar("Ready")
+MakeBatch = Callable[[int, int], Batch]
+"""Takes the number of the first row in an endless order and how many rows; returns the batch."""
+
 Measure = Callable[[str], Mapping[str, float]]
 """Measures the averaged net on a part, "validation" or "test", with which the names of the figures begin."""
 
@@ -264,6 +270,19 @@ class Origin:
     data: str  # from what it learns, in words
     planes: Callable[[int], np.ndarray]  # as many positions as asked for, (B, P, n, n)
     splits: Sequence[SplitRule] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a run is doing that learns from rows; ``loss`` and ``right`` are means of the last steps."""
+
+    step: int
+    rows: int
+    rows_per_second: float
+    loss: float
+    right: float  # the share of the moves or points in the rows that the net predicted
+    minutes_left: float | None  # None while that isn't known
+    waiting: float = 0.0  # the share of the time spent waiting for rows
 
 
 class Run:
@@ -339,14 +358,12 @@ class Run:
     # --- Steps ---
 
     @contextmanager
-    def batches(
-        self, make_batch: MakeBatch, to_tensors: Callable[[Batch, torch.device], Ready], batch_size: int
-    ) -> Iterator[Iterator[Ready]]:
+    def batches(self, make_batch: MakeBatch, batch_size: int) -> Iterator[Iterator[tuple[Tensor, Target]]]:
         """This process's parts of the batches from where the run stands until it is over, made ahead in a thread."""
         rank = distributed.get_rank() if distributed.is_initialized() else 0
         share = batch_size // processes()
 
-        def parts(ahead: Iterator[Ready]) -> Iterator[Ready]:
+        def parts(ahead: Iterator[tuple[Tensor, Target]]) -> Iterator[tuple[Tensor, Target]]:
             while not self.is_over:
                 asked = time.monotonic()
                 part = next(ahead)
@@ -355,7 +372,7 @@ class Run:
                 yield part
 
         starts = count(self.rows + rank * share, batch_size)
-        with prefetched(make_batch, lambda batch: to_tensors(batch, self.device), starts, share) as ahead:
+        with prefetched(make_batch, starts, share, self.device) as ahead:
             yield parts(ahead)
 
     def forward(self, planes: Tensor) -> Outputs:
@@ -569,6 +586,40 @@ class Run:
         return self.save_checkpoint(origin, figures)
 
 
+@contextmanager
+def prefetched(
+    make_batch: MakeBatch, starts: Iterable[int], batch: int, device: torch.device
+) -> Iterator[Iterator[tuple[Tensor, Target]]]:
+    """Batches of ``batch`` rows that begin at ``starts``, on ``device``, made ahead of time in a thread."""
+    with ThreadPoolExecutor(1, "rows") as pool:
+        made = (pool.submit(lambda start: to_tensors(make_batch(start, batch), device), start) for start in starts)
+        waiting = deque(islice(made, AHEAD))
+
+        def batches() -> Iterator[tuple[Tensor, Target]]:
+            while waiting:
+                ready = waiting.popleft().result()
+                waiting.extend(islice(made, 1))
+                yield ready
+
+        try:
+            yield batches()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def forget_snapshots(folder: Path, kept: int = 0) -> None:
+    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` last saved. A checkpoint
+    with such a name that another run made stays."""
+    found = []
+    for path in folder.parent.glob(f"{folder.name}-step*"):
+        with suppress(CheckpointError):
+            is_step = path.name.removeprefix(f"{folder.name}-step").isdecimal()
+            if is_step and Checkpoint.open(path).manifest.settings.get("name") == folder.name:
+                found.append((path.stat().st_mtime_ns, path))  # not by step: a run that begins anew has smaller ones
+    for _, path in sorted(found)[: max(0, len(found) - kept)]:
+        shutil.rmtree(path)
+
+
 def write_tensors(path: Path, content: Any) -> None:
     """Write tensors, which may be on a GPU. Raises CheckpointError, where torch raises a RuntimeError of its own for
     a full disk."""
@@ -583,13 +634,3 @@ def read_tensors(path: Path) -> Any:
         return torch.load(path, "cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
         raise CheckpointError(f"{path}: can't be read ({reason(error)}); start again with --new") from error
-
-
-def claim(config: Supervised, results: Path) -> None:
-    """Keep the settings of a run that plays games first, so that it can be resumed by name while it does. Raises
-    CheckpointError where a run of this name left a state that doesn't fit: before the games, not after them."""
-    folder = results / "training" / config.name
-    if is_first() and (folder / STATE_FILE).exists():
-        Run(build(config, results), config, results).restore()
-    elif is_first():
-        write_file(config, folder)

@@ -31,15 +31,14 @@ from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs, expected_result
 from trainers import losses
-from trainers.cluster import Lent
-from trainers.losses import Losses, Target, to_tensors
+from trainers.losses import Losses, Target
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.progress import Progress
 from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, VALIDATION, Games, Rows, SplitRule, in_order, parts_of
 from trainers.replay import Replay, play_games
 from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
+from trainers.settings import Lent
 from trainers.settings import Value as Config
-from trainers.train import Origin, Run, build, check, encoder_of, inherited_rules, joined, pick_device
+from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, joined, pick_device
 
 FORMAT = 2  # written into the name of every folder of games; a change of who plays what raises it
 
@@ -179,7 +178,7 @@ def train(
         if before is not None:
             before.to(device)
         run.restore()
-        with run.batches(rows.batch, to_tensors, config.batch_size) as batches:
+        with run.batches(rows.batch, config.batch_size) as batches:
             for planes, targets in batches:
                 policy = None
                 if before is not None:

@@ -35,18 +35,27 @@ from bots.nets.catalogue import Net
 from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import params_of
-from trainers.bot_games import RatingMatch
-from trainers.cluster import Cores, Lent, Stage
-from trainers.export import forget_snapshots
+from trainers.cluster import Cores, Stage
 from trainers.live_inference import LiveEvaluator
-from trainers.losses import search_loss, to_tensors
-from trainers.progress import SelfPlayProgress, read_ratings, write_rating
-from trainers.records import prefetched
+from trainers.losses import search_loss
+from trainers.ratings import RatingMatch, SelfPlayProgress, read_ratings, write_rating
 from trainers.replay import Replay
 from trainers.selfplay import Evaluator, NewGame, PlayedGame, Players, PlayGames, SearchGames, Shape
+from trainers.settings import Lent
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
-from trainers.train import Origin, Run, build, check_run, encoder_of, inherited_rules, joined, start_of
+from trainers.train import (
+    Origin,
+    Run,
+    build,
+    check_run,
+    encoder_of,
+    forget_snapshots,
+    inherited_rules,
+    joined,
+    prefetched,
+    start_of,
+)
 
 GAMES = "games"  # the folder of a run's games, beside its state
 MANY = 1_000_000  # games that a sitting without a limit may play
@@ -256,8 +265,8 @@ def train(
                     learning, rows = time.monotonic(), run.rows
                     due = min(config.replay_ratio * total("rows") - rows, 2 * config.replay_ratio * round_rows)
                     make = partial(replay.batch, config.seed, encoder, config.num_workers)
-                    steps, ready = max(0, int(due) // batch), partial(to_tensors, device=device)
-                    with prefetched(make, ready, range(rows, rows + steps * batch, batch), batch) as ahead:
+                    steps = int(due) // batch if replay.rows else 0
+                    with prefetched(make, range(rows, rows + steps * batch, batch), batch, device) as ahead:
                         for planes, targets in ahead:
                             losses = search_loss(run.forward(planes), targets, config.outcome_share)
                             run.step(losses.total(config), batch, losses.figures())

@@ -123,7 +123,7 @@ def run_trainer(
     trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, workers: int
 ) -> tuple[Path, bool]:
     """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
-    from trainers.settings import is_first
+    from trainers.settings import Lent, is_first
 
     module, steps = import_module(f"trainers.{trainer}"), import_module("trainers.train")
     name, training = settings.name, results / "training" / settings.name
@@ -138,8 +138,6 @@ def run_trainer(
     if "on_made" in known:
         arguments["on_made"] = say
     if cluster is not None:
-        from trainers.cluster import Lent  # which loads the compiler
-
         arguments["lent"] = Lent(cluster, workers, say)
     with steps.kept_to_one(training, ", or give another --name"), ExitStack() as stack:
         if is_first():

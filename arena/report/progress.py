@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,14 @@ from rich.status import Status
 from rich.text import Text
 
 from arena.contract.finding import Finding, Verdict
+from arena.ratings import Estimate, Result, rate
 from arena.report import style
 from arena.report.chart import draw_course, draw_losses
 from arena.results.league import Moment
 
 if TYPE_CHECKING:
-    from trainers import progress as training
-    from trainers.progress import Rating, SelfPlayProgress
+    from trainers import train as training
+    from trainers.ratings import Rating, SelfPlayProgress
 
 
 CURVE_ROWS = 11
@@ -139,11 +141,19 @@ def _match_words(match: Rating) -> str:
     )
 
 
+@lru_cache(maxsize=4)
+def strengths(ratings: tuple[Rating, ...]) -> dict[int, Estimate]:
+    """By iteration, the Elo of a run's nets from a joint fit of all its matches; 0 is the first opponent."""
+    if not ratings:
+        return {}
+    matches = [Result(str(one.iteration), f" {one.against}", one.share * one.games, one.games) for one in ratings]
+    fit, anchor = rate(matches, black_advantage=False), f" {ratings[0].against}"
+    return {number: fit.difference(str(number), anchor) for number in sorted({one.iteration for one in ratings})}
+
+
 def draw_ratings(ratings: Sequence[Rating], width: int) -> list[Text]:
     """Elo over the steps of a run, with 95 % intervals, measured from its first opponent; below it the latest match
     with each opponent."""
-    from trainers.progress import strengths
-
     lines = []
     if curve := strengths(tuple(ratings)):
         first, moments = ratings[0].against, [Moment(step, {"net": elo}) for step, elo in curve.items()]

@@ -21,7 +21,8 @@ from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, 
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator
 from bots.nets.network import Network, NetworkConfig, fold_batch_norms
-from trainers.export import describe, export, forget_snapshots, write_model
+from trainers.export import describe, export, write_model
+from trainers.train import forget_snapshots
 
 ENCODER = find_encoder("arena-17")
 RULES = Rules.preset("cgos", 9)
@@ -108,6 +109,14 @@ def test_a_model_in_int8_that_names_other_moves_is_not_kept(tmp_path: Path, monk
     made = exported(lively_network(), tmp_path / "rough")
     assert made.manifest.metrics["int8_agreement"] < 0.7
     assert set(made.manifest.files) == {WEIGHTS, MODEL} and Evaluator(made).precision == "fp32"
+
+
+def test_a_net_that_answers_nan_in_its_last_head_has_no_model(tmp_path: Path) -> None:
+    """The first head is the exact one, and the largest difference was once that of any head that isn't NaN."""
+    network = lively_network()
+    assert network.score is not None
+    network.score.result.bias.data.fill_(torch.nan)  # type: ignore[union-attr]  # it has a bias
+    assert set(exported(network, tmp_path / "broken").manifest.files) == {WEIGHTS}
 
 
 def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(

@@ -34,11 +34,11 @@ from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
 from trainers import replay, rl, zero
-from trainers.cluster import Cores, Lent, Stage
+from trainers.cluster import Cores, Stage
 from trainers.distill import Recipe
 from trainers.replay import Replay
 from trainers.selfplay import NewGame
-from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, change
+from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, Lent, change
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")

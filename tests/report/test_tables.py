@@ -15,7 +15,7 @@ from arena.report.tables import Facts, bots_table, elo_table, games_table
 from arena.report.text import first_sections, title
 from arena.results.league import league
 from arena.results.store import Store
-from trainers.progress import Progress
+from trainers.train import Progress
 
 
 def test_the_end_tells_what_happened() -> None:

@@ -34,11 +34,11 @@ from trainers import distill, metrics, replay
 from trainers import records as data
 from trainers.distill import Recipe
 from trainers.losses import Target, search_loss
-from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, play_there, shares_of
 from trainers.settings import SETTINGS_FILE
 from trainers.settings import Distill as Config
+from trainers.train import Progress
 
 SIZE = 5
 POINTS = SIZE * SIZE
@@ -317,7 +317,8 @@ def test_the_net_comes_nearer_to_its_teacher_and_can_be_played(
 def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     tiny: Config, results: Path, searched: SearchedGames, tmp_path: Path, unexported: None
 ) -> None:
-    """Held-out games share nothing with the others."""
+    """Held-out games share nothing with the others. Earlier games that the rules hold out were once learned from: a
+    net that starts from this one, and has these games for its own, would be tested on them."""
     before = replace(tiny, name="before", seed=5, games=8)
     play(before, Recipe.of(before, Registry()), tmp_path)
     (folder,) = (tmp_path / "cache").iterdir()
@@ -328,10 +329,11 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     assert sum(map(len, keys)) == len(set.union(*keys)) == len(searched.games) and all(keys)
     assert sum(map(len, alone)) == len(searched)
     assert same(alone[2], both[2]) and same(alone[1], both[1])
-    assert len(both[0].games) == len(alone[0].games) + 8
+    kept = int((data.parts_of(more[0].games, rules) == data.TRAIN).sum())
+    assert 0 < kept < 8 and len(both[0].games) == len(alone[0].games) + kept
     config = replace(tiny, name="both", earlier=(str(folder), str(folder)))
     checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
     assert checkpoint.manifest.settings["earlier"] == [folder.name] * 2
-    assert "24 games of alphago" in checkpoint.manifest.data and "earlier" in checkpoint.manifest.data
+    assert f"{16 + kept} games of alphago" in checkpoint.manifest.data and "earlier" in checkpoint.manifest.data
     with pytest.raises(ConfigError, match="of another size"):
         distill.train(replace(config, size=6, earlier=(str(folder),)), results, Registry())

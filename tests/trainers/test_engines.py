@@ -16,8 +16,8 @@ from arena.go.game import Game, Rules
 from arena.players.registry import Registry
 from bots import gtp
 from trainers.distill import Recipe
-from trainers.katago import Analyst
 from trainers.settings import DISTILL_PRESETS, change
+from trainers.teachers import Analyst
 
 ENGINE = """
 import json, sys

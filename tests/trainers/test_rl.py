@@ -29,9 +29,8 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from trainers import records as data
 from trainers import rl
-from trainers.bot_games import PolicyBot
 from trainers.live_inference import TorchEvaluator
-from trainers.progress import SelfPlayProgress
+from trainers.ratings import PolicyBot, SelfPlayProgress
 from trainers.replay import make_chunk, searched_games
 from trainers.rl import Config
 from trainers.selfplay import Shape, draw_seeds

@@ -33,10 +33,9 @@ from bots.nets.rollout import RolloutPolicy, save_policy
 from trainers import losses, sl
 from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
-from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Run, build, inherited_rules, write_tensors
+from trainers.train import Progress, Run, build, inherited_rules, prefetched, write_tensors
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -78,11 +77,12 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.
     assert np.array_equal(late, [*places[-3:], *rows.positions(rows.per_epoch, 5)[0]])
     for different in (rows.positions(rows.per_epoch, 50)[0], other.positions(0, 50)[0]):
         assert not np.array_equal(different, places[:50])
-    with data.prefetched(rows.batch, lambda batch: batch, range(16, 136, 24), 8) as batches:
-        for number, batch in enumerate(batches):
+    cpu = torch.device("cpu")
+    with prefetched(rows.batch, range(16, 136, 24), 8, cpu) as batches:
+        for number, (planes, target) in enumerate(batches):
             expected = rows.batch(16 + 24 * number, 8)
-            assert np.array_equal(batch.planes, expected.planes) and np.array_equal(batch.moves, expected.moves)
-    with data.prefetched(rows.batch, lambda batch: batch, [-(10**9)], 8) as batches, pytest.raises(ValueError):
+            assert np.array_equal(planes, expected.planes) and np.array_equal(target.moves, expected.moves)
+    with prefetched(rows.batch, [-(10**9)], 8, cpu) as batches, pytest.raises(ValueError):
         next(batches)
 
 

@@ -20,11 +20,11 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs
 from trainers import replay, value
 from trainers.losses import Target
-from trainers.progress import Progress
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, SplitRule
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame
 from trainers.settings import Value as Config
+from trainers.train import Progress
 from trainers.value import Recipe
 
 SIZE = 7

@@ -30,10 +30,9 @@ from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
 from bots.nets.int8 import PackedModel, is_supported
 from bots.nets.network import Network, win_rates
 from trainers import live_inference, zero
-from trainers.bot_games import RatingMatch
 from trainers.export import array, ranges_of
 from trainers.live_inference import LiveEvaluator, evaluate_with
-from trainers.progress import SelfPlayProgress
+from trainers.ratings import RatingMatch, SelfPlayProgress
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame, Players, Shape
 from trainers.settings import METRICS_FILE, ZERO_PRESETS

@@ -1,0 +1,158 @@
+"""Matches that rate a net while it learns, on the arena's own game loop, and the file of their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from arena import CheckpointError
+from arena.contract.bot import Bot, Decision, Limits
+from arena.files import write
+from arena.go.coords import BLACK, WHITE
+from arena.go.game import Game, Rules
+from arena.go.planes import encode_games
+from arena.go.record import GameRecord
+from arena.match.game_loop import GameLoop
+from arena.match.openings import draw_openings
+from arena.match.schedule import Pairing
+from arena.players.player import Player
+from arena.ratings import PairCounts, compare, expected_score
+from bots.policy import pick
+from trainers.selfplay import Evaluator, draw_seeds
+
+PATIENT = Limits(deadline=3600)  # of a net or a teacher: its first move may compile kernels or have the net captured
+RATINGS_FILE = "ratings.jsonl"  # beside a run's state
+
+GoesOn = Callable[[], bool]
+
+
+# --- Results ---
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A match of a net that learns from its own games."""
+
+    iteration: int
+    against: str  # the first net, or a bot
+    games: int
+    share: float  # its share of the points
+    low: float  # the 95 % interval of the share, from pairs of games with one opening
+    high: float
+
+    @classmethod
+    def of(cls, iteration: int, against: str, points: np.ndarray) -> Rating:
+        """From the points of the learner, (games,), two games after another with one opening."""
+        ends = compare(PairCounts.of((points[0::2] + points[1::2]).tolist())).elo
+        low = 0.0 if ends.low is None else expected_score(ends.low)
+        high = 1.0 if ends.high is None else expected_score(ends.high)
+        return cls(iteration, against, len(points), float(points.mean()), low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlayProgress:
+    """How a run is doing that learns from its own games: the figures that it logged last, and all matches so far."""
+
+    step: int
+    figures: Mapping[str, float]
+    minutes_left: float | None
+    ratings: tuple[Rating, ...]
+
+
+def write_rating(folder: Path, rating: Rating) -> None:
+    """Append a line to a run's ratings; the file is whole at any moment. Raises CheckpointError for a full disk."""
+    path = folder / RATINGS_FILE
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    write(path, f"{before}{json.dumps(asdict(rating))}\n", error=CheckpointError)
+
+
+def read_ratings(folder: Path, until: int) -> tuple[Rating, ...]:
+    """A run's ratings up to iteration ``until``, in order, of each match the last; none where there is no file. Raises
+    CheckpointError for a file of something else."""
+    path = folder / RATINGS_FILE
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    try:
+        ratings = [Rating(**json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{path}: holds no ratings ({error}); remove it to start the curve again") from error
+    latest = {(rating.iteration, rating.against): rating for rating in ratings if rating.iteration <= until}
+    return tuple(sorted(latest.values(), key=lambda rating: rating.iteration))
+
+
+# --- Matches ---
+
+
+def play_bots(
+    players: Mapping[str, Bot],
+    limits: Mapping[str, Limits],
+    rules: Rules,
+    pairings: Iterable[Pairing],
+    slots: int,
+    goes_on: GoesOn,
+) -> Iterator[GameRecord]:
+    """Play games, ``slots`` at once, as they end; those under way are lost once it no longer ``goes_on``, which is
+    checked before every round of moves."""
+    loop, waiting = GameLoop(players, rules, limits), iter(pairings)
+    while goes_on():
+        while len(loop.live_games) < slots and (pairing := next(waiting, None)) is not None:
+            loop.start_game(pairing)
+        if not loop.live_games:
+            return
+        yield from loop.play_round()
+
+
+class PolicyBot(Bot):
+    """A net that plays by its policy alone."""
+
+    def __init__(self, net: Evaluator, temperature: float = 1.0):
+        self._net, self._temperature = net, temperature
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return self.choose_all([game], limits)[0]
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        logits, _ = self._net.evaluate(encode_games(self._net.encoder, games))
+        return [Decision(pick(game, row, self._temperature)) for game, row in zip(games, logits, strict=True)]
+
+
+class RatingMatch(NamedTuple):
+    """A match that shows how strong a net is: pairs of games, each with an opening of its own and both colours."""
+
+    rules: Rules
+    games: int
+    plies: int  # random moves of an opening
+    key: tuple[int, ...]  # draws the openings by its first number, and the games' seeds by all of them
+
+    def play(
+        self, player: Bot, opponent: Bot, limits: Limits = PATIENT, slots: int = 1, goes_on: GoesOn = lambda: True
+    ) -> np.ndarray:
+        """The points of the player, (games,) float64, 1 for a win and 1/2 for a draw; fewer where it no longer
+        ``goes_on``. A fault of the opponent is a game lost by it; one of the player raises RuntimeError."""
+        openings = draw_openings(self.rules, self.games // 2, self.plies, self.key[0])
+        pairings, points = list[Pairing](), dict[int, float]()
+        for number, seed in enumerate((draw_seeds(self.games, *self.key) >> np.uint64(1)).tolist()):
+            colours = ("opponent", "net") if number % 2 else ("net", "opponent")
+            pairings.append(Pairing(str(number), number, *colours, openings[number // 2], seed))
+        players, allowed = {"net": player, "opponent": opponent}, {"net": PATIENT, "opponent": limits}
+        for record in play_bots(players, allowed, self.rules, pairings, slots, goes_on):
+            outcome = record.outcome
+            assert outcome is not None  # its game is over
+            winner = {BLACK: record.black, WHITE: record.white, None: ""}[outcome.winner]
+            if winner == "opponent" and outcome.ending.is_forfeit:
+                raise RuntimeError(record.reason)
+            points[int(record.id)] = float(winner == "net") if winner else 0.5
+        return np.array([points[number] for number in sorted(points)])
+
+    def rate(self, iteration: int, player: Bot, opponent: Player, goes_on: GoesOn = lambda: True) -> Rating | None:
+        """The result of a match against a bot of the registry; None where it no longer ``goes_on`` before its end."""
+        bot = opponent.build()
+        try:
+            points = self.play(player, bot, opponent.limits, min(self.games, opponent.bot_kind.boards), goes_on)
+        finally:
+            bot.close()
+        return Rating.of(iteration, opponent.name, points) if len(points) == self.games else None
