@@ -39,7 +39,7 @@ from trainers.settings import Distill as Config
 from trainers.settings import Lent
 from trainers.slots import SelfPlayParams
 from trainers.teachers import Analyst, Teacher, TeachingBot
-from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, joined
+from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, join_processes
 
 FORMAT = 4  # written into the name of every folder of games; a change of who plays what raises it
 BLOCK = 256  # openings that are drawn at a time
@@ -85,9 +85,16 @@ class Recipe:
             if analysis:
                 Analyst(bot.config)  # or the command is refused after the first games
             found[name] = bot if analysis else bot.checked(config.size)
-        alike = {item.name: getattr(config, item.name) for item in fields(cls)[2:-1]}
         return cls(
-            found["teacher"], Rules.preset("cgos", config.size, config.komi), **alike, player=found.get("player")
+            found["teacher"],
+            Rules.preset("cgos", config.size, config.komi),
+            config.full_search_prob,
+            config.cheap_search_visits,
+            config.plies,
+            config.temperature,
+            config.temperature_moves,
+            config.seed,
+            found.get("player"),
         )
 
     def folder(self, cache: Path) -> Path:
@@ -211,7 +218,7 @@ def train(
         return of_rows(network, in_order(searched, encoder, count), part) if len(searched) else {}
 
     # Learn
-    with joined(config) as device, Run(build(config, results).to(device).train(), config, results) as run:
+    with join_processes(config) as device, Run(build(config, results).to(device).train(), config, results) as run:
         run.restore()
 
         def measure(part: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What a net should have said of a batch, on its device, and how far its outputs are from it."""
+"""The targets of a batch, as tensors on a device, and the losses of a net's outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainers.settings import RL, SL, Distill, Value, Zero
 
 
 class Target(NamedTuple):
-    """What a net should have said; see ``Batch``."""
+    """What a net should have predicted; see ``Batch``."""
 
     moves: Tensor  # (B,) int64
     results: Tensor  # (B,) int64
@@ -27,17 +27,17 @@ class Target(NamedTuple):
     win_rates: Tensor | None = None  # (B,) float32
 
 
-def moved(array: np.ndarray, device: torch.device) -> Tensor:
-    """The same numbers on ``device``; through pinned memory to a GPU, which nobody waits for."""
+def to_device(array: np.ndarray, device: torch.device) -> Tensor:
+    """The same numbers on ``device``; to a GPU through pinned memory, without waiting for the copy."""
     tensor = torch.from_numpy(array)
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
-    """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
-    planes = moved(batch.planes, device).to(memory_format=torch.channels_last)
+    """Planes (B, P, n, n) and their targets, on ``device``."""
+    planes = to_device(batch.planes, device).to(memory_format=torch.channels_last)
     known = {name: part for name in Target._fields if (part := getattr(batch, name)) is not None}
-    return planes, Target(**{name: moved(part, device) for name, part in known.items()})
+    return planes, Target(**{name: to_device(part, device) for name, part in known.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Losses:
 
 
 def loss(outputs: Outputs, target: Target) -> Losses:
-    """How far a net's outputs are from what they should be.
+    """The losses of a net's outputs.
 
     Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no one's is half of
     each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
@@ -85,7 +85,7 @@ def loss(outputs: Outputs, target: Target) -> Losses:
 
 
 def search_loss(outputs: Outputs, target: Target, outcome_share: float) -> Losses:
-    """How far a net's outputs are from what they should be after a search.
+    """The losses of a net's outputs where a search gave the targets.
 
     Of the policy it is the cross entropy with the search's shares. Of the value it is the cross entropy of win, draw
     and loss with the game's result and, in the share that is left by ``outcome_share``, that of winning, a draw being

@@ -13,7 +13,7 @@ from torch.nn import functional
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Outputs, expected_result
-from trainers.losses import moved
+from trainers.losses import to_device
 from trainers.records import LATE, NO_RESULT, Batch, Games, Split, in_order, some_games
 
 PLIES = 120  # moves that are told apart; later ones count with the last of them
@@ -138,7 +138,7 @@ def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, floa
 def _judge(network: Net, batch: Batch) -> tuple[dict[str, np.ndarray], Outputs]:
     """The columns of some positions, and the net's outputs, on the CPU. The net is set to evaluation."""
     with torch.no_grad():
-        planes = moved(batch.planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
+        planes = to_device(batch.planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
         answer: Outputs = network.eval()(planes).to(torch.device("cpu"))
     columns: dict[str, np.ndarray] = {"score": batch.scores}
     if answer.policy is not None:

@@ -17,7 +17,7 @@ from trainers import metrics
 from trainers.losses import Target
 from trainers.records import Rows, read_split
 from trainers.settings import Ownership as Config
-from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, joined
+from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, join_processes
 
 
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
@@ -43,7 +43,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     rules = Rules.preset("cgos", config.size, split.komi)
     origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)
 
-    with joined(config) as device, Run(network.to(device).train(), config, results) as run:
+    with join_processes(config) as device, Run(network.to(device).train(), config, results) as run:
 
         def measure(part: str) -> dict[str, float]:
             found = metrics.of_records(run.averaged, encoder, split, part, config.seed)

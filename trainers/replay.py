@@ -46,7 +46,7 @@ from trainers.records import (
 )
 from trainers.selfplay import PlayedGame, Players, PlayGames
 from trainers.settings import STATE_FILE, Distill, Lent, Value, is_first, write_file
-from trainers.train import Run, build, kept_to_one, refuse_torchrun, stop_signals
+from trainers.train import Run, build, lock_folder, refuse_torchrun, stop_signals
 
 FORMAT = 2
 FORMAT_FILE = "replay.json"
@@ -325,7 +325,7 @@ def play_games(
         if not missing:
             return replay
         refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, then resume with it")
-        stack.enter_context(kept_to_one(replay.folder, "; it plays the same games"))
+        stack.enter_context(lock_folder(replay.folder, "; it plays the same games"))
         if cores is None:
             engines = recipe.engines(missing, config.parallel_games, config.num_workers)
         else:

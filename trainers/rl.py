@@ -48,7 +48,7 @@ from trainers.train import (
     check_run,
     forget_snapshots,
     inherited_rules,
-    joined,
+    join_processes,
     read_tensors,
     start_of,
     write_tensors,
@@ -152,7 +152,7 @@ def train(
     rules, start = Rules.preset("cgos", config.size, config.komi), start_of(config, results)
     draw_openings(rules, LAST * config.eval_games // 2, config.plies, config.seed)  # or they are too few after hours
     encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config.start, results)
-    with joined(config) as device, Cores(lent, rules) if lent else nullcontext() as cores:
+    with join_processes(config) as device, Cores(lent, rules) if lent else nullcontext() as cores:
         torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
 
         def first_net() -> Net:
@@ -248,7 +248,7 @@ def train(
                 for at, batch in zip(range(0, len(places), micro_batch), batches(places), strict=True):
                     inputs, targets = heads.to_tensors(batch, device)
                     some = places[at : at + micro_batch]
-                    could, gain = (heads.moved(rows[some], device) for rows in (sensible, gained))
+                    could, gain = (heads.to_device(rows[some], device) for rows in (sensible, gained))
                     outputs = run.forward(inputs)
                     assert outputs.policy is not None  # what ``check`` makes sure of
                     usual = heads.loss(outputs, targets)

@@ -63,7 +63,7 @@ class Settings:
 
     @property
     def trainer(self) -> str:
-        """The trainer that they are of."""
+        """The name of the trainer that these settings are of."""
         return type(self).__name__.lower()
 
     def ends(self) -> list[str]:

@@ -71,7 +71,7 @@ def pick_device(name: str) -> torch.device:
 
 
 @contextmanager
-def joined(config: Loop) -> Iterator[torch.device]:
+def join_processes(config: Loop) -> Iterator[torch.device]:
     """The device of this process, set up to learn on; while inside, this process shares the batches of its run with the
     others that torchrun started. Raises ConfigError when the device isn't there."""
     device = pick_device(config.device)
@@ -111,7 +111,7 @@ LOCK = "lock"  # the file in a folder that one process at a time writes to
 
 
 @contextmanager
-def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
+def lock_folder(folder: Path, hint: str) -> Iterator[None]:
     """Keep a folder to this process while inside; one that stays empty goes. Under torchrun the first process does it
     for all. Raises ConfigError, with a hint, where another process has it."""
     if not is_first():
@@ -227,7 +227,7 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
     load_weights(network, checkpoint, strict=False)
 
 
-def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
+def compile_network(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
     """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
     Where there is none the net is left as it is, with a warning in the log."""
     if not config.compile:
@@ -298,7 +298,7 @@ class Run:
         self.device = next(network.parameters()).device
         self.averaged: Any = deepcopy(network).eval()  # a net, as ``network`` is
         self.optimizers = build_optimizers(network, config)
-        self.model = compiled(network, config, self.device, **compiling)
+        self.model = compile_network(network, config, self.device, **compiling)
         if processes() > 1:
             self.model = DistributedDataParallel(self.model, static_graph=True)
         self.settings = settings_of_a_step(config)
@@ -372,7 +372,7 @@ class Run:
                 yield part
 
         starts = count(self.rows + rank * share, batch_size)
-        with prefetched(make_batch, starts, share, self.device) as ahead:
+        with prefetch(make_batch, starts, share, self.device) as ahead:
             yield parts(ahead)
 
     def forward(self, planes: Tensor) -> Outputs:
@@ -587,7 +587,7 @@ class Run:
 
 
 @contextmanager
-def prefetched(
+def prefetch(
     make_batch: MakeBatch, starts: Iterable[int], batch: int, device: torch.device
 ) -> Iterator[Iterator[tuple[Tensor, Target]]]:
     """Batches of ``batch`` rows that begin at ``starts``, on ``device``, made ahead of time in a thread."""

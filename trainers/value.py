@@ -38,7 +38,7 @@ from trainers.replay import Replay, play_games
 from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
 from trainers.settings import Lent
 from trainers.settings import Value as Config
-from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, joined, pick_device
+from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, join_processes, pick_device
 
 FORMAT = 2  # written into the name of every folder of games; a change of who plays what raises it
 
@@ -165,7 +165,7 @@ def train(
         some = places[np.random.default_rng(config.seed).permutation(len(places))[:count]]
         return of_rows(network, in_order(games, encoder, some, 512), part) if len(some) else {}
 
-    with joined(config) as device, Run(network.to(device).train(), config, results) as run:
+    with join_processes(config) as device, Run(network.to(device).train(), config, results) as run:
 
         def measure(part: str) -> dict[str, float]:
             """Of the test also the errors on training games, and those of the net from which the run started."""

@@ -52,8 +52,8 @@ from trainers.train import (
     encoder_of,
     forget_snapshots,
     inherited_rules,
-    joined,
-    prefetched,
+    join_processes,
+    prefetch,
     start_of,
 )
 
@@ -185,7 +185,7 @@ def train(
     encoder, splits = encoder_of(config), inherited_rules(config.start, results)
     rules = Rules.preset("cgos", config.size, None if config.komi is None else round(2 * config.komi) / 2)
     with ExitStack() as stack:
-        device = stack.enter_context(joined(config))
+        device = stack.enter_context(join_processes(config))
         cores = stack.enter_context(Cores(lent, rules)) if lent else None
         beside, has_ended = stack.enter_context(ThreadPoolExecutor(1, "matches")), threading.Event()
         stack.callback(has_ended.set)
@@ -266,7 +266,7 @@ def train(
                     due = min(config.replay_ratio * total("rows") - rows, 2 * config.replay_ratio * round_rows)
                     make = partial(replay.batch, config.seed, encoder, config.num_workers)
                     steps = int(due) // batch if replay.rows else 0
-                    with prefetched(make, range(rows, rows + steps * batch, batch), batch, device) as ahead:
+                    with prefetch(make, range(rows, rows + steps * batch, batch), batch, device) as ahead:
                         for planes, targets in ahead:
                             losses = search_loss(run.forward(planes), targets, config.outcome_share)
                             run.step(losses.total(config), batch, losses.figures())

@@ -139,7 +139,7 @@ def run_trainer(
         arguments["on_made"] = say
     if cluster is not None:
         arguments["lent"] = Lent(cluster, workers, say)
-    with steps.kept_to_one(training, ", or give another --name"), ExitStack() as stack:
+    with steps.lock_folder(training, ", or give another --name"), ExitStack() as stack:
         if is_first():
             for stale in training.rglob("*") if new and name else ():
                 if stale.is_file() and stale.name != steps.LOCK:

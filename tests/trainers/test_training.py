@@ -35,7 +35,7 @@ from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Progress, Run, build, inherited_rules, prefetched, write_tensors
+from trainers.train import Progress, Run, build, inherited_rules, prefetch, write_tensors
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -78,11 +78,11 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.
     for different in (rows.positions(rows.per_epoch, 50)[0], other.positions(0, 50)[0]):
         assert not np.array_equal(different, places[:50])
     cpu = torch.device("cpu")
-    with prefetched(rows.batch, range(16, 136, 24), 8, cpu) as batches:
+    with prefetch(rows.batch, range(16, 136, 24), 8, cpu) as batches:
         for number, (planes, target) in enumerate(batches):
             expected = rows.batch(16 + 24 * number, 8)
             assert np.array_equal(planes, expected.planes) and np.array_equal(target.moves, expected.moves)
-    with prefetched(rows.batch, [-(10**9)], 8, cpu) as batches, pytest.raises(ValueError):
+    with prefetch(rows.batch, [-(10**9)], 8, cpu) as batches, pytest.raises(ValueError):
         next(batches)
 
 
