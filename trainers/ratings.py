@@ -22,7 +22,7 @@ from arena.match.openings import draw_openings
 from arena.match.schedule import Pairing
 from arena.players.player import Player
 from arena.ratings import PairCounts, compare, expected_score
-from bots.policy import pick
+from bots.policy import pick_move
 from trainers.selfplay import Evaluator, draw_seeds
 
 PATIENT = Limits(deadline=3600)  # of a net or a teacher: its first move may compile kernels or have the net captured
@@ -117,7 +117,7 @@ class PolicyBot(Bot):
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, _ = self._net.evaluate(encode_games(self._net.encoder, games))
-        return [Decision(pick(game, row, self._temperature)) for game, row in zip(games, logits, strict=True)]
+        return [Decision(pick_move(game, row, self._temperature)) for game, row in zip(games, logits, strict=True)]
 
 
 class RatingMatch(NamedTuple):
