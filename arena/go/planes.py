@@ -131,7 +131,7 @@ def encode_games(
         positions.colours[i] = int(game.to_play)
         last = game.moves[: -HISTORY - 1 : -1]
         positions.recent[i, : len(last)] = last
-        positions.komis[i] = game.rules.komi
+        positions.komis[i] = game.compensation
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
     encoder.encode(positions, len(games), planes)
     if encoder.has_players:

@@ -9,7 +9,7 @@ from reference import Point, ReferenceBoard, follow, position, wild_game
 
 from arena import ConfigError
 from arena.go.coords import BLACK, WHITE, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf
-from arena.go.game import Game, Rules
+from arena.go.game import Game, Rules, handicap_points
 from arena.go.ladders import DEPTH, EFFORT
 from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
 from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_name, rank_of, read_rank
@@ -209,6 +209,13 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
         digest.update(planes.astype("<f4").tobytes())
     assert kos > 2 and game.captured_stones(1) > 5 and game.captured_stones(2) > 5
     assert digest.hexdigest() == FROZEN_DIGESTS[name]
+
+
+def test_komi_has_the_points_that_white_gets_for_handicap_stones() -> None:
+    """A net saw another komi than the search around it."""
+    stones = handicap_points(9, 4)
+    given, equal = (Game(Rules.preset(rules, 9, komi), black=stones) for rules, komi in (("chinese", 1), ("cgos", 5)))
+    assert (encode_game(ENCODER, given) == encode_game(ENCODER, equal)).all()
 
 
 @pytest.mark.parametrize(("breaker", "captures"), [(".", ["D3"]), ("O", [])])
