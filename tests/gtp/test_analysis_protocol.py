@@ -93,7 +93,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         ([["green", "C3"]], "players are B and W"),
     ],
     "rules": [("chess", "unknown rules"), ({"tax": "ALL"}, "rules not supported"), (None, "missing required field")],
-    "boardXSize": [(4, "from 5 to 19"), ("5", "expected `int`"), (13, "the net plays 5x5 only")],
+    "boardXSize": [(4, "5 to 19"), ("5", "expected `int`"), (13, "the net plays 5x5 only")],
     "boardYSize": [(7, "square")],
     "komi": [(0.3, "a whole or half number"), ("7", "expected `float")],
     "analyzeTurns": [([1], "from 0 to 0")],
