@@ -90,7 +90,7 @@ class Cores(Nodes):
         self.queue, self._stage = numbers, self._stage + 1
         version, last, reference = 0, None, None
         each = min(slots, -(-len(numbers) // max(1, self.most)))
-        while goes_on() and (numbers or self.tasks):
+        while goes_on() and (numbers or self.tasks or self._failed):
             self.look()
             if (latest := sent()) is not last:
                 version, last, reference = version + 1, latest, self.ray.put(latest)
