@@ -203,7 +203,7 @@ def train(
     replay = play_games(config, recipe, results, on_made, lent)
 
     # What is learned from
-    rules = (SplitRule.of_played(config), *inherited)
+    rules = tuple(dict.fromkeys((SplitRule.of_played(config), *inherited)))
     learned, validation, test = split_searches(replay.by_number(config.games)[0], earlier, rules)
     rows = SearchRows(learned, encoder, config.seed, config.num_workers)
     kept = SearchRows(validation if len(validation) else learned, encoder, config.seed + 1)
