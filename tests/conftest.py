@@ -1,4 +1,4 @@
-"""What holds for all tests, whatever machine and shell they run in.
+"""Settings of all tests, so that they do the same on every machine and in every shell.
 
 A shell starts what runs in its background with Ctrl-C ignored, and every process below would inherit that. Rich,
 Textual and Typer read the variables, some of which CI services set.

@@ -53,7 +53,7 @@ class Adjudication:
         return resigning[0], f"{{}} gave itself under {100 * self.resign:g} % for {turns}"
 
     def plays_on(self, seed: int) -> bool:
-        """Whether the game of this seed is played to its end, whatever ``verdict`` says."""
+        """Whether the game of this seed is played to its end even where ``verdict`` would end it."""
         return Random(f"play on {seed}").random() < self.play_on
 
 

@@ -145,7 +145,7 @@ class Limits:
 
     @property
     def allowed(self) -> float:
-        """Seconds after which a move forfeits whatever the clock shows; infinite when only the clock decides."""
+        """Seconds after which a move forfeits, with or without a clock; infinite where only the clock decides."""
         return self.allowed_for(1)
 
     def allowed_for(self, boards: int) -> float:

@@ -68,7 +68,7 @@ class Adviser:
                     break
             else:
                 fault = f"{self.name} reports nothing for this position"
-        except Exception as error:  # as with a bot's choice of a move: whatever it raises is shown
+        except Exception as error:  # as with a bot's choice of a move: any error is shown
             fault = describe_error(error)
         return Advice(self.name, game.to_play, tuple(candidates), fault)
 

@@ -390,7 +390,7 @@ class Store:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """A read transaction: all reads in this block see the same state, whatever others store."""
+        """A read transaction: all reads in this block see the same state, even while others store games."""
         with _in_one_line(self.path):
             self._connection.execute("BEGIN")
             try:

@@ -113,7 +113,7 @@ def resigning(loser: str) -> Callable[[Pairing], GameRecord]:
 
 
 def test_bots_of_a_tournament_with_a_person_play_each_other(store: Store) -> None:
-    """Their workers built the person, too, who is no bot: nothing was played."""
+    """Workers tried to build the person as well, who is not a bot, and no game was played."""
     entries = tuple(map(Registry().resolve, ("human", "random", "fast-random")))
     played = planned(Tournament, name="league", entries=entries, games_each=2, rules=FIVE)
     assert len(fresh(play_event(played, store, 1, play_person=resigning("human")))) == store.count() == 6
