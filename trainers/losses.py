@@ -21,7 +21,7 @@ class Target(NamedTuple):
 
     moves: Tensor  # (B,) int64
     results: Tensor  # (B,) int64
-    owners: Tensor  # (B, n²) int8
+    owners: Tensor  # (B, n²)
     scores: Tensor  # (B,) float32
     shares: Tensor | None = None  # (B, n² + 1) float32
     win_rates: Tensor | None = None  # (B,) float32

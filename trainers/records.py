@@ -489,7 +489,8 @@ class Batch:
     moves: np.ndarray  # (B,) int64: what was played; after a search, what has the largest share
     results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
     plies: np.ndarray  # (B,) int64: moves played before
-    owners: np.ndarray  # (B, n²) int8: 1 for points of the side to move in the end, -1 the other's, 0 for the rest
+    owners: np.ndarray  # (B, n²) from 1 for points of the side to move to -1 for the other's, in the end or as a search
+    # expected; int8 or float32
     scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
     shares: np.ndarray | None = None  # (B, n² + 1) float32: of the visits or the improved policy; their sum is 1
     win_rates: np.ndarray | None = None  # (B,) float32 in [0, 1]; NaN where none is known

@@ -44,7 +44,7 @@ from trainers.records import (
     flat_ranges,
     join_games,
 )
-from trainers.selfplay import PlayedGame, Players, PlayGames
+from trainers.selfplay import CERTAIN, PlayedGame, Players, PlayGames
 from trainers.settings import STATE_FILE, Distill, Lent, Value, is_first, write_file
 from trainers.train import Run, build, lock_folder, refuse_torchrun, stop_signals
 
@@ -52,7 +52,8 @@ FORMAT = 2
 FORMAT_FILE = "replay.json"
 OTHER_GAMES = "its games are of another size or version; give another name, or start again with --new"
 STORED = ("numbers", "moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates", "seconds")
-"""The arrays of a chunk; all else follows from the moves."""
+"""The arrays of a chunk, and ``owners`` of a teacher that judges them; all else follows from the moves."""
+NOT_JUDGED = -128
 
 
 # --- Games and what searches found ---
@@ -66,6 +67,7 @@ class SearchedGames:
     places: np.ndarray  # (searches,) int64, rising: flat indices of ``games.moves``
     levels: np.ndarray  # (searches, size² + 1) uint8 or uint16: the shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32 in [0, 1], of the side to move; NaN where the search has none
+    owners: np.ndarray | None = None  # (searches, size²) int8, see ``PlayedGame``; NOT_JUDGED where the search has none
 
     def __len__(self) -> int:
         return len(self.places)
@@ -77,15 +79,24 @@ class SearchedGames:
         _, flat = flat_ranges(begins, ends - begins)
         games = self.games.select(indices)
         moved = np.repeat(games.starts[:-1] - self.games.starts[indices], ends - begins)
-        return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat])
+        owners = None if self.owners is None else self.owners[flat]
+        return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat], owners)
 
     @classmethod
     def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
         """All of them in one."""
         offsets = np.cumsum([0, *(len(part.games.moves) for part in parts)])
         places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
-        others = (np.concatenate([getattr(part, name) for part in parts]) for name in ("levels", "win_rates"))
+        others = [np.concatenate([getattr(part, name) for part in parts]) for name in ("levels", "win_rates")]
+        if any(part.owners is not None for part in parts):
+            others.append(np.concatenate([part.owners_or_none_judged for part in parts]))
         return cls(join_games([part.games for part in parts]), np.concatenate(places), *others)
+
+    @property
+    def owners_or_none_judged(self) -> np.ndarray:
+        """``owners``, also of searches that judged none."""
+        none = np.broadcast_to(np.int8(NOT_JUDGED), (len(self), self.games.size**2))
+        return none if self.owners is None else self.owners
 
 
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
@@ -108,7 +119,8 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         players=np.zeros((count, 2), np.uint32),
         territory=np.zeros(count, np.bool_),
     )
-    return SearchedGames(games, chunk["places"].astype(np.int64), chunk["levels"], chunk["win_rates"])
+    places = chunk["places"].astype(np.int64)
+    return SearchedGames(games, places, chunk["levels"], chunk["win_rates"], chunk.get("owners"))
 
 
 def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) -> dict[str, np.ndarray]:
@@ -117,6 +129,7 @@ def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) ->
     none, searched = np.empty((0, size * size + 1), np.uint16), [game.levels for game in played if len(game.plies)]
     levels = np.concatenate([none, *searched])
     places = [game.plies + start for game, start in zip(played, starts, strict=False)]
+    owners = [game.owners for game in played if game.owners is not None]
     return {
         "numbers": np.array([game.number for game in played], np.int64),
         "moves": np.concatenate([none[:, 0], *(game.moves for game in played)]),
@@ -128,7 +141,7 @@ def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) ->
         "levels": levels.astype(np.min_scalar_type(levels.max(initial=0))),
         "win_rates": np.concatenate([np.empty(0, np.float32), *(game.win_rates for game in played)]),
         "seconds": np.array(seconds),
-    }
+    } | ({"owners": np.concatenate(owners)} if owners else {})
 
 
 # --- Rows ---
@@ -148,7 +161,25 @@ def encode_searches(
     shares = shares_of(searched.levels[which])
     turned = np.empty_like(shares)
     np.put_along_axis(turned, symmetry_table(searched.games.size)[symmetries].astype(np.int64), shares, 1)
-    return replace(batch, moves=turned.argmax(1), shares=turned, win_rates=searched.win_rates[which])
+    found = replace(batch, moves=turned.argmax(1), shares=turned, win_rates=searched.win_rates[which])
+    return found if searched.owners is None else with_ownership(found, searched, which, symmetries)
+
+
+def with_ownership(batch: Batch, searched: SearchedGames, which: np.ndarray, symmetries: np.ndarray) -> Batch:
+    """The same with the owners that the searches expected in place of those at the end of the game, and the score that
+    follows from them."""
+    assert searched.owners is not None
+    judged = searched.owners[which]
+    turned = np.empty(judged.shape, np.float32)
+    np.put_along_axis(turned, symmetry_table(searched.games.size)[symmetries, :-1].astype(np.int64), judged / CERTAIN, 1)
+    komis = searched.games.komis[np.searchsorted(searched.games.starts, searched.places[which], side="right") - 1]
+    scores = turned.sum(1) - np.where(batch.plies % 2 == 0, komis, -komis)
+    known = judged[:, 0] != NOT_JUDGED
+    return replace(
+        batch,
+        owners=np.where(known[:, None], turned, batch.owners),
+        scores=np.where(known, scores, batch.scores).astype(np.float32),
+    )
 
 
 class SearchRows(Rows):
@@ -199,7 +230,7 @@ class Replay:
         for chunk in found:
             try:
                 with np.load(chunk, allow_pickle=False) as arrays:  # which compares the checksums of the zip file
-                    self._take(chunk, {name: arrays[name] for name in STORED})
+                    self._take(chunk, {name: arrays[name] for name in (*STORED, *({"owners"} & arrays.keys()))})
             except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
                 logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", chunk, reason(error))
         self._forget()

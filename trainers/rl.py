@@ -151,7 +151,7 @@ def train(
     bots = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
     rules, start = Rules.preset("cgos", config.size, config.komi), start_of(config, results)
     draw_openings(rules, LAST * config.eval_games // 2, config.plies, config.seed)  # or they are too few after hours
-    encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config.start, results)
+    encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config, results)
     with join_processes(config) as device, Cores(lent, rules) if lent else nullcontext() as cores:
         torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
 

@@ -31,6 +31,7 @@ from arena.match.openings import Opening
 from bots.search.puct import Leaves, PuctParams, expand_leaves
 from trainers.slots import GameSlots, SearchSlots, SelfPlayParams, copy_positions, play_policies, put_game, search_on
 
+CERTAIN = 127  # the ownership of a point that is surely the side to move's, as it is stored
 RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
 NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
 PIECE = 64  # games that a thread moves on at a time, at most: as many as stay in the cache
@@ -68,6 +69,7 @@ class PlayedGame:
     plies: np.ndarray  # (searches,) int64
     levels: np.ndarray  # (searches, size² + 1) uint16: shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32, of the side to move
+    owners: np.ndarray | None = None  # (searches, size²) int8: whose each point is, the side to move's at CERTAIN
 
 
 class Shape(NamedTuple):

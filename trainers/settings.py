@@ -113,6 +113,7 @@ class Loop(Settings):
 class Supervised(Loop, HeldOut):
     net: str = setting("arena-6x64", "Net: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
     encoder: str = setting("", "Encoder of positions; '' for the usual one of the net")
+    average: tuple[str, ...] = setting((), "Checkpoints whose mean with start is begun with: those of one net's runs")
     max_rows: int | None = setting(None, "Training rows", 1)
     batch_size: int = setting(256, "Rows a step, over all processes of torchrun", 1)
     validate_every: int = setting(50_000, "Rows between validations", 1)
@@ -349,7 +350,7 @@ def settings_of_a_step(settings: Settings) -> dict[str, Any]:
 def portable_settings(settings: Settings) -> dict[str, Any]:
     """All settings for a manifest; of paths the names alone, as where they lie is nobody else's business."""
     found = asdict(settings)
-    for name in {"data", "earlier"} & found.keys():
+    for name in {"data", "earlier", "average"} & found.keys():
         found[name] = [Path(path).name for path in found[name]]
     for name in {"start", "policy", "finisher"} & found.keys():
         found[name] = Path(found[name]).name

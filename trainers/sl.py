@@ -28,7 +28,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """
     check(config, ("policy",), results)
     encoder, network = encoder_of(config), build(config, results)
-    split = read_split(config, results / "cache", inherited_rules(config.start, results))
+    split = read_split(config, results / "cache", inherited_rules(config, results))
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
     rules = Rules.preset("cgos", config.size, split.komi)
     origin = Origin(encoder, rules, split.source, split.planes(encoder, config.seed), split.rules)

@@ -18,7 +18,7 @@ from arena.match.schedule import Pairing
 from bots import gtp
 from bots.gtp import Engine, katago_rules, quoted, read_command
 from trainers.ratings import PATIENT, GoesOn, play_bots
-from trainers.selfplay import NewGame, PlayedGame
+from trainers.selfplay import CERTAIN, NewGame, PlayedGame
 from trainers.slots import SelfPlayParams, chances, draw_move, to_levels
 
 TEACHER = "teacher"
@@ -27,9 +27,9 @@ TEACHER = "teacher"
 class Teacher(Protocol):
     """A bot that returns what it found, not only what it would play."""
 
-    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
         """The weight of each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
-        to move, NaN where it has none."""
+        to move, NaN where it has none. A teacher may add ownership (games, size²) in [-1, 1], also of their side."""
 
 
 class TeachingBot(Bot):
@@ -47,7 +47,7 @@ class TeachingBot(Bot):
         """``visits`` are those of a full search, None for as many as the teacher has."""
         self._teacher, self._visits, self._params = teacher, visits, params
         self._player, self._other_visits = player, player_visits if player else params.cheap_search_visits
-        self._found: dict[int, dict[int, tuple[np.ndarray, float]]] = {}  # by the game's seed, by ply
+        self._found: dict[int, dict[int, tuple[np.ndarray, ...]]] = {}  # by the game's seed, by ply
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
@@ -56,10 +56,10 @@ class TeachingBot(Bot):
         params, drawn = self._params, [chances(game.move_seed()) for game in games]
         full = [place for place, (chance, _) in enumerate(drawn) if chance < params.full_search_prob]
         found = _search(self._teacher, self._visits, games, full)
-        for place, (row, win_rate) in found.items():
+        for place, (row, *others) in found.items():
             levels = np.empty(len(row), np.uint16)
             to_levels(row, levels)
-            self._found.setdefault(games[place].seed, {})[len(games[place].moves)] = levels, win_rate
+            self._found.setdefault(games[place].seed, {})[len(games[place].moves)] = levels, *others
         rest = [place for place in range(len(games)) if self._player or place not in found]
         found |= _search(self._player or self._teacher, self._other_visits, games, rest)
         early = [params.temperature if len(game.moves) < params.temperature_moves else 0.0 for game in games]
@@ -76,6 +76,7 @@ class TeachingBot(Bot):
             if outcome is None or outcome.margin is None:
                 raise BotFault(record.reason)
             found = self._found.pop(record.seed, {})
+            levels, win_rates, *owners = zip(*found.values(), strict=True) if found else ([], [])
             yield PlayedGame(
                 int(record.id),
                 np.array(record.moves, np.uint16),
@@ -83,22 +84,23 @@ class TeachingBot(Bot):
                 outcome.margin,
                 outcome.ending is Ending.SCORE,
                 np.array(list(found), np.int64),
-                np.array([levels for levels, _ in found.values()], np.uint16).reshape(-1, rules.size**2 + 1),
-                np.array([win_rate for _, win_rate in found.values()], np.float32),
+                np.array(levels, np.uint16).reshape(-1, rules.size**2 + 1),
+                np.array(win_rates, np.float32),
+                np.rint(np.array(owners[0]) * CERTAIN).astype(np.int8) if owners else None,
             )
 
 
 def _search(
     teacher: Teacher, visits: int | None, games: Sequence[Game], places: Sequence[int]
-) -> dict[int, tuple[np.ndarray, float]]:
-    """By place among the games: the weights of legal moves, for a search doesn't know before it tries a move that
-    superko forbids it; and the win rate."""
+) -> dict[int, tuple[np.ndarray, ...]]:
+    """By place among the games what the teacher found, with the weights of legal moves only: a search doesn't know that
+    superko forbids a move before it tries it."""
     if not places:
         return {}
-    rows, rates = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
+    rows, *others = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
     rows = rows * np.array([games[place].legal_moves() for place in places])
     rows[:, -1] += ~rows.any(1)
-    return dict(zip(places, zip(rows, rates.tolist(), strict=True), strict=True))
+    return dict(zip(places, zip(rows, *others, strict=True), strict=True))
 
 
 # --- Engines ---
@@ -117,9 +119,9 @@ class Analyst:
         self._engine: Engine | None = None
         self._sent = 0
 
-    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """The visits of each move (games, size² + 1), or with one visit the net's policy, and the win rates (games,) of
-        the sides to move. Raises BotFault; the engine is gone then."""
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
+        """The visits of each move (games, size² + 1), or with one visit the net's policy, the win rates (games,) of the
+        sides to move, and ownership (games, size²). Raises BotFault; the engine is gone then."""
         visits, deadline = limits.simulations or 1, time.monotonic() + PATIENCE
         names = [str(self._sent + number) for number in range(len(games))]
         self._sent += len(games)
@@ -138,7 +140,9 @@ class Analyst:
                 if answer.get("id") in names and "rootInfo" in answer and not answer.get("isDuringSearch"):
                     answers[answer["id"]] = answer
             weights = [weights_of(answers[name], games[0].rules.size, visits) for name in names]
-            return np.array(weights), np.array([answers[name]["rootInfo"]["winrate"] for name in names], np.float32)
+            rates = np.array([answers[name]["rootInfo"]["winrate"] for name in names], np.float32)
+            owners = np.array([answers[name]["ownership"] for name in names], np.float32)
+            return np.array(weights), rates, owners.reshape(len(games), games[0].rules.size ** 2).clip(-1, 1)
         except BaseException as error:
             self.close()
             if not isinstance(error, AttributeError | KeyError | TypeError | ValueError):
@@ -166,6 +170,7 @@ def query(game: Game, visits: int) -> dict[str, Any]:
         "boardYSize": size,
         "maxVisits": visits,
         "includePolicy": visits == 1,
+        "includeOwnership": True,
         "analysisPVLen": 1,
         "overrideSettings": {"reportAnalysisWinratesAs": "SIDETOMOVE", "ignorePreRootHistory": False},
     }

@@ -172,6 +172,8 @@ def check_run(config: Loop) -> None:
     if not config.limits():
         raise ConfigError(f"a training run needs an end: give {' or '.join(config.ends())}")
     pick_device(config.device)
+    if isinstance(config, Supervised) and config.average and not config.start:
+        raise ConfigError("average names nets for the mean with that of start; give --start, too")
     if not isinstance(config, Supervised):
         refuse_torchrun(f"arena train {config.trainer} learns in one process: start it without torchrun")
         for name in ("games", "eval_games"):
@@ -189,10 +191,16 @@ def start_of(config: RL | Zero, results: Path) -> Checkpoint:
     return start
 
 
-def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
-    """By what the games were split that the checkpoint ``start`` and those before it learned from; none without. Raises
-    CheckpointError."""
-    splits = Checkpoint.open(find(start, results)).manifest.splits if start else ()
+def _starts(config: Loop, results: Path) -> list[Checkpoint]:
+    """The checkpoints with whose mean a run begins; none where it begins untrained."""
+    names = (config.start, *(config.average if isinstance(config, Supervised) else ())) if config.start else ()
+    return [Checkpoint.open(find(name, results)) for name in names]
+
+
+def inherited_rules(config: Loop, results: Path) -> tuple[SplitRule, ...]:
+    """By what the games were split that the checkpoints learned from with which a run begins, and those before them.
+    Raises CheckpointError."""
+    splits = [rule for checkpoint in _starts(config, results) for rule in checkpoint.manifest.splits]
     return tuple(dict.fromkeys(SplitRule(**rule) for rule in splits))
 
 
@@ -202,13 +210,17 @@ def encoder_of(config: Supervised | Zero) -> Encoder:
 
 
 def build(config: Supervised | Zero, results: Path) -> Net:
-    """The net to begin with: untrained and the same for the same seed, or with the weights of ``start``. Raises
-    CheckpointError."""
+    """The net to begin with: untrained and the same for the same seed, or with the weights of ``start``, or their mean
+    with those of ``average``. Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = named_network(config.net, encoder_of(config).planes, config.size)
-    if config.start:
-        start_from(network, Checkpoint.open(find(config.start, results)))
+    if starts := _starts(config, results):
+        nets = [deepcopy(network) for _ in starts]
+        for net, checkpoint in zip(nets, starts, strict=True):
+            start_from(net, checkpoint)
+        for mean, *values in zip(*(net.state_dict().values() for net in (network, *nets)), strict=True):
+            mean.copy_(torch.stack([value.double() for value in values]).mean(0))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 

@@ -146,7 +146,7 @@ def train(
     encoder, on_gpu = encoder_of(config), lent is None and pick_device(config.device).type != "cpu"
     recipe = Recipe.of(config, results, on_gpu)
     replay = play_games(config, recipe, results, on_made, lent)
-    rules = (SplitRule.of_played(config), *inherited_rules(config.start, results))
+    rules = (SplitRule.of_played(config), *inherited_rules(config, results))
     games, (learned, validation, test) = read_positions(recipe, replay, config.games, rules)
     rows = Rows(games, encoder, config.seed, config.num_workers, learned)
     kept = Rows(games, encoder, config.seed + 1, 1, validation if len(validation) else learned)

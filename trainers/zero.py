@@ -182,7 +182,7 @@ def train(
     those of one round, and what was learned since the state was saved."""
     check(config, results)
     opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
-    encoder, splits = encoder_of(config), inherited_rules(config.start, results)
+    encoder, splits = encoder_of(config), inherited_rules(config, results)
     rules = Rules.preset("cgos", config.size, None if config.komi is None else round(2 * config.komi) / 2)
     with ExitStack() as stack:
         device = stack.enter_context(join_processes(config))

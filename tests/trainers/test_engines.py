@@ -13,9 +13,11 @@ import pytest
 from arena import BotFault, ConfigError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
+from arena.go.planes import find_encoder
 from arena.players.registry import Registry
 from bots import gtp
 from trainers.distill import Recipe
+from trainers.replay import Replay, SearchedGames, encode_searches
 from trainers.settings import DISTILL_PRESETS, change
 from trainers.teachers import Analyst
 
@@ -41,8 +43,10 @@ for line in sys.stdin:
     taken = {point for _, point in moves} - {"pass"}
     points = ["ABCDEFGHJ"[column] + str(size - row) for row in range(size) for column in range(size)] + ["pass"]
     policy = [-1 if point in taken else 1 + number for number, point in enumerate(points)]
+    stones = {point: 1 if (colour == "B") == black_moves else -1 for colour, point in moves}
     infos = [{"move": "pass", "visits": 1}, {"move": "C3", "visits": query["maxVisits"] - 2}]
     answer = {"id": query["id"], "isDuringSearch": False, "rootInfo": {"winrate": rate}, "moveInfos": infos}
+    answer["ownership"] = [stones.get(point, 0) for point in points[:-1]]
     if query["includePolicy"]:
         answer["policy"] = policy[:3] if mood == "short" else policy
     queries.append(answer)
@@ -77,12 +81,13 @@ def games() -> list[Game]:
 def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(script: Path, games: list[Game]) -> None:
     with closing(Analyst(gtp.Config("none", analysis=command(script, "late")))) as analyst:
         for _ in range(2):
-            weights, rates = analyst.search_targets(games, Limits(simulations=1))
+            weights, rates, owners = analyst.search_targets(games, Limits(simulations=1))
+            assert not owners[0].any() and {move: owners[1, move] for move in (12, 3, 4)} == {12: -1, 3: 1, 4: -1}
             black = 1 / (1 + np.exp(1.5 - np.array([0, 3])))
             assert rates == pytest.approx([black[0], 1 - black[1]], abs=1e-6)
             assert weights[0].tolist() == list(range(1, 27))
             assert weights[1].tolist() == [0 if move in (12, 3, 4) else move + 1 for move in range(26)]
-        weights, _ = analyst.search_targets(games, Limits(simulations=50))
+        weights, *_ = analyst.search_targets(games, Limits(simulations=50))
     assert {move: weights[0, move] for move in np.flatnonzero(weights[0]).tolist()} == {12: 48, 25: 1}
 
 
@@ -118,6 +123,17 @@ def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Pat
                 if ply in found:  # the teacher's: the last points are the best
                     assert found[ply].argmax() == 25 and not found[ply][~game.legal_moves()].any()
                 game.play(move)
+    replay, encoder = Replay(tmp_path / "kept", 5), find_encoder("arena-17")
+    replay.add(over)
+    searched = SearchedGames.joined([replay.searched, replace(replay.searched, owners=None)])  # half without ownership
+    which = np.concatenate([np.arange(len(searched)), np.arange(len(searched))])
+    batch = encode_searches(searched, encoder, which, np.arange(len(which)) % 8)
+    own, other = batch.planes[:, :2].reshape(2 * len(searched), 2, 25).transpose(1, 0, 2)
+    early, judged = batch.plies < 4, which < len(searched) // 2  # early: nothing can be captured yet
+    assert (early & judged).any() and np.allclose(batch.owners[early & judged], (own - other)[early & judged])
+    komi = np.where(batch.plies % 2 == 0, 1, -1) * recipe.rules.komi
+    assert np.allclose(batch.scores[judged], batch.owners[judged].sum(1) - komi[judged])
+    assert set(np.unique(batch.owners[~judged])) <= {-1, 0, 1}
     first = [finished.moves for finished in over]
     (engine,) = replace(of_player, teacher=registry.resolve("policy")).engines(deque(range(4)), 4, 1)
     assert all(np.array_equal(a, b.moves) for a, b in zip(first, engine(lambda: True), strict=True))

@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional
 from typer.testing import CliRunner
 
-from arena import CheckpointError
+from arena import CheckpointError, ConfigError
 from arena.cli import app
 from arena.files import lock
 from arena.go.coords import BLACK, WHITE, apply_symmetry, symmetry_table
@@ -274,6 +274,20 @@ def test_a_run_starts_from_a_checkpoint_of_its_shape_also_if_it_is_told_who_play
         sl.train(replace(tiny, name="wrong", start="first", net="arena-2x8"), tmp_path)
 
 
+def test_a_run_begins_with_the_mean_of_several_nets(tiny: sl.Config, tmp_path: Path) -> None:
+    nets = []
+    for number, split in enumerate((0.1, 0.2), 1):
+        config = replace(tiny, name=f"net{number}", seed=number, max_rows=64, validation_split=split)
+        nets.append(load_network(Checkpoint.open(sl.train(config, tmp_path))).state_dict())
+    both = replace(tiny, start="net1", average=("net2",), name="mean")
+    mean = build(both, tmp_path).state_dict()
+    for key, (one, two) in ((key, (net[key] for net in nets)) for key in mean):
+        assert torch.allclose(mean[key].double(), (one.double() + two) / 2, atol=1e-6)
+    assert {rule.validation for rule in inherited_rules(both, tmp_path)} == {0.1, 0.2}
+    with pytest.raises(ConfigError, match="give --start"):
+        sl.train(replace(both, start=""), tmp_path)
+
+
 def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.Config, tmp_path: Path) -> None:
     def keys(part: data.Games) -> set[bytes]:
         return {data.canonical_key(part.moves[a:b], SIZE) for a, b in pairwise(part.starts)}
@@ -284,14 +298,14 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.C
     learned = keys(data.read_split(short, cache).train)
     other = replace(short, start="parent", name="child", test_from="2018-01-01", validation_split=0.4)
     assert keys(data.read_split(other, cache).test) & learned  # or nothing is shown
-    rules = inherited_rules("parent", tmp_path)
+    rules = inherited_rules(other, tmp_path)
     data.build([Path(tiny.data[0])], tmp_path / "set", data.GameFilter(SIZE), data.SplitRule(20180101, 0.4))
     for given in (other, replace(other, data=(str(tmp_path / "set"),))):
         split = data.read_split(given, cache, rules)
         assert len(split.test) and len(split.validation)
         assert not (keys(split.test) | keys(split.validation)) & learned
     sl.train(other, tmp_path)
-    first, *before = inherited_rules("child", tmp_path)
+    first, *before = inherited_rules(replace(short, start="child"), tmp_path)
     assert first == data.SplitRule(20180101, 0.4, 0.2) and tuple(before) == rules
 
 
