@@ -170,8 +170,8 @@ def with_ownership(batch: Batch, searched: SearchedGames, which: np.ndarray, sym
     follows from them."""
     assert searched.owners is not None
     judged = searched.owners[which]
-    turned = np.empty(judged.shape, np.float32)
-    np.put_along_axis(turned, symmetry_table(searched.games.size)[symmetries, :-1].astype(np.int64), judged / CERTAIN, 1)
+    tables, turned = symmetry_table(searched.games.size)[symmetries, :-1], np.empty(judged.shape, np.float32)
+    np.put_along_axis(turned, tables.astype(np.int64), judged / CERTAIN, 1)
     komis = searched.games.komis[np.searchsorted(searched.games.starts, searched.places[which], side="right") - 1]
     scores = turned.sum(1) - np.where(batch.plies % 2 == 0, komis, -komis)
     known = judged[:, 0] != NOT_JUDGED
