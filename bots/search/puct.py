@@ -103,9 +103,9 @@ def _back_up(nodes, slot, path, depth, mover, result):
 
 @kernel
 def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves):
-    """Walk down each slot's tree to ``leaves`` that need the net, at most ``per_game`` a slot, and return how many; 0
-    when every slot has its visits: ``budget`` or its root's own, if that is lower. Simulations that end in a finished
-    game are backed up at once."""
+    """Walk down each slot's tree to ``leaves`` that need the net, and return how many; 0 when every slot has its visits:
+    ``budget`` or its root's own, if that is lower. A slot gets ``per_game``, or fewer when a walk ends where one of them
+    waits already. Simulations that end in a finished game are backed up at once."""
     positions = leaves.positions
     count = 0
     for s in range(slots.shape[0]):
@@ -114,8 +114,8 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
         visits = min(budget, np.int64(root.budget))
         if params.stop_early and _is_decided(nodes, slot, visits):
             continue
-        found = collisions = 0
-        while found < per_game and collisions < 4 and nodes.visits[slot, 0] + nodes.pending[slot, 0] < visits:
+        found = 0
+        while found < per_game and nodes.visits[slot, 0] + nodes.pending[slot, 0] < visits:
             positions.boards[count] = boards[slot]
             board = positions.boards[count]
             path = leaves.paths[count]
@@ -142,9 +142,8 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
             if over or (depth > 1 and passes and tree.is_won(board, root, colour)):
                 _back_up(nodes, slot, path, depth, mover, tree.result_of(board, root, area_score(board)))
                 continue
-            if nodes.first[slot, node] == tree.AWAITED:
-                collisions += 1
-                continue
+            if nodes.first[slot, node] == tree.AWAITED:  # and so would the next walk end, for nothing has changed
+                break
             nodes.first[slot, node] = tree.AWAITED
             for i in range(depth):
                 nodes.pending[slot, path[i]] += 1
