@@ -103,9 +103,9 @@ def _back_up(nodes, slot, path, depth, mover, result):
 
 @kernel
 def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params, leaves):
-    """Walk down each slot's tree to ``leaves`` that need the net, and return how many; 0 when every slot has its visits:
-    ``budget`` or its root's own, if that is lower. A slot gets ``per_game``, or fewer when a walk ends where one of them
-    waits already. Simulations that end in a finished game are backed up at once."""
+    """Walk down each slot's tree to ``leaves`` that need the net, and return how many; 0 when every slot has its
+    visits: ``budget`` or its root's own, if that is lower. A slot gets ``per_game``, or fewer when a walk ends where
+    one of them waits already. Simulations that end in a finished game are backed up at once."""
     positions = leaves.positions
     count = 0
     for s in range(slots.shape[0]):
