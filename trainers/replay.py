@@ -89,14 +89,10 @@ class SearchedGames:
         places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
         others = [np.concatenate([getattr(part, name) for part in parts]) for name in ("levels", "win_rates")]
         if any(part.owners is not None for part in parts):
-            others.append(np.concatenate([part.owners_or_none_judged for part in parts]))
+            none = [np.full((len(part), part.games.size**2), NOT_JUDGED, np.int8) for part in parts]
+            known = [other if part.owners is None else part.owners for part, other in zip(parts, none, strict=True)]
+            others.append(np.concatenate(known))
         return cls(join_games([part.games for part in parts]), np.concatenate(places), *others)
-
-    @property
-    def owners_or_none_judged(self) -> np.ndarray:
-        """``owners``, also of searches that judged none."""
-        none = np.broadcast_to(np.int8(NOT_JUDGED), (len(self), self.games.size**2))
-        return none if self.owners is None else self.owners
 
 
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
