@@ -508,7 +508,7 @@ class Run:
             if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
                 raise CheckpointError(f"{path}: the state is of another version; start again with --new")
             before = state["settings"]
-            differing = [key for key, value in self.settings.items() if before.get(key) != value]
+            differing = [key for key, value in self.settings.items() if before.get(key, value) != value]  # or it is new
             if differing:
                 wrong = ", ".join(f"{key} = {before.get(key)!r}, not {self.settings[key]!r}" for key in differing)
                 raise CheckpointError(

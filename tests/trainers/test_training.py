@@ -35,7 +35,7 @@ from trainers import records as data
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Progress, Run, build, inherited_rules, prefetch, write_tensors
+from trainers.train import Progress, Run, build, inherited_rules, prefetch, read_tensors, write_tensors
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -370,6 +370,9 @@ def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path
         run.log(loss=float(step))
         if step == 1:
             run.save()
+    state = read_tensors(run.folder / STATE_FILE)
+    del state["settings"]["average"]  # a setting that an earlier version hadn't
+    write_tensors(run.folder / STATE_FILE, state)
     again = begin(tmp_path, max_rows=100)
     before = [tensor.data_ptr() for tensor in again.averaged.parameters()]
     assert again.restore() and again.step_count == 2
