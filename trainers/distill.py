@@ -200,6 +200,7 @@ def train(
     # before the games: or hours of play would come before what is wrong with them
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
     recipe = Recipe.of(config, registry)
+    before = build(config, results).eval() if config.start else None
     replay = play_games(config, recipe, results, on_made, lent)
 
     # What is learned from
@@ -211,7 +212,6 @@ def train(
     words = f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
     words += f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions"
     origin = Origin(encoder, recipe.rules, words, lambda count: kept.batch(0, count).planes, rules)
-    before = build(config, results).eval() if config.start else None
 
     def figures(network: Net, part: str) -> dict[str, float]:
         searched, count = (validation, VALIDATION_POSITIONS) if part == "validation" else (test, TEST_POSITIONS)
