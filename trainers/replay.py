@@ -44,7 +44,7 @@ from trainers.records import (
     flat_ranges,
     join_games,
 )
-from trainers.selfplay import CERTAIN, PlayedGame, Players, PlayGames
+from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame, Players, PlayGames
 from trainers.settings import STATE_FILE, Distill, Lent, Value, is_first, write_file
 from trainers.train import Run, build, lock_folder, refuse_torchrun, stop_signals
 
@@ -53,7 +53,6 @@ FORMAT_FILE = "replay.json"
 OTHER_GAMES = "its games are of another size or version; give another name, or start again with --new"
 STORED = ("numbers", "moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates", "seconds")
 """The arrays of a chunk, and ``owners`` of a teacher that judges them; all else follows from the moves."""
-NOT_JUDGED = -128
 
 
 # --- Games and what searches found ---

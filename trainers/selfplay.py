@@ -32,6 +32,7 @@ from bots.search.puct import Leaves, PuctParams, expand_leaves
 from trainers.slots import GameSlots, SearchSlots, SelfPlayParams, copy_positions, play_policies, put_game, search_on
 
 CERTAIN = 127  # the ownership of a point that is surely the side to move's, as it is stored
+NOT_JUDGED = -128  # the same where the teacher told none
 RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
 NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
 PIECE = 64  # games that a thread moves on at a time, at most: as many as stay in the cache

@@ -18,7 +18,7 @@ from arena.match.schedule import Pairing
 from bots import gtp
 from bots.gtp import Engine, katago_rules, quoted, read_command
 from trainers.ratings import PATIENT, GoesOn, play_bots
-from trainers.selfplay import CERTAIN, NewGame, PlayedGame
+from trainers.selfplay import CERTAIN, NOT_JUDGED, NewGame, PlayedGame
 from trainers.slots import SelfPlayParams, chances, draw_move, to_levels
 
 TEACHER = "teacher"
@@ -29,7 +29,8 @@ class Teacher(Protocol):
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
         """The weight of each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
-        to move, NaN where it has none. A teacher may add ownership (games, size²) in [-1, 1], also of their side."""
+        to move, NaN where it has none. A teacher may add ownership (games, size²) in [-1, 1], also of their side,
+        NaN where it has none."""
 
 
 class TeachingBot(Bot):
@@ -86,7 +87,9 @@ class TeachingBot(Bot):
                 np.array(list(found), np.int64),
                 np.array(levels, np.uint16).reshape(-1, rules.size**2 + 1),
                 np.array(win_rates, np.float32),
-                np.rint(np.array(owners[0]) * CERTAIN).astype(np.int8) if owners else None,
+                np.rint(np.nan_to_num(np.array(owners[0]) * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
+                if owners
+                else None,
             )
 
 
@@ -141,8 +144,9 @@ class Analyst:
                     answers[answer["id"]] = answer
             weights = [weights_of(answers[name], games[0].rules.size, visits) for name in names]
             rates = np.array([answers[name]["rootInfo"]["winrate"] for name in names], np.float32)
-            owners = np.array([answers[name]["ownership"] for name in names], np.float32)
-            return np.array(weights), rates, owners.reshape(len(games), games[0].rules.size ** 2).clip(-1, 1)
+            none = [np.nan] * games[0].rules.size ** 2  # of an engine that doesn't tell
+            owners = np.array([answers[name].get("ownership", none) for name in names], np.float32)
+            return np.array(weights), rates, owners.reshape(len(games), len(none)).clip(-1, 1)
         except BaseException as error:
             self.close()
             if not isinstance(error, AttributeError | KeyError | TypeError | ValueError):

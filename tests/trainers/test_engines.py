@@ -46,7 +46,8 @@ for line in sys.stdin:
     stones = {point: 1 if (colour == "B") == black_moves else -1 for colour, point in moves}
     infos = [{"move": "pass", "visits": 1}, {"move": "C3", "visits": query["maxVisits"] - 2}]
     answer = {"id": query["id"], "isDuringSearch": False, "rootInfo": {"winrate": rate}, "moveInfos": infos}
-    answer["ownership"] = [stones.get(point, 0) for point in points[:-1]]
+    if mood != "silent":
+        answer["ownership"] = [stones.get(point, 0) for point in points[:-1]]
     if query["includePolicy"]:
         answer["policy"] = policy[:3] if mood == "short" else policy
     queries.append(answer)
@@ -100,6 +101,19 @@ def test_an_engine_that_fails_is_named_and_started_anew(mood: str, words: str, s
         for _ in range(2):
             with pytest.raises(BotFault, match=words):
                 analyst.search_targets(games, Limits(simulations=1))
+
+
+def test_an_engine_without_ownership_teaches_the_rest(script: Path, tmp_path: Path) -> None:
+    config = tmp_path / "arena.toml"
+    config.write_text(f"[bots.wise]\nkind = 'gtp'\ncommand = 'none'\nanalysis = {command(script, 'silent')!r}\n")
+    told = change(DISTILL_PRESETS["tiny"], {"teacher": "wise@simulations=1", "size": 5}, "test")
+    (engine,) = Recipe.of(told, Registry(config, tmp_path / "results")).engines(deque(range(2)), 2, 1)
+    replay = Replay(tmp_path / "kept", 5)
+    replay.add(list(engine(lambda: True)))
+    batch = encode_searches(
+        replay.searched, find_encoder("arena-17"), every := np.arange(len(replay.searched)), every % 8
+    )
+    assert len(batch) and set(np.unique(batch.owners)) <= {-1, 0, 1}
 
 
 def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Path) -> None:
