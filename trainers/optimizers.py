@@ -92,5 +92,5 @@ def build_optimizers(network: nn.Module, config: Loop) -> list[torch.optim.Optim
         optimizers = [(adamw if config.optimizer == "adamw" else sgd)(groups, rate, fused=True)]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["share"] = group["lr"] / rate
+            group["share"] = group["lr"] / rate if rate else 0.0
     return optimizers

@@ -284,6 +284,8 @@ def test_a_run_begins_with_the_mean_of_several_nets(tiny: sl.Config, tmp_path: P
     for key, (one, two) in ((key, (net[key] for net in nets)) for key in mean):
         assert torch.allclose(mean[key].double(), (one.double() + two) / 2, atol=1e-6)
     assert {rule.validation for rule in inherited_rules(both, tmp_path)} == {0.1, 0.2}
+    saved = load_network(Checkpoint.open(sl.train(replace(both, learning_rate=0.0, max_rows=1), tmp_path)))
+    assert all(torch.allclose(mean[key], parameter, atol=1e-6) for key, parameter in saved.named_parameters())
     with pytest.raises(ConfigError, match="give --start"):
         sl.train(replace(both, start=""), tmp_path)
 
