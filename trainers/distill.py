@@ -30,6 +30,7 @@ from bots.nets.checkpoint import Checkpoint, Precision, find
 from bots.nets.inference import Evaluator
 from bots.search.puct import PuctParams
 from bots.search.tree import params_of
+from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.losses import search_loss
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.records import TEST, TRAIN, SplitRule, parts_of
@@ -39,7 +40,7 @@ from trainers.settings import Distill as Config
 from trainers.settings import Lent
 from trainers.slots import SelfPlayParams
 from trainers.teachers import Analyst, Teacher, TeachingBot
-from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, join_processes
+from trainers.train import Origin, Progress, Run, check, join_processes
 
 FORMAT = 4  # written into the name of every folder of games; a change of who plays what raises it
 BLOCK = 256  # openings that are drawn at a time

@@ -14,10 +14,11 @@ from torch import Tensor
 from arena.go.game import Rules
 from bots.nets.network import Outputs
 from trainers import metrics
+from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.losses import Target
 from trainers.records import Rows, read_split
 from trainers.settings import Ownership as Config
-from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, join_processes
+from trainers.train import Origin, Progress, Run, check, join_processes
 
 
 def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:

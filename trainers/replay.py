@@ -32,6 +32,7 @@ from arena.go.planes import Encoder, final_owners
 from arena.go.ranks import UNRANKED
 from arena.players.player import Player
 from trainers.cluster import Cores, Stage
+from trainers.first_net import build
 from trainers.records import (
     BLACK_WON,
     DRAWN,
@@ -46,7 +47,7 @@ from trainers.records import (
 )
 from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame, Players, PlayGames
 from trainers.settings import STATE_FILE, Distill, Lent, Value, is_first, write_file
-from trainers.train import Run, build, lock_folder, refuse_torchrun, stop_signals
+from trainers.train import Run, lock_folder, refuse_torchrun, stop_signals
 
 FORMAT = 2
 FORMAT_FILE = "replay.json"

@@ -34,6 +34,7 @@ from bots.nets.inference import sample_planes
 from bots.nets.network import expected_result
 from trainers import losses as heads
 from trainers.cluster import Cores, Stage
+from trainers.first_net import inherited_rules, start_of
 from trainers.live_inference import TorchEvaluator
 from trainers.ratings import PolicyBot, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
 from trainers.records import Games, encode_positions, in_order, results_of
@@ -42,17 +43,7 @@ from trainers.selfplay import NewGame, PlayedGame, PolicyGames, Shape, draw_seed
 from trainers.settings import RL as Config
 from trainers.settings import Lent
 from trainers.slots import all_sensible
-from trainers.train import (
-    Origin,
-    Run,
-    check_run,
-    forget_snapshots,
-    inherited_rules,
-    join_processes,
-    read_tensors,
-    start_of,
-    write_tensors,
-)
+from trainers.train import Origin, Run, check_run, forget_snapshots, join_processes, read_tensors, write_tensors
 
 LEARNER, OPPONENT = 0, 1  # the nets of a game
 SHORT = 32  # games of the last match of a run that was stopped

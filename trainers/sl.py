@@ -13,10 +13,11 @@ from pathlib import Path
 
 from arena.go.game import Rules
 from trainers import metrics
+from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.losses import loss
 from trainers.records import Rows, read_split
 from trainers.settings import SL as Config
-from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, join_processes
+from trainers.train import Origin, Progress, Run, check, join_processes
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:

@@ -1,4 +1,4 @@
-"""Steps that all trainers share: device and processes, first net, optimizer, averaging, resuming, logs, checkpoints."""
+"""Steps that all trainers share: device and processes, optimizer, averaging, resuming, logs, checkpoints."""
 
 from __future__ import annotations
 
@@ -33,22 +33,19 @@ from torch.utils._pytree import tree_map
 from arena import CheckpointError, ConfigError
 from arena.files import lock, make_private, reason, write
 from arena.go.game import Rules
-from arena.go.planes import Encoder, find_encoder
-from arena.go.ranks import PLAYER_PLANES
-from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
+from arena.go.planes import Encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Outputs
 from trainers.export import describe, export
+from trainers.first_net import build, encoder_of
 from trainers.losses import Target, to_tensors
 from trainers.optimizers import build_optimizers, learning_rate
 from trainers.records import Batch, SplitRule
 from trainers.settings import (
     METRICS_FILE,
-    RL,
     STATE_FILE,
     Loop,
     Supervised,
-    Zero,
     is_first,
     portable_settings,
     settings_of_a_step,
@@ -148,7 +145,7 @@ def stop_signals(ask: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# --- The first net ---
+# --- Settings that can't be ---
 
 
 def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
@@ -181,77 +178,6 @@ def check_run(config: Loop) -> None:
                 raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
 
 
-def start_of(config: RL | Zero, results: Path) -> Checkpoint:
-    """The checkpoint that a run begins with. Raises CheckpointError for none, ConfigError for the run's own."""
-    start = Checkpoint.open(find(config.start, results))
-    if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
-        raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
-    start.require("policy", "value")
-    start.require_size(config.size)
-    return start
-
-
-def _starts(config: Loop, results: Path) -> list[Checkpoint]:
-    """The checkpoints with whose mean a run begins; none where it begins untrained."""
-    names = (config.start, *(config.average if isinstance(config, Supervised) else ())) if config.start else ()
-    return [Checkpoint.open(find(name, results)) for name in names]
-
-
-def inherited_rules(config: Loop, results: Path) -> tuple[SplitRule, ...]:
-    """By what the games were split that the checkpoints learned from with which a run begins, and those before them.
-    Raises CheckpointError."""
-    splits = [rule for checkpoint in _starts(config, results) for rule in checkpoint.manifest.splits]
-    return tuple(dict.fromkeys(SplitRule(**rule) for rule in splits))
-
-
-def encoder_of(config: Supervised | Zero) -> Encoder:
-    """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder."""
-    return find_encoder(config.encoder or usual_encoder(config.net))
-
-
-def build(config: Supervised | Zero, results: Path) -> Net:
-    """The net to begin with: untrained and the same for the same seed, or with the weights of ``start``, or their mean
-    with those of ``average``. Raises CheckpointError."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        network = named_network(config.net, encoder_of(config).planes, config.size)
-    if starts := _starts(config, results):
-        nets = [deepcopy(network) for _ in starts]
-        for net, checkpoint in zip(nets, starts, strict=True):
-            start_from(net, checkpoint)
-        for mean, *values in zip(*(net.state_dict().values() for net in (network, *nets)), strict=True):
-            mean.copy_(torch.stack([value.double() for value in values]).mean(0))
-    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
-
-
-def start_from(network: Net, checkpoint: Checkpoint) -> None:
-    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs, and
-    planes that only tell who plays begin without weight. Raises CheckpointError for a net of another shape."""
-    wanted, given = asdict(network.config), asdict(network_from(checkpoint.manifest.network).config)
-    other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
-    if checkpoint.manifest.encoder == "arena-17" and wanted.get("planes") == 17 + PLAYER_PLANES:
-        other.discard("planes")
-    if other or wanted.keys() != given.keys():
-        shape = ", ".join(f"{key} {given[key]}" for key in given if key in other)
-        raise CheckpointError(
-            f"{checkpoint.folder}: can't be trained on from, its net is another: {shape}; give its net"
-        )
-    load_weights(network, checkpoint, strict=False)
-
-
-def compile_network(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
-    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
-    Where there is none the net is left as it is, with a warning in the log."""
-    if not config.compile:
-        return network
-    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
-    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
-        return torch.compile(network, **options)  # type: ignore[return-value]  # of a module it is one
-    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
-    logging.getLogger(__name__).warning(words, " or ".join(usual))
-    return network
-
-
 # --- A run ---
 
 STATE_FORMAT = 4
@@ -271,6 +197,19 @@ MakeBatch = Callable[[int, int], Batch]
 
 Measure = Callable[[str], Mapping[str, float]]
 """Measures the averaged net on a part, "validation" or "test", with which the names of the figures begin."""
+
+
+def compile_network(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
+    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
+    Where there is none the net is left as it is, with a warning in the log."""
+    if not config.compile:
+        return network
+    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
+    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
+        return torch.compile(network, **options)  # type: ignore[return-value]  # of a module it is one
+    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
+    logging.getLogger(__name__).warning(words, " or ".join(usual))
+    return network
 
 
 @dataclass(frozen=True, slots=True)

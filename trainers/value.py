@@ -31,6 +31,7 @@ from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
 from bots.nets.network import Outputs, expected_result
 from trainers import losses
+from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.losses import Losses, Target
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, VALIDATION, Games, Rows, SplitRule, in_order, parts_of
@@ -38,7 +39,7 @@ from trainers.replay import Replay, play_games
 from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
 from trainers.settings import Lent
 from trainers.settings import Value as Config
-from trainers.train import Origin, Progress, Run, build, check, encoder_of, inherited_rules, join_processes, pick_device
+from trainers.train import Origin, Progress, Run, check, join_processes, pick_device
 
 FORMAT = 2  # written into the name of every folder of games; a change of who plays what raises it
 

@@ -36,6 +36,7 @@ from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import params_of
 from trainers.cluster import Cores, Stage
+from trainers.first_net import build, encoder_of, inherited_rules, start_of
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss
 from trainers.ratings import RatingMatch, SelfPlayProgress, read_ratings, write_rating
@@ -44,18 +45,7 @@ from trainers.selfplay import Evaluator, NewGame, PlayedGame, Players, PlayGames
 from trainers.settings import Lent
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
-from trainers.train import (
-    Origin,
-    Run,
-    build,
-    check_run,
-    encoder_of,
-    forget_snapshots,
-    inherited_rules,
-    join_processes,
-    prefetch,
-    start_of,
-)
+from trainers.train import Origin, Run, check_run, forget_snapshots, join_processes, prefetch
 
 GAMES = "games"  # the folder of a run's games, beside its state
 MANY = 1_000_000  # games that a sitting without a limit may play

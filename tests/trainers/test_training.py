@@ -32,10 +32,11 @@ from bots.nets.network import Outputs
 from bots.nets.rollout import RolloutPolicy, save_policy
 from trainers import losses, sl
 from trainers import records as data
+from trainers.first_net import build, inherited_rules
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Progress, Run, build, inherited_rules, prefetch, read_tensors, write_tensors
+from trainers.train import Progress, Run, prefetch, read_tensors, write_tensors
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")

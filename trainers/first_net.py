@@ -1,0 +1,75 @@
+"""The net that a run begins with: untrained, that of ``start``, or the mean of several."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from arena import CheckpointError, ConfigError
+from arena.go.planes import Encoder, find_encoder
+from arena.go.ranks import PLAYER_PLANES
+from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
+from bots.nets.checkpoint import Checkpoint, find
+from trainers.records import SplitRule
+from trainers.settings import RL, Loop, Supervised, Zero
+
+
+def start_of(config: RL | Zero, results: Path) -> Checkpoint:
+    """The checkpoint that a run begins with. Raises CheckpointError for none, ConfigError for the run's own."""
+    start = Checkpoint.open(find(config.start, results))
+    if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
+        raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+    start.require("policy", "value")
+    start.require_size(config.size)
+    return start
+
+
+def _starts(config: Loop, results: Path) -> list[Checkpoint]:
+    """The checkpoints with whose mean a run begins; none where it begins untrained."""
+    names = (config.start, *(config.average if isinstance(config, Supervised) else ())) if config.start else ()
+    return [Checkpoint.open(find(name, results)) for name in names]
+
+
+def inherited_rules(config: Loop, results: Path) -> tuple[SplitRule, ...]:
+    """By what the games were split that the checkpoints learned from with which a run begins, and those before them.
+    Raises CheckpointError."""
+    splits = [rule for checkpoint in _starts(config, results) for rule in checkpoint.manifest.splits]
+    return tuple(dict.fromkeys(SplitRule(**rule) for rule in splits))
+
+
+def encoder_of(config: Supervised | Zero) -> Encoder:
+    """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder."""
+    return find_encoder(config.encoder or usual_encoder(config.net))
+
+
+def build(config: Supervised | Zero, results: Path) -> Net:
+    """The net to begin with: untrained and the same for the same seed, or with the weights of ``start``, or their mean
+    with those of ``average``. Raises CheckpointError."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        network = named_network(config.net, encoder_of(config).planes, config.size)
+    if starts := _starts(config, results):
+        nets = [deepcopy(network) for _ in starts]
+        for net, checkpoint in zip(nets, starts, strict=True):
+            start_from(net, checkpoint)
+        for mean, *values in zip(*(net.state_dict().values() for net in (network, *nets)), strict=True):
+            mean.copy_(torch.stack([value.double() for value in values]).mean(0))
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
+
+
+def start_from(network: Net, checkpoint: Checkpoint) -> None:
+    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs, and
+    planes that only tell who plays begin without weight. Raises CheckpointError for a net of another shape."""
+    wanted, given = asdict(network.config), asdict(network_from(checkpoint.manifest.network).config)
+    other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
+    if checkpoint.manifest.encoder == "arena-17" and wanted.get("planes") == 17 + PLAYER_PLANES:
+        other.discard("planes")
+    if other or wanted.keys() != given.keys():
+        shape = ", ".join(f"{key} {given[key]}" for key in given if key in other)
+        raise CheckpointError(
+            f"{checkpoint.folder}: can't be trained on from, its net is another: {shape}; give its net"
+        )
+    load_weights(network, checkpoint, strict=False)
