@@ -35,9 +35,7 @@ class Config:
     visits: int = setting(
         100, "visits per move, with those kept from before. A limit such as @seconds overrides it", low=2, high=MOST
     )
-    rollout_weight: float | None = setting(
-        None, "weight of rollouts (lambda) on a full board, by default 0 up to 9x9, else 0.5", low=0, high=1
-    )
+    rollout_weight: float = setting(0.0, "weight of rollouts (lambda) on a full board", low=0, high=1)
     rollouts_full: float = setting(
         0.65, "share of occupied points from which rollouts have all of their weight; 0: always", low=0, high=1
     )
@@ -63,11 +61,6 @@ class Config:
     def gumbel(self) -> bool:
         return self.search == "gumbel"
 
-    def on(self, size: int) -> Config:
-        """The same with the weight of rollouts on boards of this size. Up to 9x9 the net that ships is better alone."""
-        weight = self.rollout_weight
-        return replace(self, rollout_weight=(0.0 if size <= 9 else 0.5) if weight is None else weight)
-
 
 class AlphaGo(Bot):
     def __init__(self, config: Config):
@@ -76,7 +69,7 @@ class AlphaGo(Bot):
 
         self._config = config
         self._puct, self._gumbel = puct, gumbel
-        self._params = cache(lambda size: tree.params_of(config.on(size), puct.PuctParams))
+        self._params = tree.params_of(config, puct.PuctParams)
         load = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads))
         self._net = cache(lambda size: load(find(config.checkpoint, size=size)))  # a name means the same net for good
         self._net(9)  # a net that can't be loaded is refused now
@@ -103,7 +96,7 @@ class AlphaGo(Bot):
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
             if self._config.gumbel:
-                self._gumbel.improved_policy(trees.boards, trees.nodes, slot, self._params(size), visits[row])
+                self._gumbel.improved_policy(trees.boards, trees.nodes, slot, self._params, visits[row])
             else:
                 for candidate in trees.candidates(slot, size):
                     visits[row, candidate.move] = candidate.visits
@@ -151,7 +144,7 @@ class AlphaGo(Bot):
         self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
         least = 1 if is_analysis else 2  # the first visit only expands the root
         most = max(least, limits.simulations or (config.visits if seconds is None else FOREVER))
-        params = self._params(size)._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
+        params = self._params._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
         known = (trees.boards, trees.roots, trees.hashes)
         while True:
@@ -172,7 +165,7 @@ class AlphaGo(Bot):
     def _decide(self, slot: int, size: int) -> Decision:
         trees, child = self._trees, None
         if self._config.gumbel:
-            child = self._gumbel.best_move(trees.nodes, trees.roots, slot, self._params(size))
+            child = self._gumbel.best_move(trees.nodes, trees.roots, slot, self._params)
         move, win_rate, visits = trees.best(slot, size, child)
         resigns = win_rate < self._config.resign
         return Decision(None if resigns else move, win_rate, visits, trees.ownership(slot, size))

@@ -130,7 +130,7 @@ class Recipe:
         params = self._params(virtual_loss_batch=config.virtual_loss_batch or 1)
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
-        return SearchGames(self.rules, net, params, params_of(config.on(self.rules.size), PuctParams), shape, most)
+        return SearchGames(self.rules, net, params, params_of(config, PuctParams), shape, most)
 
     def teaching_bot(self, teacher: Teacher) -> TeachingBot:
         """Plays as the ``teacher``, or the player, and notes what the teacher finds."""

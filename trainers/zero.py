@@ -80,7 +80,7 @@ class Latest:
         config, points = self.config, self.size**2
         visits = config.visits + 1, config.cheap_search_visits + 1  # with the root's own, which tells nothing of moves
         params = SelfPlayParams(*visits, config.full_search_prob, first_pass=int(FIRST_PASS * points))
-        search = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
+        search = params_of(Search(search="gumbel", stop_early=False), puct.PuctParams)
         return SearchGames(Rules.preset("cgos", self.size, move_limit=2 * points + 38), net, params, search, shape)
 
     def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
@@ -211,7 +211,7 @@ def train(
         def rate(folder: Path, step: int) -> None:
             """Play the matches of a snapshot, with the search and the precision of the games."""
             precision = "bf16" if device.type != "cpu" and config.bf16 else "auto"
-            search = Search(str(folder), search="gumbel", visits=EVAL_VISITS, rollout_weight=0.0, precision=precision)
+            search = Search(str(folder), search="gumbel", visits=EVAL_VISITS, precision=precision)
             player, match = AlphaGo(search), RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
             for opponent in opponents:
                 if found := match.rate(step, player, opponent, lambda: not (run.stop_asked or has_ended.is_set())):

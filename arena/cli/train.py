@@ -194,7 +194,7 @@ def print_result(trainer: str, settings: Any, folder: Path, size: str) -> None:
     if trainer == "ownership":
         print(f"Measure it: arena eval {folder.name} --data ...")
     elif trainer == "zero":
-        bot = f"alphago:checkpoint={folder.name},search=gumbel,rollout_weight=0"
+        bot = f"alphago:checkpoint={folder.name},search=gumbel"
         print(f"Play it: arena match {bot} mcts -n 100{size}")
     elif trainer != "rollout":
         print(f"Play it: arena match checkpoint:{folder.name} sl -n 100{size}")

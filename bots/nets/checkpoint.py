@@ -30,7 +30,7 @@ HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy"
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
 AUTO = "auto"  # stands for the net that ships for a size of board
-LARGE = 16  # the smallest board on which the net of 19x19 plays better than that of 9x9
+LARGE = 13  # the smallest board on which the net of 19x19 plays better than that of 9x9
 
 COPY = "copy the whole checkpoint folder again"  # what to do about a damaged checkpoint
 

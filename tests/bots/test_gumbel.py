@@ -17,9 +17,7 @@ from bots.search import gumbel, puct, tree
 ENCODER = ENCODERS["arena-17"]
 SIZE = 5
 MOVES = SIZE * SIZE + 1
-PARAMS = tree.params_of(Config(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)._replace(
-    symmetries=False
-)
+PARAMS = tree.params_of(Config(search="gumbel", stop_early=False), puct.PuctParams)._replace(symmetries=False)
 WEIGHTS = np.random.default_rng(3).normal(0, 1, (MOVES, ENCODER.planes * SIZE * SIZE)).astype(np.float32)
 
 

@@ -180,7 +180,7 @@ def taught(config: Distill, results: Path, lent: Lent | None, each: Callable[[An
 def learner(folder: Path, **changes: Any) -> Distill:
     """Settings of a run whose teacher plays quick games with a tiny net."""
     net = untrained(folder / "net", 1)
-    teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0,max_tree_mb=1"
+    teacher = f"alphago:checkpoint={net},visits=8,max_tree_mb=1"
     return Distill("tiny", teacher=teacher, size=5, komi=2.5, cheap_search_visits=4, **changes)
 
 

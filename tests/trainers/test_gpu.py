@@ -70,7 +70,7 @@ def config_of(name: str, given: Path) -> Loop:
     if name == "value":
         return Value(**rows, start=net, policy=net, games=60, test_split=0.3, parallel_games=24)
     if name == "distill":
-        teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0"
+        teacher = f"alphago:checkpoint={net},visits=8"
         return Distill(**rows, start=net, teacher=teacher, games=24, parallel_games=24, test_split=0.2)
     if name == "zero":
         played: dict[str, Any] = {"visits": 4, "cheap_search_visits": 2, "parallel_games": 8, "max_games": 24}

@@ -178,7 +178,7 @@ def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
     "settings",
     [
         "visits=12,rollout_weight=0.5,rollouts_full=0",
-        "visits=17,rollout_weight=0,virtual_loss_batch=3,stop_early=false@simulations=9",
+        "visits=17,virtual_loss_batch=3,stop_early=false@simulations=9",
     ],
 )
 def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
@@ -203,7 +203,7 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
                 assert told.dtype == wanted.dtype and np.array_equal(told, wanted)
 
 
-GUMBEL = params_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.PuctParams)
+GUMBEL = params_of(Search(search="gumbel", stop_early=False), puct.PuctParams)
 PARAMS = SelfPlayParams(13, 5, 0.5, first_pass=7)
 LIMIT = 2 * SIZE * SIZE + 38
 

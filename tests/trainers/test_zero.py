@@ -192,7 +192,7 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     rounds.clear()
     zero.train(config_of(max_games=34, eval_opponents=()), tmp_path, registry, rounds.append)
     assert rounds[0].figures["games"] > 24 and rounds[0].step >= steps
-    bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4,rollout_weight=0").build()
+    bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4").build()
     assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
 
 
