@@ -15,7 +15,7 @@ from arena import ConfigError, UserError
 from arena.cli import app
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, train, zero
+from trainers import distill, first_net, train, zero
 from trainers import settings as known
 from trainers.settings import SETTINGS_FILE, SL, change
 
@@ -48,7 +48,7 @@ def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_p
     taught = distill.with_net_named(replace(PRESETS["distill"][preset], device="cpu"), tmp_path)
     for config in (taught, replace(PRESETS["value"][preset], device="cpu")):
         train.check(config, ("policy", "value"), tmp_path)
-    train.start_of(PRESETS["rl"][preset], tmp_path)
+    first_net.start_of(PRESETS["rl"][preset], tmp_path)
     zero.check(replace(PRESETS["zero"][preset], device="cpu"), tmp_path)
     with pytest.raises(ConfigError, match="without start there is no net"):
         distill.with_net_named(replace(PRESETS["distill"][preset], start=""), tmp_path)
