@@ -35,7 +35,7 @@ class Config:
     visits: int = setting(
         100, "visits per move, with those kept from before. A limit such as @seconds overrides it", low=2, high=MOST
     )
-    rollout_weight: float = setting(0.0, "weight of rollouts (lambda) on a full board", low=0, high=1)
+    rollout_weight: float = setting(0.0, "weight of rollouts (lambda) on a full board; 0: none", low=0, high=1)
     rollouts_full: float = setting(
         0.65, "share of occupied points from which rollouts have all of their weight; 0: always", low=0, high=1
     )
@@ -172,7 +172,7 @@ class AlphaGo(Bot):
 
 
 BOT = BotKind(
-    summary="PUCT with a policy and value net, and rollouts on large boards, after AlphaGo",
+    summary="PUCT with a policy and value net, and with rollouts where rollout_weight is set, after AlphaGo",
     config=Config,
     build=AlphaGo,
     boards=64,
