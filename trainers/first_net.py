@@ -13,6 +13,7 @@ from arena.go.planes import Encoder, find_encoder
 from arena.go.ranks import PLAYER_PLANES
 from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.network import Network
 from trainers.records import SplitRule
 from trainers.settings import RL, Loop, Supervised, Zero
 
@@ -61,10 +62,13 @@ def build(config: Supervised | Zero, results: Path) -> Net:
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
-    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs, and
-    planes that only tell who plays begin without weight. Raises CheckpointError for a net of another shape."""
+    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
+    The further channels of a wider ``network``, and planes that only tell who plays, have no effect at first. Raises
+    CheckpointError for a net of another shape."""
     wanted, given = asdict(network.config), asdict(network_from(checkpoint.manifest.network).config)
     other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
+    if isinstance(network, Network) and wanted["channels"] > given["channels"]:
+        other.discard("channels")
     if checkpoint.manifest.encoder == "arena-17" and wanted.get("planes") == 17 + PLAYER_PLANES:
         other.discard("planes")
     if other or wanted.keys() != given.keys():

@@ -19,7 +19,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from arena import CheckpointError, ConfigError
 from arena.files import reason
@@ -156,16 +155,28 @@ def load_network(checkpoint: Checkpoint) -> Net:
 
 def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> None:
     """Load the weights of a checkpoint into a net. Unless ``strict``, weights that the checkpoint lacks stay as they
-    are, and planes that it lacks, the last ones, get zeros. Raises CheckpointError for weights of another net."""
+    are, and the net may be wider or have more planes. Raises CheckpointError for weights of another net."""
     try:
         found = load_file(checkpoint.weights)
         weights = {name: found[name] for name in found if not name.startswith("auxiliary.")}  # of heads in training
-        if not strict and "stem.weight" in weights:
-            new = network.config.planes - weights["stem.weight"].shape[1]
-            weights["stem.weight"] = pad(weights["stem.weight"], (0, 0, 0, 0, 0, max(0, new)))
+        if not strict:
+            wide = network.state_dict()
+            weights |= {name: _widened(weights[name], wide[name]) for name in weights.keys() & wide.keys()}
         network.load_state_dict(weights, strict=strict)
     except (SafetensorError, RuntimeError) as error:  # tensors of other names or shapes
         raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({reason(error)})") from error
+
+
+def _widened(weight: Tensor, wide: Tensor) -> Tensor:
+    """``wide`` with ``weight`` as its first outputs and inputs. These outputs have zeros for the inputs that are new,
+    so the net computes what it did (Chen et al. 2016, "Net2Net: accelerating learning via knowledge transfer")."""
+    if weight.dim() != wide.dim():
+        return weight  # of another net, which torch says
+    widened = wide.clone()
+    if wide.dim() > 1:
+        widened[: len(weight), weight.shape[1] :] = 0
+    widened[tuple(slice(size) for size in weight.shape)] = weight
+    return widened
 
 
 def count_parameters(network: nn.Module) -> int:

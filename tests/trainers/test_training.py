@@ -275,6 +275,23 @@ def test_a_run_starts_from_a_checkpoint_of_its_shape_also_if_it_is_told_who_play
         sl.train(replace(tiny, name="wrong", start="first", net="arena-2x8"), tmp_path)
 
 
+def test_a_run_starts_from_a_narrower_net_and_computes_what_it_did(tiny: sl.Config, tmp_path: Path) -> None:
+    narrow = Checkpoint.open(sl.train(replace(tiny, name="narrow", max_rows=64), tmp_path))
+    wider = replace(tiny, start="narrow", net="arena-2x24", encoder="human-34", name="wide", max_rows=96)
+    network = build(wider, tmp_path).eval()
+    planes = torch.rand(4, 34, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for before, after in zip(load_network(narrow).eval()(planes[:, :17]), network(planes), strict=True):
+            assert torch.allclose(before, after, atol=1e-5)
+    wide = Checkpoint.open(sl.train(wider, tmp_path))
+    learned = load_network(wide).state_dict()["tower.1.conv1.weight"]
+    assert learned.shape == (24, 24, 3, 3) and learned[:16, 16:].any()  # the new channels are used
+    with pytest.raises(CheckpointError, match="blocks 2; give its net"):
+        sl.train(replace(wider, name="wrong", net="arena-3x24"), tmp_path)
+    with pytest.raises(CheckpointError, match="channels 24; give its net"):
+        sl.train(replace(wider, name="wrong", start="wide", net="arena-2x16"), tmp_path)
+
+
 def test_a_run_begins_with_the_mean_of_several_nets(tiny: sl.Config, tmp_path: Path) -> None:
     nets = []
     for number, split in enumerate((0.1, 0.2), 1):
