@@ -95,5 +95,5 @@ BOT = BotKind(
     heads=("rollout",),
     tells_win_rate=True,
     analyses=True,
-    revision=2,
+    revision=3,
 )

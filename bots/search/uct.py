@@ -147,10 +147,9 @@ def _add_rave_result(nodes, slot, node, colour, time, when, result):
 @inlined
 def _simulate(board, root, hashes, nodes, owners, slot, params, path, when, state, weights, chances):
     """One simulation from the root's position, which is on ``board``; (whether it counts, the random state). ``when``
-    (CELLS,) is scratch: 2 * time + colour - 1 of the first stone on each empty point, where time counts moves from 1;
+    (CELLS,) is scratch: 2 * time + colour - 1 of the first stone played on each point, where time counts moves from 1;
     0 for point 0, the pass."""
-    for i in range(board.empty_count):
-        when[U(board.empties[U(i)])] = 0
+    when[:] = 0
     colour, passes, last = np.int64(root.colour), np.int64(root.passes), np.int64(root.last)
     has_previous = 0 <= root.recent[1] < board.side * board.side
     previous = np.int64(point_of(board, root.recent[1])) if has_previous else np.int64(0)  # the last move but one

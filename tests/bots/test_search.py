@@ -102,6 +102,24 @@ def grown(
     return trees, slot
 
 
+def test_a_uct_simulation_leaves_nothing_behind_that_the_next_one_counts() -> None:
+    """A point whose stone is captured in each simulation is credited to whoever plays there in the present one."""
+    game = stones_game(black="D5 D6 E4 F5 F6", white="E5 E6")  # E7 captures both
+    weights = expand_weights(np.zeros(tie().max() + 1), 9)
+    grown_trees = []
+    for step in (400, 1):
+        trees = tree.TreePool(100_000, rave=True)
+        slot = int(trees.slots_of([game])[0])
+        known = (trees.boards, trees.roots, trees.hashes, trees.nodes, trees.owners)
+        for visits in range(step, 401, step):
+            uct.search(*known, slot, step, FULL, weights)
+            assert trees.nodes.visits[slot, 0] == visits
+        grown_trees.append(trees)
+    used = int(grown_trees[0].roots[0]["used"])
+    for at_once, in_steps in zip(*(trees.nodes for trees in grown_trees), strict=True):
+        np.testing.assert_array_equal(at_once[0, :used], in_steps[0, :used])
+
+
 def family_of(trees: tree.TreePool, slot: int, node: int = 0) -> slice:
     """Where a node's children are."""
     first = int(trees.nodes.first[slot, node])
