@@ -233,7 +233,7 @@ class Distill(Supervised):
         (), "Folders of earlier games to learn from, too, of boards of this size: results/cache/distill-games-*"
     )
     validation_split: float = inherit(HeldOut, "validation_split", 0.03)
-    net: str = setting("", "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
+    net: str = setting("", "Net: arena-BLOCKSxCHANNELS, also wider than that of start; '' for its shape")
     start: str = setting("distilled-9x9", "Checkpoint to start from; '' for none")
     learning_rate: float = inherit(Loop, "learning_rate", 0.01)
     outcome_share: float = setting(0.5, "Weight of the result in the value target, beside the win rate", 0, 1)
