@@ -197,7 +197,7 @@ def train(
     are played it raises KeyboardInterrupt."""
     config = with_net_named(config, results)
     check(config, ("policy", "value"), results)
-    encoder, inherited = encoder_of(config), inherited_rules(config, results)
+    encoder, inherited = encoder_of(config, results), inherited_rules(config, results)
     # before the games: or hours of play would come before what is wrong with them
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
     recipe = Recipe.of(config, registry)

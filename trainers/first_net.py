@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 
 from arena import CheckpointError, ConfigError
-from arena.go.planes import Encoder, find_encoder
-from arena.go.ranks import PLAYER_PLANES
+from arena.go.planes import ENCODERS, Encoder, find_encoder
 from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Network
@@ -41,9 +40,10 @@ def inherited_rules(config: Loop, results: Path) -> tuple[SplitRule, ...]:
     return tuple(dict.fromkeys(SplitRule(**rule) for rule in splits))
 
 
-def encoder_of(config: Supervised | Zero) -> Encoder:
-    """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder."""
-    return find_encoder(config.encoder or usual_encoder(config.net))
+def encoder_of(config: Supervised | Zero, results: Path) -> Encoder:
+    """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder or start."""
+    start = "" if config.encoder else next((start.manifest.encoder for start in _starts(config, results)), "")
+    return find_encoder(config.encoder or start or usual_encoder(config.net))
 
 
 def build(config: Supervised | Zero, results: Path) -> Net:
@@ -51,7 +51,7 @@ def build(config: Supervised | Zero, results: Path) -> Net:
     with those of ``average``. Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        network = named_network(config.net, encoder_of(config).planes, config.size)
+        network = named_network(config.net, encoder_of(config, results).planes, config.size)
     if starts := _starts(config, results):
         nets = [deepcopy(network) for _ in starts]
         for net, checkpoint in zip(nets, starts, strict=True):
@@ -63,13 +63,14 @@ def build(config: Supervised | Zero, results: Path) -> Net:
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
     """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
-    The further channels of a wider ``network``, and planes that only tell who plays, have no effect at first. Raises
+    The further channels of a wider ``network``, and planes that its encoder adds, have no effect at first. Raises
     CheckpointError for a net of another shape."""
     wanted, given = asdict(network.config), asdict(network_from(checkpoint.manifest.network).config)
     other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
     if isinstance(network, Network) and wanted["channels"] > given["channels"]:
         other.discard("channels")
-    if checkpoint.manifest.encoder == "arena-17" and wanted.get("planes") == 17 + PLAYER_PLANES:
+    bases = {encoder.base for encoder in ENCODERS.values() if encoder.planes == wanted.get("planes")}
+    if checkpoint.manifest.encoder in bases:
         other.discard("planes")
     if other or wanted.keys() != given.keys():
         shape = ", ".join(f"{key} {given[key]}" for key in given if key in other)

@@ -36,7 +36,7 @@ def loss(outputs: Outputs, target: Target) -> tuple[Tensor, Tensor]:
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder; as ``sl.train``."""
     check(config, ("ownership",), results)
-    encoder, network = encoder_of(config), build(config, results)
+    encoder, network = encoder_of(config, results), build(config, results)
     split = read_split(config, results / "cache", inherited_rules(config, results))
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
     for name, parameter in network.named_parameters():  # torch shares gradients of what gets some in every step

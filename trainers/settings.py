@@ -112,7 +112,7 @@ class Loop(Settings):
 @dataclass(frozen=True)
 class Supervised(Loop, HeldOut):
     net: str = setting("arena-6x64", "Net: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
-    encoder: str = setting("", "Encoder of positions; '' for the usual one of the net")
+    encoder: str = setting("", "Encoder of positions; '' for that of start, or the usual one of the net")
     average: tuple[str, ...] = setting((), "Checkpoints whose mean with start is begun with: those of one net's runs")
     max_rows: int | None = setting(None, "Training rows", 1)
     batch_size: int = setting(256, "Rows a step, over all processes of torchrun", 1)

@@ -28,7 +28,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     or CheckpointError for settings, records or a saved state that can't be used.
     """
     check(config, ("policy",), results)
-    encoder, network = encoder_of(config), build(config, results)
+    encoder, network = encoder_of(config, results), build(config, results)
     split = read_split(config, results / "cache", inherited_rules(config, results))
     rows = Rows(split.train, encoder, config.seed, config.num_workers)
     rules = Rules.preset("cgos", config.size, split.komi)

@@ -156,7 +156,7 @@ def check(config: Supervised, heads: Sequence[str], results: Path) -> None:
     if config.batch_size % (shared := int(os.environ.get("WORLD_SIZE", "1"))):
         raise ConfigError(f"a batch of {config.batch_size} can't be shared by {shared} processes; choose a multiple")
     with torch.no_grad():
-        planes = torch.zeros(1, encoder_of(config).planes, config.size, config.size)
+        planes = torch.zeros(1, encoder_of(config, results).planes, config.size, config.size)
         outputs = build(config, results).eval()(planes)._asdict()
     if missing := [head for head in heads if outputs[head] is None]:
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {config.trainer} trains")

@@ -144,7 +144,7 @@ def train(
     """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
     of this name stopped; the checkpoint's folder. Games are in cache/; otherwise as ``sl.train``."""
     check(config, ("policy", "value"), results)
-    encoder, on_gpu = encoder_of(config), lent is None and pick_device(config.device).type != "cpu"
+    encoder, on_gpu = encoder_of(config, results), lent is None and pick_device(config.device).type != "cpu"
     recipe = Recipe.of(config, results, on_gpu)
     replay = play_games(config, recipe, results, on_made, lent)
     rules = (SplitRule.of_played(config), *inherited_rules(config, results))

@@ -134,8 +134,8 @@ def check(config: Config, results: Path) -> None:
     check_run(config)
     if not config.net.startswith("arena-"):
         raise ConfigError(f"the net {config.net} hasn't all four heads; choose arena-BLOCKSxCHANNELS")
-    if config.start and (known := start_of(config, results).manifest.encoder) != encoder_of(config).name:
-        raise ConfigError(f"{config.start} has the encoder {known}; give --encoder {known}")
+    if config.start:
+        start_of(config, results)
     stages_of(config)
     build(config, results)
 
@@ -172,7 +172,7 @@ def train(
     those of one round, and what was learned since the state was saved."""
     check(config, results)
     opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
-    encoder, splits = encoder_of(config), inherited_rules(config, results)
+    encoder, splits = encoder_of(config, results), inherited_rules(config, results)
     rules = Rules.preset("cgos", config.size, None if config.komi is None else round(2 * config.komi) / 2)
     with ExitStack() as stack:
         device = stack.enter_context(join_processes(config))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import kernel
-from arena.go.kernels import NEIGHBOURS, U, first_liberties, is_legal, last_liberty, play
+from arena.go.kernels import NEIGHBOURS, U, first_liberties, is_legal, last_liberty, move_of, play
 
 # A chase that is longer, in moves, or needs more ataris to be looked at counts as an escape.
 DEPTH = 160
@@ -146,3 +146,18 @@ def escapes_a_ladder(boards, p, colour):
                 if stone == q:
                     break
     return False
+
+
+@kernel
+def find_rescues(boards, stone, table, plane):
+    """Write 1 to ``plane`` (n²,), turned by ``table``, for each move by which the group of ``stone``, in atari on
+    ``boards[0]``, can't be chased down; returns whether there is one."""
+    board = boards[0]
+    colour = np.int64(board.colour[U(stone)])
+    replies = np.empty(_REPLIES, np.int64)
+    found = False
+    for i in range(_replies(boards, 0, stone, replies)):
+        if is_legal(board, replies[i], colour) and _is_saved(boards, replies[i], stone, colour):
+            plane[table[move_of(board, replies[i])]] = 1
+            found = True
+    return found

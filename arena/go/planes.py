@@ -18,7 +18,22 @@ from arena.go.classic_planes import alphago_48, gocnn_8, stones_1
 from arena.go.coords import symmetry_table
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, U, clear, group_liberties, move_of, owner_map, play_any, point_of
+from arena.go.kernels import (
+    BOARD,
+    CELLS,
+    NEIGHBOURS,
+    U,
+    clear,
+    count_liberties,
+    first_liberties,
+    group_liberties,
+    is_legal,
+    move_of,
+    owner_map,
+    play_any,
+    point_of,
+)
+from arena.go.ladders import DEPTH, find_rescues, is_caught, try_move
 from arena.go.ranks import PLAYER_PLANES, UNRANKED, player_planes
 
 HISTORY = 8  # how many of the last moves an encoder may see
@@ -74,6 +89,58 @@ def arena_17(positions, count, tables, planes):
                 out[10 + age, table[recent[age]]] = 1
 
 
+@inlined
+def _mark_group(board, stone, table, plane):
+    """Write 1 to the points of a group in a plane (n²,)."""
+    p = np.int64(stone)
+    while True:
+        plane[table[move_of(board, p)]] = 1
+        p = np.int64(board.next[U(p)])
+        if p == stone:
+            return
+
+
+@kernel
+def arena_31(positions, count, tables, planes):
+    """arena-31: those of arena-17, then pairs, of the side to move and the other side: 17-18 groups in atari that their
+    side, to move, can't save from a ladder; 19-20 groups with two liberties that a ladder catches; 21-22 where to begin
+    a ladder that catches one; 23-24 moves that save a group in atari, by extending or capturing; 25-26 moves that leave
+    a group with one liberty; 27-28 groups with 4 liberties; 29-30 with 5."""
+    arena_17(positions, count, tables, planes)
+    boards, liberties = np.empty(DEPTH, BOARD), np.empty(CELLS, np.int32)
+    for i in range(count):
+        boards[0] = positions.boards[i]
+        board, table, out = boards[0], tables[positions.symmetries[i]], planes[i]
+        group_liberties(board, liberties)
+        for move in range(planes.shape[2]):
+            p = point_of(board, move)
+            there = np.int64(board.colour[U(p)])
+            if there == 0:
+                for turn in range(2 if board.around[U(p)] & 15 < 2 else 0):
+                    colour = positions.colours[i] if turn == 0 else 3 - positions.colours[i]
+                    safe = not is_legal(board, p, colour)
+                    for step in NEIGHBOURS:  # a group with three liberties keeps two
+                        safe |= board.colour[U(p + step)] == colour and liberties[U(board.head[U(p + step)])] > 2
+                    if not safe:
+                        try_move(boards, 0, 1, p, colour)
+                        out[25 + turn, table[move]] = count_liberties(boards[1], p, 2) == 1
+            elif np.int64(board.head[U(p)]) == p:
+                turn, open_points = int(there != positions.colours[i]), liberties[U(p)]
+                if open_points == 1:
+                    if not find_rescues(boards, p, table, out[23 + turn]):
+                        _mark_group(board, p, table, out[17 + turn])
+                elif open_points == 2:
+                    _, first, second, _ = first_liberties(board, p, 3)
+                    for q in (first, second):
+                        if is_legal(board, q, 3 - there):
+                            try_move(boards, 0, 1, q, 3 - there)
+                            if is_caught(boards, 1, p):
+                                out[22 - turn, table[move_of(board, q)]] = 1
+                                _mark_group(board, p, table, out[19 + turn])
+                elif 4 <= open_points <= 5:
+                    _mark_group(board, p, table, out[19 + 2 * open_points + turn])
+
+
 @dataclass(frozen=True, slots=True)
 class Encoder:
     """A frozen way to write a position as ``planes`` planes of n x n float32, seen by the side to move."""
@@ -83,6 +150,8 @@ class Encoder:
     kernel: Callable[[Positions, int, np.ndarray, np.ndarray], None]
     has_players: bool = False
     """Whether its last planes tell who plays: those of ``ranks.player_planes``."""
+    base: str = ""
+    """The encoder whose planes come first, so that a net for those can learn on with more."""
 
     def encode(self, positions: Positions, count: int, planes: np.ndarray) -> None:
         """Write the planes (B, planes, n²) float32 of the first ``count`` of some positions."""
@@ -96,8 +165,9 @@ ENCODERS = {
         Encoder("stones-1", 1, stones_1),
         Encoder("gocnn-8", 8, gocnn_8),
         Encoder("arena-17", 17, arena_17),
+        Encoder("arena-31", 31, arena_31, base="arena-17"),
         Encoder("alphago-48", 48, alphago_48),
-        Encoder("human-34", 17 + PLAYER_PLANES, arena_17, has_players=True),
+        Encoder("human-34", 17 + PLAYER_PLANES, arena_17, has_players=True, base="arena-17"),
     )
 }
 

@@ -126,6 +126,28 @@ def slow_alphago(board: ReferenceBoard, colour: int, moves: list[int], effort: E
     return planes
 
 
+def slow_ladders(board: ReferenceBoard, colour: int, effort: Effort) -> np.ndarray:
+    """(14, n, n): what arena-31 has behind the planes of arena-17."""
+    planes = np.zeros((14, board.size, board.size), np.float32)
+    for point in np.ndindex(board.size, board.size):
+        stone = board.stones.get(point)
+        for turn, mover in enumerate((colour, 3 - colour)):
+            played = after(board, point, mover) if stone is None else None
+            if played is not None:
+                planes[8 + turn][point] = played.liberties(point) == 1
+                planes[4 + turn][point] = captures_in_ladder(board, point, mover, effort)
+                planes[6 + turn][point] = escapes_a_ladder(board, point, mover, effort)
+        if stone is not None:
+            theirs, open_points = int(stone != colour), board.open_points(point)
+            if len(open_points) == 1:
+                planes[0 + theirs][point] = is_caught(board, point, effort)
+            elif len(open_points) == 2:
+                planes[2 + theirs][point] = is_chased(board, point, effort, 1)
+            elif len(open_points) in (4, 5):
+                planes[2 + 2 * len(open_points) + theirs][point] = 1
+    return planes
+
+
 def slow_gocnn(board: ReferenceBoard, colour: int) -> np.ndarray:
     planes = np.zeros((8, board.size, board.size), np.float32)
     planes[7] = 1
@@ -142,7 +164,7 @@ def slow_gocnn(board: ReferenceBoard, colour: int) -> np.ndarray:
 )
 def test_the_encoders_agree_with_their_slow_twins(size: int, rules: str, seeds: int, most: int) -> None:
     """Those of others in fewer positions, where no chase is so long that it is cut short."""
-    seen, rare = np.zeros((2, 48), bool), {25, 26, 27, 33, 34, 35, 47}  # six stones and more; zeros
+    seen, rare = np.zeros((3, 48), bool), {25, 26, 27, 33, 34, 35, 47}  # six stones and more; zeros
     for seed in range(seeds):
         game = wild_game(size, rules, seed, most)
         for again, board, ply in follow(game):
@@ -153,12 +175,15 @@ def test_the_encoders_agree_with_their_slow_twins(size: int, rules: str, seeds: 
                 assert effort["spent"] < min(EFFORT, DEPTH), "a chase this long is cut short"
                 expected |= {"alphago-48": alphago, "stones-1": alphago[:1] - alphago[1:2]}
                 expected["gocnn-8"] = slow_gocnn(board, colour)
+                ladders = slow_ladders(board, colour, effort)
+                expected["arena-31"] = np.concatenate([expected["arena-17"], ladders])
+                seen[2, :14] |= ladders.any(axis=(1, 2))
                 seen[1] |= alphago.any(axis=(1, 2))
             seen[0, :17] |= expected["arena-17"].any(axis=(1, 2))
             for name, planes in expected.items():
                 encoded = encode_game(find_encoder(name), again, ply % 8)
                 assert encoded.dtype == np.float32 and np.array_equal(encoded, apply_symmetry(planes, ply % 8))
-    assert seen[0, :17].all(), "a plane that was never set proves nothing"
+    assert seen[0, :17].all() and (size != 9 or seen[2, :14].all()), "a plane that was never set proves nothing"
     assert size > 5 or set(np.flatnonzero(~seen[1]).tolist()) <= rare, "a plane that was never set proves nothing"
 
 
@@ -191,6 +216,7 @@ FROZEN_DIGESTS = {
     "stones-1": "7d85c21aa34c72aaef0f6e92f596f003fe6e70f4c732612af5900ff60f7bd3db",
     "gocnn-8": "7bb1c3b1195e1441f5de3d6f22e51fcbf6cd64c6631b47bc110c392f90fcedcd",
     "arena-17": "6ebb586e0fafb10f4d81c393e4ffbc8260766d5f0bf05d595bffc6904f456252",
+    "arena-31": "634045dcaff596c6c5136fd64531788d9c9b1ff6228fe0d937517da1c19cb453",
     "alphago-48": "bc18eb8c1d5fdc934decddb82223c6fee8faaf2547662e08acbf36f55f898853",
     "human-34": "4d2325b4020427d7640a5f6256df04bcaa26c71e0503da78b24862ae5d8f6f93",
 }

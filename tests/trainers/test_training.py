@@ -277,15 +277,19 @@ def test_a_run_starts_from_a_checkpoint_of_its_shape_also_if_it_is_told_who_play
 
 def test_a_run_starts_from_a_narrower_net_and_computes_what_it_did(tiny: sl.Config, tmp_path: Path) -> None:
     narrow = Checkpoint.open(sl.train(replace(tiny, name="narrow", max_rows=64), tmp_path))
-    wider = replace(tiny, start="narrow", net="arena-2x24", encoder="human-34", name="wide", max_rows=96)
+    wider = replace(tiny, start="narrow", net="arena-2x24", encoder="arena-31", name="wide", max_rows=96)
     network = build(wider, tmp_path).eval()
-    planes = torch.rand(4, 34, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
+    planes = torch.rand(4, 31, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         for before, after in zip(load_network(narrow).eval()(planes[:, :17]), network(planes), strict=True):
             assert torch.allclose(before, after, atol=1e-5)
     wide = Checkpoint.open(sl.train(wider, tmp_path))
     learned = load_network(wide).state_dict()["tower.1.conv1.weight"]
     assert learned.shape == (24, 24, 3, 3) and learned[:16, 16:].any()  # the new channels are used
+    on = sl.train(replace(wider, name="on", start="wide", encoder="", max_rows=32), tmp_path)
+    assert Checkpoint.open(on).manifest.encoder == "arena-31"  # that of its start
+    with pytest.raises(CheckpointError, match="planes 31; give its net"):
+        sl.train(replace(wider, name="wrong", start="wide", encoder="arena-17"), tmp_path)
     with pytest.raises(CheckpointError, match="blocks 2; give its net"):
         sl.train(replace(wider, name="wrong", net="arena-3x24"), tmp_path)
     with pytest.raises(CheckpointError, match="channels 24; give its net"):
