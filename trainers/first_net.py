@@ -75,6 +75,6 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
     if other or wanted.keys() != given.keys():
         shape = ", ".join(f"{key} {given[key]}" for key in given if key in other)
         raise CheckpointError(
-            f"{checkpoint.folder}: can't be trained on from, its net is another: {shape}; give its net"
+            f"{checkpoint.folder}: can't be trained on from, its net is another: {shape}; give its net and encoder"
         )
     load_weights(network, checkpoint, strict=False)
