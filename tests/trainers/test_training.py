@@ -331,6 +331,10 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.C
     sl.train(other, tmp_path)
     first, *before = inherited_rules(replace(short, start="child"), tmp_path)
     assert first == data.SplitRule(20180101, 0.4, 0.2) and tuple(before) == rules
+    manifest = tmp_path / "checkpoints" / "child" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"by_player"', '"by_club"'))
+    with pytest.raises(CheckpointError, match=r"child: .* a split that this version doesn't know .*by_club"):
+        inherited_rules(replace(short, start="child"), tmp_path)
 
 
 def torchrun(words: str, folder: Path) -> str:
