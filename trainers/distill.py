@@ -42,7 +42,9 @@ from trainers.slots import SelfPlayParams
 from trainers.teachers import Analyst, Teacher, TeachingBot
 from trainers.train import Origin, Progress, Run, check, join_processes
 
-FORMAT = 4  # written into the name of every folder of games; a change of who plays what raises it
+FORMAT = (
+    5  # written into the name of every folder of games; a change of who plays what, or of what is searched, raises it
+)
 BLOCK = 256  # openings that are drawn at a time
 ASIDE = 1  # tells the draw of the openings from that of the games, which have the same seed
 

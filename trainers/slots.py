@@ -35,7 +35,7 @@ GUMBEL_SCALE = 1.0
 
 DECIDED_MARGIN, DECIDED_TURNS, DECIDED_FULL_SEARCH_FACTOR = 0.05, 5, 0.25
 """A game is as good as decided after so many turns in a row with a win rate this close to 0 or 1; with Gumbel's search
-that is a factor on ``full_search_prob``."""
+and on the arena's game loop that is a factor on ``full_search_prob``."""
 
 _SHARE = 2.0**-53
 _STEP = np.uint64(0x9E3779B97F4A7C15)

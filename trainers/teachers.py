@@ -19,7 +19,15 @@ from bots import gtp
 from bots.gtp import Engine, katago_rules, quoted, read_command
 from trainers.ratings import PATIENT, GoesOn, play_bots
 from trainers.selfplay import CERTAIN, NOT_JUDGED, NewGame, PlayedGame
-from trainers.slots import SelfPlayParams, chances, draw_move, to_levels
+from trainers.slots import (
+    DECIDED_FULL_SEARCH_FACTOR,
+    DECIDED_MARGIN,
+    DECIDED_TURNS,
+    SelfPlayParams,
+    chances,
+    draw_move,
+    to_levels,
+)
 
 TEACHER = "teacher"
 
@@ -34,8 +42,8 @@ class Teacher(Protocol):
 
 
 class TeachingBot(Bot):
-    """A teacher that plays against itself: a share of its moves is searched in full and noted. Its chances depend on
-    the games' seeds alone. A ``player``, if given, chooses the moves."""
+    """A teacher that plays against itself: a share of its moves is searched in full and noted, a smaller one in a game
+    that is decided. Its random numbers depend on the games' seeds alone. A ``player``, if given, chooses the moves."""
 
     def __init__(
         self,
@@ -47,7 +55,8 @@ class TeachingBot(Bot):
     ):
         """``visits`` are those of a full search, None for as many as the teacher has."""
         self._teacher, self._visits, self._params = teacher, visits, params
-        self._player, self._other_visits = player, player_visits if player else params.cheap_search_visits
+        cheap = min(params.cheap_search_visits, visits or params.cheap_search_visits)
+        self._player, self._other_visits = player, player_visits if player else cheap
         self._found: dict[int, dict[int, tuple[np.ndarray, ...]]] = {}  # by the game's seed, by ply
 
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -55,7 +64,7 @@ class TeachingBot(Bot):
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         params, drawn = self._params, [chances(game.move_seed()) for game in games]
-        full = [place for place, (chance, _) in enumerate(drawn) if chance < params.full_search_prob]
+        full = [place for place, (chance, _) in enumerate(drawn) if chance < self._full_search_prob(games[place])]
         found = _search(self._teacher, self._visits, games, full)
         for place, (row, *others) in found.items():
             levels = np.empty(len(row), np.uint16)
@@ -66,6 +75,12 @@ class TeachingBot(Bot):
         early = [params.temperature if len(game.moves) < params.temperature_moves else 0.0 for game in games]
         draws = zip(early, drawn, strict=True)
         return [Decision(int(draw_move(found[n][0], heat, chance))) for n, (heat, (_, chance)) in enumerate(draws)]
+
+    def _full_search_prob(self, game: Game) -> float:
+        """Lower in a game where the last full searches found one side winning for certain."""
+        rates = [float(rate) for _, rate, *_ in self._found.get(game.seed, {}).values()][-DECIDED_TURNS:]
+        decided = len(rates) == DECIDED_TURNS and all(min(rate, 1 - rate) < DECIDED_MARGIN for rate in rates)
+        return self._params.full_search_prob * (DECIDED_FULL_SEARCH_FACTOR if decided else 1)
 
     def play(
         self, rules: Rules, new_games: Iterator[NewGame], slots: int, goes_on: GoesOn = lambda: True

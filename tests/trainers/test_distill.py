@@ -175,14 +175,15 @@ def test_the_win_rate_of_a_search_is_that_of_the_side_to_move(to_play: Colour, n
 class Script:
     """Weighs all moves alike, legal or not, but for the pass; notes how it was asked. A scripted player."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate: float = 0.3) -> None:
+        self.rate = rate  # at the start; it rises by 0.001 a move
         self.asked: list[tuple[int, int | None]] = []
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         self.asked.append((len(games), limits.simulations))
         weights = np.ones((len(games), POINTS + 1))
         weights[:, -1] = 0.01
-        return weights, np.array([len(game.moves) / 1000 for game in games])
+        return weights, np.array([self.rate + len(game.moves) / 1000 for game in games])
 
 
 def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: Recipe) -> None:
@@ -198,13 +199,25 @@ def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: R
             game.play(move)
         assert game.outcome is not None and game.outcome.margin == finished.margin
         assert finished.is_sound == game.is_passed_out
-        assert np.allclose(finished.win_rates, finished.plies / 1000)  # each with its own position
+        assert np.allclose(finished.win_rates, 0.3 + finished.plies / 1000)  # each with its own position
         assert (finished.levels[-1] == 0).any()  # where stones are
         deep, moves = deep + len(finished.plies), moves + len(finished.moves) - len(opening)
     assert {len(recipe.begin(number).opening) for number in range(30)} == set(range(recipe.plies + 1))
     assert abs(deep / moves - 0.4) < 0.05
     assert {simulations for _, simulations in script.asked} == {None, recipe.cheap_search_visits}
     assert sum(asked for asked, simulations in script.asked if simulations is None) == deep
+
+
+def test_decided_games_are_searched_in_full_a_quarter_as_often(recipe: Recipe) -> None:
+    recipe, script = replace(recipe, full_search_prob=1.0, temperature_moves=1000, temperature=1.0), Script(-0.05)
+    after = rest = 0  # moves behind the fifth, and how many of them were searched in full
+    for finished in recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(40)), 8):
+        length, first = len(finished.moves), len(recipe.begin(finished.number).opening)
+        assert finished.plies[:5].tolist() == list(range(first, min(first + 5, length)))
+        after, rest = after + max(0, length - first - 5), rest + len(finished.plies[5:])
+    assert after > 300 and abs(rest / after - 0.25) < 0.08
+    undecided = recipe.teaching_bot(Script(0.051)).play(recipe.rules, map(recipe.begin, range(4)), 8)
+    assert all(len(game.plies) == len(game.moves) - len(recipe.begin(game.number).opening) for game in undecided)
 
 
 def test_games_in_parts_are_the_same(tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path) -> None:
