@@ -42,9 +42,7 @@ from trainers.slots import SelfPlayParams
 from trainers.teachers import Analyst, Teacher, TeachingBot
 from trainers.train import Origin, Progress, Run, check, join_processes
 
-FORMAT = (
-    5  # written into the name of every folder of games; a change of who plays what, or of what is searched, raises it
-)
+FORMAT = 5  # written into the name of every folder of games; a change of who plays or searches what raises it
 BLOCK = 256  # openings that are drawn at a time
 ASIDE = 1  # tells the draw of the openings from that of the games, which have the same seed
 
