@@ -38,6 +38,8 @@ from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, play_there, shares_of
 from trainers.settings import SETTINGS_FILE
 from trainers.settings import Distill as Config
+from trainers.slots import SelfPlayParams
+from trainers.teachers import TeachingBot
 from trainers.train import Progress
 
 SIZE = 5
@@ -218,6 +220,12 @@ def test_decided_games_are_searched_in_full_a_quarter_as_often(recipe: Recipe) -
     assert after > 300 and abs(rest / after - 0.25) < 0.08
     undecided = recipe.teaching_bot(Script(0.051)).play(recipe.rules, map(recipe.begin, range(4)), 8)
     assert all(len(game.plies) == len(game.moves) - len(recipe.begin(game.number).opening) for game in undecided)
+
+
+def test_a_cheap_search_is_never_deeper_than_a_full_one(recipe: Recipe) -> None:
+    script, params = Script(), SelfPlayParams(2, 30, 0.5)
+    list(TeachingBot(script, 2, params).play(recipe.rules, map(recipe.begin, range(4)), 4))
+    assert {simulations for _, simulations in script.asked} == {2} and len(script.asked) > 4
 
 
 def test_games_in_parts_are_the_same(tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path) -> None:
