@@ -36,14 +36,8 @@ def _starts(config: Loop, results: Path) -> list[Checkpoint]:
 def inherited_rules(config: Loop, results: Path) -> tuple[SplitRule, ...]:
     """By what the games were split that the checkpoints learned from with which a run begins, and those before them.
     Raises CheckpointError, also for a split that this version doesn't know."""
-    rules: dict[SplitRule, None] = {}
-    for checkpoint in _starts(config, results):
-        try:
-            rules |= dict.fromkeys(SplitRule(**rule) for rule in checkpoint.manifest.splits)
-        except TypeError as error:
-            words = f"{checkpoint.folder}: its manifest has a split that this version doesn't know"
-            raise CheckpointError(f"{words} ({error}); train it again") from error
-    return tuple(rules)
+    stored = [(checkpoint, rule) for checkpoint in _starts(config, results) for rule in checkpoint.manifest.splits]
+    return tuple(dict.fromkeys(SplitRule.read(rule, start.folder, CheckpointError) for start, rule in stored))
 
 
 def encoder_of(config: Supervised | Zero, results: Path) -> Encoder:

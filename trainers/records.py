@@ -24,7 +24,7 @@ from zlib import crc32
 
 import numpy as np
 
-from arena import ConfigError, RecordError
+from arena import ConfigError, RecordError, UserError
 from arena.contract.settings import convert, open_regular, read_object
 from arena.files import reason, replacing
 from arena.go import collection
@@ -206,6 +206,15 @@ class SplitRule:
         """The rule for games that a run plays."""
         return cls(validation=settings.validation_split, test=settings.test_split, played=True)
 
+    @classmethod
+    def read(cls, stored: Mapping[str, Any], folder: Path, error: type[UserError]) -> SplitRule:
+        """The rule in the manifest of ``folder``. Raises ``error`` for one that this version doesn't know."""
+        try:
+            return cls(**stored)
+        except TypeError as problem:
+            words = f"{folder}: its manifest has a split that this version doesn't know"
+            raise error(f"{words} ({problem}); make it again") from problem
+
     def part_of(self, key: bytes, day: int, players: Sequence[int] = ()) -> int:
         """TRAIN, VALIDATION or TEST, by a game's ``canonical_key``, its date and the checksums of its players."""
         if self.by_player:
@@ -271,7 +280,8 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
         dataset = Dataset.open(paths[0])
         if (size := dataset.manifest.size) != settings.size:
             raise RecordError(f"{paths[0]} holds {size}x{size} games; set the size, which is {settings.size}")
-        games, rules = dataset.games, tuple(dict.fromkeys((SplitRule(**dataset.manifest.split), *inherited)))
+        rule, games = SplitRule.read(dataset.manifest.split, dataset.folder, RecordError), dataset.games
+        rules = tuple(dict.fromkeys((rule, *inherited)))
         parts = np.where(parts_of(games, rules) == dataset.parts, dataset.parts, -1)
     else:
         rule = SplitRule(day_of(settings.test_from), settings.validation_split, settings.test_split)

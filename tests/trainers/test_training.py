@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional
 from typer.testing import CliRunner
 
-from arena import CheckpointError, ConfigError
+from arena import CheckpointError, ConfigError, RecordError
 from arena.cli import app
 from arena.files import lock
 from arena.go.coords import BLACK, WHITE, apply_symmetry, symmetry_table
@@ -335,6 +335,10 @@ def test_a_childs_held_out_games_are_never_its_parents_training_games(tiny: sl.C
     manifest.write_text(manifest.read_text().replace('"by_player"', '"by_club"'))
     with pytest.raises(CheckpointError, match=r"child: .* a split that this version doesn't know .*by_club"):
         inherited_rules(replace(short, start="child"), tmp_path)
+    manifest = tmp_path / "set" / data.MANIFEST
+    manifest.write_text(manifest.read_text().replace('"by_player"', '"by_club"'))
+    with pytest.raises(RecordError, match=r"set: .* a split that this version doesn't know .*by_club"):
+        data.read_split(replace(other, data=(str(tmp_path / "set"),)), cache)
 
 
 def torchrun(words: str, folder: Path) -> str:
