@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
-from arena.go.coords import symmetry_table
+from arena.go.coords import Move, symmetry_table
 from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ class AlphaGo(Bot):
                 visits[row, trees.best(slot, size)[0]] = 1
             win_rates[row] = 1 - trees.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
         return visits, win_rates
+
+    def tree_lines(self, game: Game, count: int, seed: int) -> list[list[Move]]:
+        """The moves to so many nodes of the last search's tree, or to all; see ``TreePool.lines``."""
+        return self._trees.lines(game, count, seed)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         return self.analyse_all([game], limits)[0]

@@ -62,12 +62,15 @@ class Recipe:
     temperature: float
     temperature_moves: int
     seed: int
+    tree_positions: int = 0
     player: Player | None = None  # who plays the moves; None for the teacher
 
     @classmethod
     def of(cls, config: Config, registry: Registry) -> Recipe:
         """Raises ConfigError or CheckpointError for a teacher that can't be."""
         found: dict[str, Player] = {}
+        if config.tree_positions and not config.player:
+            raise ConfigError("tree_positions are of the tree of a player; give --player alphago")
         for name in ("teacher", "player") if config.player else ("teacher",):
             typed = getattr(config, name)
             bot = registry.resolve(typed)
@@ -83,6 +86,8 @@ class Recipe:
                 )
             if bot.limits.seconds is not None or bot.limits.time is not None:
                 raise ConfigError(f"{name} = {typed} uses limits in seconds, so games would differ; give visits")
+            if name == "player" and config.tree_positions and not isinstance(bot.config, alphago.Config):
+                raise ConfigError(f"player = {typed} has no tree for tree_positions; choose an alphago")
             if analysis:
                 Analyst(bot.config)  # or the command is refused after the first games
             found[name] = bot if analysis else bot.checked(config.size)
@@ -95,6 +100,7 @@ class Recipe:
             config.temperature,
             config.temperature_moves,
             config.seed,
+            config.tree_positions,
             found.get("player"),
         )
 
@@ -137,7 +143,8 @@ class Recipe:
         player, visits = None, None
         if self.player:
             player, visits = cast(Teacher, self.player.build()), self.player.limits.simulations
-        return TeachingBot(teacher, self.teacher.limits.simulations, self._params(), player, visits)
+        parts = self.teacher.limits.simulations, self._params(), player, visits, self.tree_positions
+        return TeachingBot(teacher, *parts)
 
     def _play_bot(self, numbers: deque[int], slots: int, goes_on: Callable[[], bool]) -> Iterator[PlayedGame]:
         config = self.teacher.config
@@ -170,7 +177,7 @@ def split_searches(
     parts = [searched.select(sides == part) for part in range(3)]
     if not len(parts[TRAIN]) or not len(parts[TEST]):
         raise ConfigError(f"{len(own.games)} games leave nothing to learn from or for the test; play more games")
-    return parts
+    return [part.unfolded() for part in parts]
 
 
 # --- Training ---

@@ -28,7 +28,7 @@ from arena.contract.settings import read_object
 from arena.files import reason, replacing, write
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
-from arena.go.planes import Encoder, final_owners
+from arena.go.planes import NO_MOVE, Encoder, final_owners
 from arena.go.ranks import UNRANKED
 from arena.players.player import Player
 from trainers.cluster import Cores, Stage
@@ -53,7 +53,9 @@ FORMAT = 2
 FORMAT_FILE = "replay.json"
 OTHER_GAMES = "its games are of another size or version; give another name, or start again with --new"
 STORED = ("numbers", "moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates", "seconds")
-"""The arrays of a chunk, and ``owners`` of a teacher that judges them; all else follows from the moves."""
+"""The arrays of a chunk; all else follows from the moves."""
+OPTIONAL = {"owners": NOT_JUDGED, "lines": NO_MOVE}
+"""Arrays that a chunk may have, and what stands in them for a search that has none."""
 
 
 # --- Games and what searches found ---
@@ -64,10 +66,11 @@ class SearchedGames:
     """Games, and what was found at those of their moves that were searched in full."""
 
     games: Games
-    places: np.ndarray  # (searches,) int64, rising: flat indices of ``games.moves``
+    places: np.ndarray  # (searches,) int64, never falling: flat indices of ``games.moves``
     levels: np.ndarray  # (searches, size² + 1) uint8 or uint16: the shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32 in [0, 1], of the side to move; NaN where the search has none
     owners: np.ndarray | None = None  # (searches, size²) int8, see ``PlayedGame``; NOT_JUDGED where the search has none
+    lines: np.ndarray | None = None  # (searches, LINE) int16, see ``PlayedGame``
 
     def __len__(self) -> int:
         return len(self.places)
@@ -79,8 +82,32 @@ class SearchedGames:
         _, flat = flat_ranges(begins, ends - begins)
         games = self.games.select(indices)
         moved = np.repeat(games.starts[:-1] - self.games.starts[indices], ends - begins)
-        owners = None if self.owners is None else self.owners[flat]
-        return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat], owners)
+        others = {name: array[flat] for name in OPTIONAL if (array := getattr(self, name)) is not None}
+        return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat], **others)
+
+    def unfolded(self) -> SearchedGames:
+        """The same with a game of its own, whose result isn't known, for each search behind a line: the moves to it."""
+        if self.lines is None:
+            return self
+        behind, starts = self.lines[:, 0] != NO_MOVE, self.games.starts
+        begins = starts[owners := np.searchsorted(starts, self.places[behind], side="right") - 1]
+        found = zip(begins, self.places[behind], self.lines[behind], self.levels[behind].argmax(1), strict=True)
+        moves = [[*self.games.moves[begin:end], *line[line != NO_MOVE], best] for begin, end, line, best in found]
+        ends, none = np.cumsum([len(each) for each in moves]), np.zeros(len(moves), np.uint8)
+        games = replace(
+            self.games.select(owners),
+            moves=np.concatenate([[], *moves]).astype(np.uint16),
+            starts=np.append(0, ends),
+            winners=none + UNKNOWN,
+            scored=none > 0,
+        )
+        themselves = self._at(~behind, self.games, self.places[~behind])
+        return SearchedGames.joined([themselves, self._at(behind, games, ends - 1)])
+
+    def _at(self, which: np.ndarray, games: Games, places: np.ndarray) -> SearchedGames:
+        """What was found in ``which`` searches, at ``places`` of these games and behind no line."""
+        owners = None if self.owners is None else self.owners[which]
+        return SearchedGames(games, places, self.levels[which], self.win_rates[which], owners)
 
     @classmethod
     def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
@@ -88,11 +115,14 @@ class SearchedGames:
         offsets = np.cumsum([0, *(len(part.games.moves) for part in parts)])
         places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
         others = [np.concatenate([getattr(part, name) for part in parts]) for name in ("levels", "win_rates")]
-        if any(part.owners is not None for part in parts):
-            none = [np.full((len(part), part.games.size**2), NOT_JUDGED, np.int8) for part in parts]
-            known = [other if part.owners is None else part.owners for part, other in zip(parts, none, strict=True)]
-            others.append(np.concatenate(known))
-        return cls(join_games([part.games for part in parts]), np.concatenate(places), *others)
+        more = {}
+        for name, none in OPTIONAL.items():
+            arrays = [getattr(part, name) for part in parts]
+            if some := [array for array in arrays if array is not None]:
+                shape, kind = some[0].shape[1:], some[0].dtype
+                absent = [np.full((len(part), *shape), none, kind) for part in parts]
+                more[name] = np.concatenate([a if b is None else b for a, b in zip(absent, arrays, strict=True)])
+        return cls(join_games([part.games for part in parts]), np.concatenate(places), *others, **more)
 
 
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
@@ -116,7 +146,7 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         territory=np.zeros(count, np.bool_),
     )
     places = chunk["places"].astype(np.int64)
-    return SearchedGames(games, places, chunk["levels"], chunk["win_rates"], chunk.get("owners"))
+    return SearchedGames(games, places, chunk["levels"], chunk["win_rates"], *map(chunk.get, OPTIONAL))
 
 
 def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) -> dict[str, np.ndarray]:
@@ -125,7 +155,7 @@ def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) ->
     none, searched = np.empty((0, size * size + 1), np.uint16), [game.levels for game in played if len(game.plies)]
     levels = np.concatenate([none, *searched])
     places = [game.plies + start for game, start in zip(played, starts, strict=False)]
-    owners = [game.owners for game in played if game.owners is not None]
+    more = {name: [array for game in played if (array := getattr(game, name)) is not None] for name in OPTIONAL}
     return {
         "numbers": np.array([game.number for game in played], np.int64),
         "moves": np.concatenate([none[:, 0], *(game.moves for game in played)]),
@@ -137,7 +167,7 @@ def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) ->
         "levels": levels.astype(np.min_scalar_type(levels.max(initial=0))),
         "win_rates": np.concatenate([np.empty(0, np.float32), *(game.win_rates for game in played)]),
         "seconds": np.array(seconds),
-    } | ({"owners": np.concatenate(owners)} if owners else {})
+    } | {name: np.concatenate(arrays) for name, arrays in more.items() if arrays}
 
 
 # --- Rows ---
@@ -226,7 +256,7 @@ class Replay:
         for chunk in found:
             try:
                 with np.load(chunk, allow_pickle=False) as arrays:  # which compares the checksums of the zip file
-                    self._take(chunk, {name: arrays[name] for name in (*STORED, *({"owners"} & arrays.keys()))})
+                    self._take(chunk, {name: arrays[name] for name in (*STORED, *(OPTIONAL.keys() & arrays.keys()))})
             except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
                 logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", chunk, reason(error))
         self._forget()

@@ -33,6 +33,7 @@ from trainers.slots import GameSlots, SearchSlots, SelfPlayParams, copy_position
 
 CERTAIN = 127  # the ownership of a point that is surely the side to move's, as it is stored
 NOT_JUDGED = -128  # the same where the teacher told none
+LINE = 12  # the most moves of a line
 RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
 NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
 PIECE = 64  # games that a thread moves on at a time, at most: as many as stay in the cache
@@ -71,6 +72,7 @@ class PlayedGame:
     levels: np.ndarray  # (searches, size² + 1) uint16: shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32, of the side to move
     owners: np.ndarray | None = None  # (searches, size²) int8: whose each point is, the side to move's at CERTAIN
+    lines: np.ndarray | None = None  # (searches, LINE) int16: moves from the game to what was searched, then NO_MOVE
 
 
 class Shape(NamedTuple):

@@ -6,19 +6,21 @@ import json
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from arena import BotFault
 from arena.contract.bot import Bot, Decision, Limits
-from arena.go.coords import gtp_from_move, move_from_gtp
+from arena.go.coords import Move, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Rules
+from arena.go.planes import NO_MOVE
 from arena.match.schedule import Pairing
 from bots import gtp
+from bots.alphago import AlphaGo
 from bots.gtp import Engine, katago_rules, quoted, read_command
 from trainers.ratings import PATIENT, GoesOn, play_bots
-from trainers.selfplay import CERTAIN, NOT_JUDGED, NewGame, PlayedGame
+from trainers.selfplay import CERTAIN, LINE, NOT_JUDGED, NewGame, PlayedGame
 from trainers.slots import (
     DECIDED_FULL_SEARCH_FACTOR,
     DECIDED_MARGIN,
@@ -30,6 +32,9 @@ from trainers.slots import (
 )
 
 TEACHER = "teacher"
+
+Place = tuple[int, tuple[Move, ...]]
+"""Where a position is: how many moves of the game come before it, and then those of a line in its tree."""
 
 
 class Teacher(Protocol):
@@ -52,12 +57,15 @@ class TeachingBot(Bot):
         params: SelfPlayParams,
         player: Teacher | None = None,
         player_visits: int | None = None,
+        tree_positions: int = 0,
     ):
-        """``visits`` are those of a full search, None for as many as the teacher has."""
+        """``visits`` are those of a full search, None for as many as the teacher has. With each position of a game,
+        ``tree_positions`` of the player's tree are searched."""
         self._teacher, self._visits, self._params = teacher, visits, params
         cheap = min(params.cheap_search_visits, visits or params.cheap_search_visits)
         self._player, self._other_visits = player, player_visits if player else cheap
-        self._found: dict[int, dict[int, tuple[np.ndarray, ...]]] = {}  # by the game's seed, by ply
+        self._tree_positions = tree_positions
+        self._found: dict[int, dict[Place, tuple[np.ndarray, ...]]] = {}  # by the game's seed
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
@@ -65,20 +73,37 @@ class TeachingBot(Bot):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         params, drawn = self._params, [chances(game.move_seed()) for game in games]
         full = [place for place, (chance, _) in enumerate(drawn) if chance < self._full_search_prob(games[place])]
-        found = _search(self._teacher, self._visits, games, full)
-        for place, (row, *others) in found.items():
+        rest = [place for place in range(len(games)) if self._player or place not in full]
+        played = _search(self._player or self._teacher, self._other_visits, games, rest)
+        asked: list[tuple[Game, Place]] = [(games[place], (len(games[place].moves), ())) for place in full]
+        asked += [one for place in full for one in self._in_tree(games[place])]
+        searched = _search(self._teacher, self._visits, [game for game, _ in asked], range(len(asked)))
+        for number, (game, place) in enumerate(asked):
+            row, *others = searched[number]
             levels = np.empty(len(row), np.uint16)
             to_levels(row, levels)
-            self._found.setdefault(games[place].seed, {})[len(games[place].moves)] = levels, *others
-        rest = [place for place in range(len(games)) if self._player or place not in found]
-        found |= _search(self._player or self._teacher, self._other_visits, games, rest)
+            self._found.setdefault(game.seed, {})[place] = levels, *others
+        found = {place: searched[number] for number, place in enumerate(full)} | played
         early = [params.temperature if len(game.moves) < params.temperature_moves else 0.0 for game in games]
         draws = zip(early, drawn, strict=True)
         return [Decision(int(draw_move(found[n][0], heat, chance))) for n, (heat, (_, chance)) in enumerate(draws)]
 
+    def _in_tree(self, game: Game) -> list[tuple[Game, Place]]:
+        """Positions of the player's tree, as games, and their places."""
+        found = []
+        if self._tree_positions:
+            for line in cast(AlphaGo, self._player).tree_lines(game, self._tree_positions, game.move_seed()):
+                ahead = game.copy()
+                for move in line[:LINE]:
+                    if not ahead.is_over:  # a search doesn't know the move limit
+                        ahead.play(move)
+                found.append((ahead, (len(game.moves), tuple(line[:LINE]))))
+        return [(ahead, place) for ahead, place in found if not ahead.is_over]
+
     def _full_search_prob(self, game: Game) -> float:
         """Lower in a game where the last full searches found one side winning for certain."""
-        rates = [float(rate) for _, rate, *_ in self._found.get(game.seed, {}).values()][-DECIDED_TURNS:]
+        found = self._found.get(game.seed, {}).items()
+        rates = [float(rate) for (_, line), (_, rate, *_) in found if not line][-DECIDED_TURNS:]
         decided = len(rates) == DECIDED_TURNS and all(min(rate, 1 - rate) < DECIDED_MARGIN for rate in rates)
         return self._params.full_search_prob * (DECIDED_FULL_SEARCH_FACTOR if decided else 1)
 
@@ -99,11 +124,14 @@ class TeachingBot(Bot):
                 rules.komi,
                 outcome.margin,
                 outcome.ending is Ending.SCORE,
-                np.array(list(found), np.int64),
+                np.array([ply for ply, _ in found], np.int64),
                 np.array(levels, np.uint16).reshape(-1, rules.size**2 + 1),
                 np.array(win_rates, np.float32),
                 np.rint(np.nan_to_num(np.array(owners[0]) * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
                 if owners
+                else None,
+                np.array([[*line, *[NO_MOVE] * (LINE - len(line))] for _, line in found], np.int16).reshape(-1, LINE)
+                if self._tree_positions
                 else None,
             )
 

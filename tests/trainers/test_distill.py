@@ -25,14 +25,14 @@ from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry
 from arena.go.game import Game, Rules
-from arena.go.planes import find_encoder
+from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Outputs
 from trainers import distill, metrics, replay
 from trainers import records as data
-from trainers.distill import Recipe
+from trainers.distill import Recipe, split_searches
 from trainers.losses import Target, search_loss
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, play_there, shares_of
@@ -226,6 +226,56 @@ def test_a_cheap_search_is_never_deeper_than_a_full_one(recipe: Recipe) -> None:
     script, params = Script(), SelfPlayParams(2, 30, 0.5)
     list(TeachingBot(script, 2, params).play(recipe.rules, map(recipe.begin, range(4)), 4))
     assert {simulations for _, simulations in script.asked} == {2} and len(script.asked) > 4
+
+
+def test_positions_of_the_tree_are_searched_too_and_stay_with_their_game(
+    tiny: Config, net: Path, tmp_path: Path
+) -> None:
+    """Against the moves played one by one: the script's win rate tells how many there were."""
+    player = f"alphago:checkpoint={net},visits=20,rollout_weight=0,max_tree_mb=1"
+    config = replace(tiny, player=player, tree_positions=3, full_search_prob=0.5, temperature_moves=1000)
+    recipe, script, games = Recipe.of(config, Registry()), Script(), 24
+    over = [*recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(games)), 8)]
+    Replay(tmp_path, SIZE).add(over)
+    folded = Replay(tmp_path, SIZE).by_number(games)[0]
+    flat = folded.unfolded()
+    assert len(flat) == len(folded) == sum(asked for asked, _ in script.asked) and flat.lines is None
+
+    for number in range(games, len(flat.games)):  # those of lines
+        moves, game = moves_of(flat.games, number), Game(recipe.rules)
+        for move in moves[:-1]:
+            game.play(move)
+        row = int(np.searchsorted(flat.places, flat.games.starts[number]))
+        assert flat.places[row] == flat.games.starts[number + 1] - 1
+        assert flat.win_rates[row] == pytest.approx(0.3 + len(game.moves) / 1000)
+        batch = encode_searches(flat, ENCODER, np.array([row]), np.zeros(1, np.int64))
+        assert np.array_equal(batch.planes[0], encode_game(ENCODER, game).reshape(batch.planes[0].shape))
+        assert game.legal_moves()[batch.shares[0] > 0].all() and batch.results[0] == NO_RESULT
+    assert len(flat.games) > games + 100
+
+    plain = replace(folded.select(np.arange(9)), lines=None)
+    assert SearchedGames.joined([folded, plain]).unfolded().places[-len(plain) :].size == len(plain)
+    parts = split_searches(folded, [], [SplitRule(validation=0.2, test=0.3, played=True)])
+    assert sum(map(len, parts)) == len(flat)
+    whole = [[moves_of(part.games, number) for number in np.flatnonzero(part.games.scored)] for part in parts]
+    for own, part in zip(whole, parts, strict=True):
+        for number in np.flatnonzero(~part.games.scored):
+            best = [max(common(moves_of(part.games, number), moves) for moves in some) for some in (own, *whole)]
+            assert best[0] == max(best)
+
+
+def common(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many moves two games begin with together."""
+    return next((n for n, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
+
+
+@pytest.mark.parametrize(
+    ("player", "words"),
+    [("", "give --player alphago"), ("checkpoint:distilled-9x9", "has no tree"), ("sl", "has no tree")],
+)
+def test_a_tree_is_a_players_who_searches(tiny: Config, player: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Recipe.of(replace(tiny, size=9, player=player, teacher="alphago", tree_positions=2), Registry())
 
 
 def test_games_in_parts_are_the_same(tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path) -> None:
