@@ -177,7 +177,7 @@ def split_searches(
     parts = [searched.select(sides == part) for part in range(3)]
     if not len(parts[TRAIN]) or not len(parts[TEST]):
         raise ConfigError(f"{len(own.games)} games leave nothing to learn from or for the test; play more games")
-    return [part.unfolded() for part in parts]
+    return parts
 
 
 # --- Training ---
@@ -213,10 +213,10 @@ def train(
 
     # What is learned from
     rules = tuple(dict.fromkeys((SplitRule.of_played(config), *inherited)))
-    learned, validation, test = split_searches(replay.by_number(config.games)[0], earlier, rules)
+    parts = split_searches(replay.by_number(config.games)[0], earlier, rules)
+    learned, validation, test = (part.unfolded() for part in parts)
     rows = SearchRows(learned, encoder, config.seed, config.num_workers)
     kept = SearchRows(validation if len(validation) else learned, encoder, config.seed + 1)
-    parts = (learned, validation, test)
     words = f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
     words += f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions"
     origin = Origin(encoder, recipe.rules, words, lambda count: kept.batch(0, count).planes, rules)

@@ -255,7 +255,8 @@ def test_positions_of_the_tree_are_searched_too_and_stay_with_their_game(
 
     plain = replace(folded.select(np.arange(9)), lines=None)
     assert SearchedGames.joined([folded, plain]).unfolded().places[-len(plain) :].size == len(plain)
-    parts = split_searches(folded, [], [SplitRule(validation=0.2, test=0.3, played=True)])
+    split = split_searches(folded, [], [SplitRule(validation=0.2, test=0.3, played=True)])
+    parts = [part.unfolded() for part in split]
     assert sum(map(len, parts)) == len(flat)
     played = {tuple(moves_of(folded.games, number)) for number in range(games)}
     every = [[tuple(moves_of(part.games, number)) for number in range(len(part.games))] for part in parts]
