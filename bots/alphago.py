@@ -106,7 +106,7 @@ class AlphaGo(Bot):
         return visits, win_rates
 
     def tree_lines(self, game: Game, count: int, seed: int) -> list[list[Move]]:
-        """The moves to so many nodes of the last search's tree, or to all; see ``TreePool.lines``."""
+        """The moves from a game to ``count`` nodes of the tree of its last search; see ``TreePool.lines``."""
         return self._trees.lines(game, count, seed)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:

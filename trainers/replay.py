@@ -93,13 +93,13 @@ class SearchedGames:
         begins = starts[owners := np.searchsorted(starts, self.places[behind], side="right") - 1]
         found = zip(begins, self.places[behind], self.lines[behind], self.levels[behind].argmax(1), strict=True)
         moves = [[*self.games.moves[begin:end], *line[line != NO_MOVE], best] for begin, end, line, best in found]
-        ends, none = np.cumsum([len(each) for each in moves]), np.zeros(len(moves), np.uint8)
+        ends = np.cumsum([len(each) for each in moves], dtype=np.int64)
         games = replace(
             self.games.select(owners),
             moves=np.concatenate([[], *moves]).astype(np.uint16),
             starts=np.append(0, ends),
-            winners=none + UNKNOWN,
-            scored=none > 0,
+            winners=np.full(len(moves), UNKNOWN, np.uint8),
+            scored=np.zeros(len(moves), np.bool_),
         )
         themselves = self._at(~behind, self.games, self.places[~behind])
         return SearchedGames.joined([themselves, self._at(behind, games, ends - 1)])

@@ -221,7 +221,7 @@ class Distill(Supervised):
     )
     teacher_license: str = setting("", "Licence of an engine's net, for the manifest")
     player: str = setting("", "Bot that plays the moves, which the teacher then only judges; '' for the teacher")
-    tree_positions: int = setting(0, "Positions of the player's tree that the teacher judges, for each of its own", 0)
+    tree_positions: int = setting(0, "Positions of the player's tree that the teacher judges with each of the game", 0)
     games: int = setting(2_000, "Number of games, each from an opening of its own", 10)
     play_minutes: float | None = setting(None, "Minutes of play, all sittings together; then no game begins", 0)
     full_search_prob: float = setting(0.5, "Playout cap randomization: share of fully searched moves", 0.01, 1)

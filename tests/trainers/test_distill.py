@@ -255,6 +255,8 @@ def test_positions_of_the_tree_are_searched_too_and_stay_with_their_game(
 
     plain = replace(folded.select(np.arange(9)), lines=None)
     assert SearchedGames.joined([folded, plain]).unfolded().places[-len(plain) :].size == len(plain)
+    none = replace(folded, lines=np.full_like(folded.lines, -1)).unfolded()  # searches, but no lines
+    assert np.array_equal(none.places, folded.places) and none.places.dtype == np.int64
     split = split_searches(folded, [], [SplitRule(validation=0.2, test=0.3, played=True)])
     parts = [part.unfolded() for part in split]
     assert sum(map(len, parts)) == len(flat)
