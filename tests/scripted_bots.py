@@ -51,16 +51,16 @@ class Good(RandomBot):
         return len(game.moves) >= self.config.at and self.config.seed in (-1, game.seed)
 
 
-def misbehaving(misbehave: Callable[[Script, Game], Any]) -> BotKind:
-    """The kind that does this, in place of a decision, when its time has come."""
+def misbehaving(misbehave: Callable[[Script, Game], Any], usual: Any = Good, **more: Any) -> BotKind:
+    """The kind that does this, in place of a decision, when its time has come, and ``usual`` before."""
 
-    class Bad(Good):
+    class Bad(usual):
         def choose(self, game: Game, limits: Limits) -> Decision:
             if self.is_time(game):
                 return misbehave(self.config, game)
             return super().choose(game, limits)
 
-    return kind(Bad)
+    return kind(Bad, **more)
 
 
 def raises(error: Exception) -> BotKind:
@@ -115,18 +115,12 @@ DIES_ONCE = misbehaving(dies_once)
 DIES_LATE = misbehaving(lambda config, game: dies_once(config, game, 1.0))
 OCCUPIED = answers(lambda game: Decision(game.moves[-1]))
 OUTSIDE = answers(lambda game: Decision(game.rules.size**2 + 1))
-
 WORD = answers(lambda game: "pass")
-
 HALF = answers(lambda game: Decision(2.5))  # type: ignore[arg-type]
 BOAST = passes(win_rate="high")
-
 UNDECIDED = passes(win_rate=float("nan"))
-
 VAGUE = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.full(game.rules.size**2, np.nan)))
-
 LISTED = passes(ownership=[0.0])
-
 RESIGNS = answers(lambda game: Decision(None))
 CROWD = replace(RESIGNS, boards=1000)
 
@@ -173,20 +167,6 @@ class Deliberate(Many):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         wait(0.1 * len(games))
         return [Decision(None) for _ in games]
-
-
-class Sluggish(Many):
-    """One call for all the games, in which it thinks for long about the game of its seed, and resigns it."""
-
-    def choose(self, game: Game, limits: Limits) -> Decision:
-        return is_slow(self.config, game) if self.is_time(game) else super().choose(game, limits)
-
-
-class Stuck(Many):
-    """One call for all the games hangs when one of them is the game of its seed."""
-
-    def choose(self, game: Game, limits: Limits) -> Decision:
-        return hangs(self.config, game) if self.is_time(game) else super().choose(game, limits)
 
 
 class Pundit(Good):
@@ -261,8 +241,9 @@ class Unsure(Good):
         return Decision(super().choose(game, limits).move, win_rate=0.0 * game.moves[-1])
 
 
-MANY, PICKY, GENEROUS, DELIBERATE, SLUGGISH = map(kind, (Many, Picky, Generous, Deliberate, Sluggish))
-CENSUS, STUCK = kind(Census, boards=64), kind(Stuck, boards=64)
+MANY, PICKY, GENEROUS, DELIBERATE = map(kind, (Many, Picky, Generous, Deliberate))
+CENSUS = kind(Census, boards=64)
+SLUGGISH, STUCK = misbehaving(is_slow, Many), misbehaving(hangs, Many, boards=64)  # one call for all the games
 PUNDIT, PONDERER, QUITTER, LOOP, NOISY = map(kind, (Pundit, Ponderer, Quitter, Loop, Noisy))
 SPY, SPY_ON_CARDS, UNSURE = map(kind, (Spy, SpyOnCards, Unsure))
 QUITTER_1 = kind(Quitter, boards=1)
