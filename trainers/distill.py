@@ -33,7 +33,7 @@ from bots.search.tree import params_of
 from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.losses import search_loss
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.records import TEST, TRAIN, SplitRule, parts_of
+from trainers.records import TEST, TRAIN, SplitRule, parts_of, too_few
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
 from trainers.settings import Distill as Config
@@ -176,7 +176,7 @@ def split_searches(
     sides[is_earlier & (sides != TRAIN)] = -1
     parts = [searched.select(sides == part) for part in range(3)]
     if not len(parts[TRAIN]) or not len(parts[TEST]):
-        raise ConfigError(f"{len(own.games)} games leave nothing to learn from or for the test; play more games")
+        raise too_few(len(own.games), rules)
     return parts
 
 

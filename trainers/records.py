@@ -246,6 +246,15 @@ def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
     return parts
 
 
+def too_few(games: int, rules: Sequence[SplitRule]) -> ConfigError:
+    """For so many played games, of which none is left to learn from or to be tested on."""
+    share = min(rule.test for rule in rules if rule.played)
+    words = f"{games} games leave nothing to learn from or for the test, which has about {100 * share:.3g} % of them"
+    return ConfigError(
+        f"{words} (the smallest test_split of this run and the nets that it starts from); play more games"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """Games apart, also under symmetries."""

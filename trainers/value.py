@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from arena import ConfigError
 from arena.go.game import Rules
 from arena.players.player import Player
 from arena.players.registry import Registry
@@ -34,7 +33,7 @@ from trainers import losses
 from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.losses import Losses, Target
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, VALIDATION, Games, Rows, SplitRule, in_order, parts_of
+from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, Games, Rows, SplitRule, in_order, parts_of, too_few
 from trainers.replay import Replay, play_games
 from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
 from trainers.settings import Lent
@@ -108,9 +107,9 @@ def read_positions(
     known = searched.games.winners != UNKNOWN
     games, plies = searched.games.select(known), plies[known]
     sides = np.where(games.lengths > plies, parts_of(games, rules), -1)
-    parts = [(games.starts[:-1] + plies)[sides == part] for part in (TRAIN, VALIDATION, TEST)]
+    parts = [(games.starts[:-1] + plies)[sides == part] for part in range(3)]
     if not len(parts[TRAIN]) or not len(parts[TEST]):
-        raise ConfigError(f"{count} games leave nothing to learn from or for the test; play more games")
+        raise too_few(count, rules)
     return games, parts
 
 

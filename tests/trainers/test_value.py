@@ -132,7 +132,7 @@ def test_the_position_after_the_random_move_is_learned_from_with_the_result(
     for places, of in zip(parts, owners, strict=True):
         assert set((places - games.starts[of]).tolist()) <= lengths
     late = replace(recipe, policy_moves=10**6)  # games end before that position
-    with pytest.raises(ConfigError, match="play more games"):
+    with pytest.raises(ConfigError, match=r"about 30 % of them .*; play more games"):
         value.read_positions(late, played, 60, rules)
 
 
