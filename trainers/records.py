@@ -247,12 +247,11 @@ def parts_of(games: Games, rules: Sequence[SplitRule]) -> np.ndarray:
 
 
 def too_few(games: int, rules: Sequence[SplitRule]) -> ConfigError:
-    """For so many played games, of which none is left to learn from or to be tested on."""
+    """The error where a run played so many games and none is left for the training or for the test."""
     share = min(rule.test for rule in rules if rule.played)
     words = f"{games} games leave nothing to learn from or for the test, which has about {100 * share:.3g} % of them"
-    return ConfigError(
-        f"{words} (the smallest test_split of this run and the nets that it starts from); play more games"
-    )
+    advice = "play more games" if share else "raise test_split"
+    return ConfigError(f"{words} (the smallest test_split of this run and of its start nets); {advice}")
 
 
 @dataclass(frozen=True, slots=True)
