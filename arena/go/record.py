@@ -113,8 +113,9 @@ class GameRecord:
     ``Player.identity``), if known. ``outcome`` is None when the source has none. ``opening`` is the number of moves
     that the opening gave. ``reason`` is a line on why a game was forfeited or adjudicated, ``fault_details`` the
     traceback of a fault. ``adjudged`` is the winner by adjudication; if ``outcome`` has another ending, the game was
-    played on to check it. ``unrated`` is why the game doesn't count for ratings, in a few words. ``facts`` has one for
-    each move, or is empty.
+    played on to check it. ``unrated`` is why the game doesn't count for ratings, in a few words. ``continued`` counts
+    how often the game went on from its last move after a process that played it had ended, ``restarted`` how often it
+    began again. ``facts`` has one for each move, or is empty.
     """
 
     rules: Rules
@@ -139,6 +140,8 @@ class GameRecord:
     black_seconds: float = 0.0
     white_seconds: float = 0.0
     unrated: str = ""
+    continued: int = 0
+    restarted: int = 0
     facts: tuple[MoveStats, ...] = ()
 
     @classmethod
@@ -216,6 +219,8 @@ class GameSummary(NamedTuple):
     white_seconds: float
     reason: str
     unrated: str
+    continued: int
+    restarted: int
     canonical: bytes
     first: Colour
     adjudged: Colour | None

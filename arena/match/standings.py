@@ -194,6 +194,7 @@ class Standings:
         self.adjudicated = self.played_on = self.overturned = 0
         """Games that a rule for early ends ended; those that went on to their end after it had named a winner, if no
         fault ended them; and those of them with another winner, or none."""
+        self.continued = self.restarted = 0  # games that went on after an interruption, and that had to begin again
         self._endings: dict[Ending, Counter[str]] = defaultdict(Counter)  # by winner, "" where there is none
         self._turns: Counter[str] = Counter()  # that players had
         self._seconds: dict[str, float] = defaultdict(float)
@@ -236,6 +237,8 @@ class Standings:
         self.date = game.date
         self.lengths[length] += 1
         self.black_points += outcome.black_score
+        self.continued += game.continued > 0
+        self.restarted += game.restarted > 0
         self._endings[ending][won] += 1
         chosen = length - game.opening
         by_black = (chosen + ((game.first is BLACK) is (game.opening % 2 == 0))) // 2

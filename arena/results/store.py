@@ -75,6 +75,8 @@ _CREATE = (
         date          TEXT NOT NULL,
         unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
         arena         TEXT NOT NULL DEFAULT '',  -- the version of arena that stored it
+        continued     INTEGER NOT NULL DEFAULT 0,  -- how often it went on after an interruption
+        restarted     INTEGER NOT NULL DEFAULT 0,  -- how often it began again
         stats         BLOB               -- of each move, see _pack; NULL where nothing is known of any
     ) STRICT
     """,
@@ -97,16 +99,17 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
+_LATER = ("continued", "restarted")  # columns of games that results of earlier versions don't have; 0 there
 _RESULT = ("first", "adjudged", "winner", "ending", "margin")
 _SUMMARY = (
     "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
-    f"white_seconds, reason, unrated, canonical, {', '.join(_RESULT)}"
+    f"white_seconds, reason, unrated, continued, restarted, canonical, {', '.join(_RESULT)}"
 )
 _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"  # may be rated
 # What a record and its row have under the same name and in the same form.
 _TEXTS = "id event black white black_player white_player black_rank white_rank".split()
 _TEXTS += "reason fault_details date unrated".split()
-_NUMBERS = ("opening", "black_seconds", "white_seconds")
+_NUMBERS = ("opening", "black_seconds", "white_seconds", *_LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +295,7 @@ class Store:
 
     def _game_summary(self, row: tuple[Any, ...]) -> GameSummary:
         try:
-            return GameSummary._make(row[:14] + _decode_result(*row[14:]))
+            return GameSummary._make(row[:16] + _decode_result(*row[16:]))
         except FOREIGN as error:
             raise self._damaged(f"game '{row[1]}'", error) from error
 
@@ -444,18 +447,25 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
             raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
 
 
-def _require_columns(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreError where the tables aren't those that this version makes."""
+def _require_columns(connection: sqlite3.Connection, path: Path, write: bool) -> None:
+    """Add the columns that earlier versions didn't make, for this connection only if it doesn't write. Raises
+    StoreError where the tables aren't those that this version makes."""
     with closing(sqlite3.connect(":memory:")) as new:
         for statement in _CREATE:
             new.execute(statement)
         query = "SELECT t.name || '.' || c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c"
         here, there = ({str(name) for (name,) in each.execute(query)} for each in (new, connection))
+    later = [name for name in _LATER if f"games.{name}" not in there]
+    here -= {f"games.{name}" for name in later}
     if changed := ", ".join(sorted(here ^ there)):
         raise StoreError(
             f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
             "use that version, or move the file away"
         )
+    for name in later if write else ():
+        connection.execute(f"ALTER TABLE games ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0")
+    if later and not write:
+        connection.execute(f"CREATE TEMP VIEW games AS SELECT *, 0 AS {', 0 AS '.join(later)} FROM main.games")
 
 
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
@@ -476,7 +486,7 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
                     "use that version, or move the file away"
                 )
             if found:
-                _require_columns(connection, path)
+                _require_columns(connection, path, write)
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")

@@ -223,6 +223,21 @@ def test_what_is_not_this_arenas_is_left_alone(path: Path, statement: str, words
         assert path.read_bytes() == before
 
 
+def test_results_of_an_earlier_version_are_read_and_go_on(path: Path, store: Store) -> None:
+    """They have no columns for interruptions."""
+    store.append([finished(1)])
+    store.close()
+    for column in ("continued", "restarted"):
+        change(path, f"ALTER TABLE games DROP COLUMN {column}")
+    before = path.read_bytes()
+    with Store.open(path) as reader:
+        assert next(reader.games()).continued == next(reader.game_summaries())[0].restarted == 0
+    assert path.read_bytes() == before
+    with Store.open(path, write=True) as writer:
+        writer.append([finished(2, continued=3, restarted=1)])
+        assert [(game.continued, game.restarted) for game in writer.games()] == [(0, 0), (3, 1)]
+
+
 DAMAGES = "ending = 'tea'|moves = X'01'|rules = '{}'|first = 7|setup = '[1'|seed = ''|stats = X'0102'"
 
 
