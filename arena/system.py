@@ -1,4 +1,4 @@
-"""The resources of this process: processors and open files."""
+"""The resources of this process: processors, memory and open files."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cg
                 quota, period = (group / "cpu.max").read_text().split()
                 least = min(least, int(quota) / int(period))
     return max(1, int(least))
+
+
+def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Bytes of memory that a process can use without swapping; those of the machine where the system doesn't say."""
+    with suppress(OSError, ValueError, IndexError):
+        return 1024 * int(meminfo.read_text().partition("MemAvailable:")[2].split()[0])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def allow_open_files(needed: int) -> int:

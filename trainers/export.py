@@ -15,7 +15,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -31,13 +31,14 @@ from arena.go.coords import MAX_SIZE, MIN_SIZE
 from arena.go.game import Rules
 from arena.go.planes import Encoder
 from arena.system import cores
-from bots.nets.catalogue import Net
+from bots.nets.catalogue import Classic, Net
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.inference import INT8_TOLERANCE, RANGES, OnnxModel
 from bots.nets.int8 import LANES
 from bots.nets.network import Network, Outputs, fold_batch_norms, win_rates
 
 OPSET, FLOAT = 17, onnx.TensorProto.FLOAT
+LARGE = 2**31 - 1  # the end of a slice that has none
 PARITY = 1e-4
 """How far a logit of the exported net may be from torch, relative to the largest logit where that is over 1."""
 LEAST_AGREEMENT = 0.7
@@ -53,44 +54,156 @@ def array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().to(torch.float32).contiguous().numpy().copy()
 
 
-OPERATIONS: dict[str, Callable[..., tuple[str, Sequence[Tensor | None], dict[str, Any]]]] = {
-    "conv2d": lambda x, w, b, _, pads, *rest: ("Conv", (x, w, b), {"kernel_shape": w.shape[2:], "pads": 2 * pads}),
+class Shape(NamedTuple):
+    """The sizes of a tensor's dimensions ``first`` to ``last``, known only when the net runs."""
+
+    of: Tensor
+    first: int = 0
+    last: int = 4
+
+
+def _flatten(x: Tensor, first: int = 0, last: int = -1) -> Node:
+    """By what is fixed: a board's size may be among the dimensions that are joined."""
+    if not first:
+        return "ReduceMax", (x,), {"axes": [1, 2, 3], "keepdims": 0}  # (B, 1, 1, 1) -> (B,)
+    if first == 1 and last == -1:
+        return "Flatten", (x,), {"axis": 1}
+    after = x.shape[last + 1 :] if last > 0 else ()
+    return "Reshape", (x, np.array([0] * first + [-1, *after])), {}
+
+
+def _slice(x: Tensor, places: Sequence[Any]) -> Node:
+    """A part between fixed bounds: ``x[:, 1:2]``, ``x[..., :4]``."""
+    if places[0] is Ellipsis:
+        places = [slice(None)] * (x.ndim - len(places) + 1) + [*places[1:]]
+    cut = [axis for axis, place in enumerate(places) if place != slice(None)]
+    starts, ends = [places[axis].start or 0 for axis in cut], [places[axis].stop or LARGE for axis in cut]
+    return "Slice", (x, *map(np.array, (starts, ends, cut))), {}
+
+
+def _transpose(x: Tensor, one: int, other: int) -> Node:
+    order = list(range(x.ndim))
+    order[one], order[other] = order[other], order[one]
+    return "Transpose", (x,), {"perm": order}
+
+
+def _unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Node:
+    return "Reshape", (x, np.array([*[0] * axis, *sizes, *x.shape[axis + 1 :]])), {}
+
+
+Node = tuple[str, Sequence[Any], dict[str, Any]]
+"""An operator of ONNX, its inputs (tensors, arrays, numbers, a ``Shape`` or None) and attributes."""
+
+OPERATIONS: dict[str, Callable[..., Node]] = {
+    "conv2d": lambda x, w, b=None, _=1, pads=(0, 0), *rest: (
+        "Conv",
+        (x, w, b),
+        {"kernel_shape": w.shape[2:], "pads": 2 * pads},
+    ),
     "batch_norm": lambda x, mean, var, weight, bias, eps, **rest: (
         ("BatchNormalization", (x, weight, bias, mean, var), {"epsilon": eps})
     ),
     "relu": lambda x: ("Relu", (x,), {}),
+    "sigmoid": lambda x: ("Sigmoid", (x,), {}),
+    "softplus": lambda x: ("Softplus", (x,), {}),
+    "tanh": lambda x: ("Tanh", (x,), {}),
+    "sqrt": lambda x: ("Sqrt", (x,), {}),
+    "square": lambda x: ("Pow", (x, 2.0), {}),
+    "softmax": lambda x, axis: ("Softmax", (x,), {"axis": axis}),
     "add": lambda x, y: ("Add", (x, y), {}),
+    "sub": lambda x, y: ("Sub", (x, y), {}),
+    "mul": lambda x, y: ("Mul", (x, y), {}),
+    "div": lambda x, y: ("Div", (x, y), {}),
+    "matmul": lambda x, y: ("MatMul", (x, y), {}),
     "cat": lambda parts, axis: ("Concat", parts, {"axis": axis}),
     "mean": lambda x, axes, keepdim: ("ReduceMean", (x,), {"axes": axes, "keepdims": int(keepdim)}),
+    "sum": lambda x, axis, keepdim: ("ReduceSum", (x, np.array([axis])), {"keepdims": int(keepdim)}),
     "amax": lambda x, axes, keepdim: ("ReduceMax", (x,), {"axes": axes, "keepdims": int(keepdim)}),
-    "flatten": lambda x, axis: (
-        ("Flatten", (x,), {"axis": 1}) if axis else ("ReduceMax", (x,), {"axes": [1, 2, 3], "keepdims": 0})
-    ),
+    "flatten": _flatten,
+    "unflatten": _unflatten,
+    "transpose": _transpose,
+    "reshape_as": lambda x, other: ("Reshape", (x, Shape(other)), {}),
+    "getitem": _slice,
     "dropout": lambda x, *rest, **more: ("Identity", (x,), {}),
+    "float": lambda x: ("Identity", (x,), {}),
+    "to": lambda x, *rest: ("Identity", (x,), {}),
 }
 """The operations of our nets in ONNX, by their names in torch and what they are called with there."""
 
 
+def _attend(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> Tensor:
+    """Scaled dot-product attention (B, heads, L, depth), in which groups of heads may share keys and values."""
+    q = q * q.shape[-1] ** -0.5
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    return (q @ k.transpose(2, 3)).softmax(-1) @ v
+
+
+COMPOSITES: dict[str, Callable[..., Tensor]] = {
+    "silu": lambda x, **rest: x * x.sigmoid(),
+    "mish": lambda x, **rest: x * nn.functional.softplus(x).tanh(),
+    "rms_norm": lambda x, shape, weight, eps: x / (x.square().mean((-1,), True) + eps).sqrt() * weight,
+    "scaled_dot_product_attention": _attend,
+}
+"""Operations that are noted as what they consist of."""
+
+
+WEIGHED = ("Conv", "MatMul", "BatchNormalization")
+"""The operators of which a layer has one at most: its node is named for the layer."""
+
+
 class Tape(TorchFunctionMode):
-    """While it is on, notes what a net computes as nodes of ONNX, each named for its weights."""
+    """While it is on, notes what a net computes as nodes of ONNX. What a net narrows, a
+    table by row and column, is narrowed to the size of the board."""
 
     def __init__(self, network: nn.Module, planes: Tensor):
         super().__init__()
         self.nodes: list[onnx.NodeProto] = []
         self.weights = {name: tensor for name, tensor in (*network.named_parameters(), *network.named_buffers())}
         self.names = {id(tensor): name for name, tensor in self.weights.items()} | {id(planes): "planes"}
+        self._planes = planes
         self._results: list[Tensor] = []  # as long as they are there no other has the id of one
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
+        name, kwargs = function.__name__.strip("_"), kwargs or {}
+        if name in COMPOSITES:
+            with self:
+                return COMPOSITES[name](*args, **kwargs)
+        result = function(*args, **kwargs)
         if isinstance(result, Tensor):
-            kind, given, attributes = OPERATIONS[function.__name__.strip("_")](*args, **(kwargs or {}))
-            inputs = [self.names[id(part)] for part in given if part is not None]
-            self.names[id(result)] = output = f"{kind} {len(self.nodes)}"
-            name = inputs[-1].rpartition(".")[0] or output
-            self.nodes.append(onnx.helper.make_node(kind, inputs, [output], name, **attributes))
+            self.names[id(result)] = self._note(name, args, kwargs)
             self._results.append(result)
         return result
+
+    def _note(self, name: str, args: Any, kwargs: Any) -> str:
+        """Add a node; returns the name of its output."""
+        if name == "narrow":
+            bounds = (np.array([0]), Shape(self._planes, 3), np.array([args[1]]))
+            node: Node = "Slice", (args[0], *bounds), {}
+        elif name == "repeat_interleave":
+            x, times, axis = args
+            node = "Gather", (x, np.arange(x.shape[axis]).repeat(times)), {"axis": axis}
+        else:
+            node = OPERATIONS[name](*args, **kwargs)
+        kind, given, attributes = node
+        inputs = [self._input(part) for part in given if part is not None]
+        output = f"{kind} {len(self.nodes)}"
+        weighed = [part for part in inputs if part in self.weights]
+        named = weighed[-1].rpartition(".")[0] if weighed and kind in WEIGHED else output
+        self.nodes.append(onnx.helper.make_node(kind, inputs, [output], named, **attributes))
+        return output
+
+    def _input(self, part: Any) -> str:
+        if isinstance(part, Tensor):
+            return self.names[id(part)]
+        output = f"Constant {len(self.nodes)}"
+        if isinstance(part, Shape):
+            node = onnx.helper.make_node("Shape", [self._input(part.of)], [output], start=part.first, end=part.last)
+        else:
+            numbers = np.array(part, np.float32 if isinstance(part, float) else None)
+            node = onnx.helper.make_node("Constant", [], [output], value=onnx.numpy_helper.from_array(numbers))
+        self.nodes.append(node)
+        return output
 
 
 def write_model(
@@ -102,7 +215,7 @@ def write_model(
     net: Any = fold_batch_norms(network) if weights is None else network
     given, make = torch.from_numpy(planes[:2]), onnx.helper
     with torch.no_grad(), Tape(net, given) as tape:
-        answer = net(given, heads) if isinstance(net, Network) else net(given)
+        answer = net(given) if isinstance(net, Classic) else net(given, heads)
     outputs = {head: part for head, part in answer._asdict().items() if part is not None}
     ends = [make.make_node("Identity", [tape.names[id(part)]], [head]) for head, part in outputs.items()]
     shapes = {head: ["batch", *[None] * (part.ndim - 1)] for head, part in outputs.items()}
@@ -128,6 +241,8 @@ def _point_to(weights: Path, model: onnx.ModelProto) -> None:
         (length,) = struct.unpack("<Q", file.read(8))
         places = json.loads(file.read(length))
     for number in model.graph.initializer:
+        if number.name not in places:  # tables that were computed from weights
+            continue
         begin, end = places[number.name]["data_offsets"]
         onnx.external_data_helper.set_external_data(number, weights.name, 8 + length + begin, end - begin)
         number.ClearField("raw_data")

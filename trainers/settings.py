@@ -46,6 +46,12 @@ def inherit(kind: type[Settings], name: str, default: Any) -> Any:
     return field(default=default, metadata=kind.__dataclass_fields__[name].metadata)
 
 
+def require_name(name: str) -> None:
+    """Raise ConfigError for what can't name a checkpoint and its folder."""
+    if not re.fullmatch(r"\w[\w.+-]{0,99}", name):
+        raise ConfigError(f"'{name[:99]}' can't name a checkpoint; use letters, digits, '-', '_', '.' and '+'")
+
+
 def is_first() -> bool:
     """Whether this process is the one that reports and saves: alone, or the first of those that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
@@ -58,8 +64,8 @@ class Settings:
     seed: int = setting(1, "Random seed", 0)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"(\w[\w.+-]{0,99})?", self.name):
-            raise ConfigError(f"'{self.name[:99]}' can't name a checkpoint; use letters, digits, '-', '_', '.' and '+'")
+        if self.name:
+            require_name(self.name)
 
     @property
     def trainer(self) -> str:

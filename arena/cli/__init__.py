@@ -77,7 +77,7 @@ Example:
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Play": (match.match, match.tournament, play.play, bots.serve),
     "Results and games": (results.elo, results.report, results.games, results.show, results.analyze),
-    "Nets": (nets.gate, nets.eval_, train.train),
+    "Nets": (nets.gate, nets.eval_, nets.import_, train.train),
     "Bots and setup": (bots.bots, bots.check, bots.gtp, bots.analysis, bots.doctor),
 }
 CONTEXTS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""The commands about nets: gate, eval and data build."""
+"""The commands about nets: gate, eval, import and data build."""
 
 from __future__ import annotations
 
@@ -188,6 +188,44 @@ def eval_(
         net, encoder = load_network(found), find_encoder(found.manifest.encoder)
         evaluation = measure(net, encoder, games, on_progress)
     Console().print(evaluation_sheet(evaluation, found.manifest.name))
+
+
+def import_(
+    file: Annotated[Path, Argument(help="Model file: .bin.gz or .txt.gz.")],
+    name: Annotated[str, Option(help="Name of the checkpoint to make.")],
+    results: Results = RESULTS,
+) -> None:
+    """Import a net of KataGo's as a checkpoint (pip install 'arena[train]').
+
+    The checkpoint plays, analyses, rates and teaches like any other, without KataGo and without torch. The command
+    compares it with torch on positions of real games, and measures its speed on one thread.
+
+    Example:
+      arena import b10c384h6nbttflrs.bin.gz --name b10
+    """
+    from arena.report.style import Console
+    from bots.nets.checkpoint import MODEL_INT8
+    from trainers.katago import import_katago, milliseconds
+    from trainers.settings import require_name
+
+    require_name(name)
+    with Console(stderr=True).status("Starting") as status:
+        made = import_katago(file, results / "checkpoints" / name, status.update)
+        status.update("Measuring its speed")
+        times = {batch: milliseconds(made, batch) for batch in (1, 8)}
+    about, metrics, console = made.manifest, made.manifest.metrics, Console()
+    console.say(f"{made.folder}: {about.settings['net']}, model version {about.settings['version']}")
+    console.say(f"  trained by {about.settings['trained_by']}; license: {about.settings['licence']}")
+    console.say(f"  exported, with outputs within {metrics['fp32_difference']:g} of torch's")
+    if MODEL_INT8 in about.files:
+        same, off = metrics["int8_agreement"], metrics["int8_win_rate_difference"]
+        console.say(f"  int8: the same first move at {100 * same:.1f} % of positions, win rates within {off:.3f}")
+    for batch, (time, precision) in times.items():
+        console.say(f"  {time:.2f} ms an evaluation at batch {batch} ({precision}, 9x9, one thread)")
+    console.say("Try:")
+    for words in (f"match policy:checkpoint={name} alphago -n 20", f"play alphago:checkpoint={name},visits=50"):
+        console.say(f"  arena {words}")
+    console.say(f"  arena analyze GAME.sgf --bot alphago:checkpoint={name},visits=50")
 
 
 def build(

@@ -1,4 +1,4 @@
-"""Nets in torch, built from a name or a manifest: the arena's own, and three from the literature.
+"""Nets in torch, built from a name or a manifest: the arena's own, KataGo's, and three from the literature.
 
 - trencseni-cnn (Trencseni 2019, "Playing Go with supervised learning in Pytorch"): three convolutions of 32 channels,
   9x9, 7x7 and 5x5, then two dense layers with dropout, of which the pass is here one more move;
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from arena import CheckpointError, ConfigError
 from arena.files import reason
 from bots.nets.checkpoint import Checkpoint
+from bots.nets.katago import FAMILY, KataGoConfig, KataGoNet, katago_from
 from bots.nets.network import Network, NetworkConfig, Outputs, pass_layer
 
 ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8"}  # by family
@@ -103,7 +104,7 @@ class GoCNN(Classic):
 
 
 FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {"trencseni": Trencseni, "alphago": AlphaGo, "gocnn": GoCNN}
-Net = Network | Classic
+Net = Network | Classic | KataGoNet
 """Planes (B, P, n, n) -> ``Outputs``; its ``config`` is what ``network_from`` builds it from again."""
 
 
@@ -139,6 +140,8 @@ def network_from(description: Mapping[str, Any]) -> Net:
     try:
         if "family" not in description:
             return Network(NetworkConfig(**description))
+        if description["family"] == FAMILY:
+            return katago_from(KataGoConfig(**description))
         config = ClassicConfig(**description)
         return FAMILIES[config.family](config)
     except (TypeError, KeyError, ValueError, RuntimeError, ConfigError) as error:  # torch has several for wrong sizes

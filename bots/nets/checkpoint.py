@@ -25,7 +25,7 @@ WEIGHTS, MODEL, MODEL_INT8 = "weights.safetensors", "model.onnx", "model-int8.on
 FILES = (WEIGHTS, MODEL, MODEL_INT8)  # only the weights must be there: torch plays a net that has no ONNX
 
 ROLLOUT = "rollout"  # the family of rollout policies
-# What players can use of a checkpoint, by its family; the arena's own nets have none.
+# What players can use of a checkpoint, by its family; the arena's own nets have none, KataGo's the same heads.
 HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": (), ROLLOUT: ("rollout",)}
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"  # the nets that come with the package
@@ -52,9 +52,10 @@ class Precision(StrEnum):
 class Manifest:
     """What a checkpoint is, stored as JSON beside the files it describes.
 
-    ``network`` has the fields of ``NetworkConfig``; or a ``family`` and the fields of ``ClassicConfig``, or the name of
-    a rollout policy's ``features``. ``splits`` (the fields of ``trainers.records.SplitRule``) tell how the games were
-    split that it, and those it was trained on from, learned from.
+    ``network`` has the fields of ``NetworkConfig``; or a ``family`` and the fields of ``ClassicConfig`` or
+    ``KataGoConfig``, or the name of a rollout policy's ``features``. ``splits`` (the fields of
+    ``trainers.records.SplitRule``) tell how the games were split that it, and those it was trained on from, learned
+    from.
     """
 
     name: str

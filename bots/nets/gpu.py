@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bots.nets.catalogue import Net, load_network
+from bots.nets.catalogue import Classic, Net, load_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.network import Network, fold_batch_norms
+from bots.nets.network import fold_batch_norms
 
 # Positions in a captured batch; batches are filled up to the next power of 2, and larger ones are parted.
 SMALLEST, LARGEST = 8, 4096
@@ -82,7 +82,7 @@ class TorchModel:
 
     def _evaluate(self, heads: tuple[str, ...], planes: Tensor) -> list[Tensor]:
         given = planes.to(self._device).to(self._type, memory_format=torch.channels_last)
-        outputs = self._net(given, heads) if isinstance(self._net, Network) else self._net(given)
+        outputs = self._net(given) if isinstance(self._net, Classic) else self._net(given, heads)
         return [getattr(outputs, head).float() for head in heads]
 
     def _run_captured(self, heads: tuple[str, ...], planes: Tensor) -> list[np.ndarray]:
