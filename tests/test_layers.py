@@ -58,7 +58,7 @@ HOMES = {
     "textual": ("arena/tui/",),
     "textual_serve": ("arena/tui/serve.py",),
     "tomlkit": ("arena/players/config.py",),
-    "torch": (*(f"bots/nets/{name}.py" for name in ("network", "catalogue", "gpu")), "trainers/"),
+    "torch": (*(f"bots/nets/{name}.py" for name in ("network", "catalogue", "katago", "gpu")), "trainers/"),
     "typer": ("arena/cli/",),
 }
 """Where each third party may be imported; annotations may name any."""

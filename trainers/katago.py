@@ -75,7 +75,7 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
         state = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
         (aside / WEIGHTS).write_bytes(serialize(state))
         on_step("Exporting to ONNX and comparing with torch")
-        return write_models(network, aside, planes[:CALIBRATION], planes[CALIBRATION:])
+        return write_models(network, aside, None, planes[CALIBRATION:])
 
     return save(folder, manifest, write)
 
