@@ -252,7 +252,7 @@ class Engine:
 
 
 def _decode_line(line: bytearray) -> str:
-    return line.decode("utf-8", "replace").translate(CONTROL_SIGNS).strip()
+    return line.decode("utf-8", "replace").translate(CONTROL_SIGNS).strip(" \ufeff")  # some write a byte order mark
 
 
 def _end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:

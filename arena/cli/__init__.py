@@ -152,6 +152,8 @@ def main() -> None:
 
 def _run() -> None:
     open_closed_streams()
+    if os.environ.get("COLUMNS", "").strip("0") == "":
+        os.environ.pop("COLUMNS", None)  # 0 means that the width isn't known; Rich would print nothing
     try:
         try:
             code = app(prog_name="arena", standalone_mode=False)

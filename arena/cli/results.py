@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import islice
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Option, prompt
 
 from arena import ConfigError, RecordError, UserError, plural
 from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of, size_doubts
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from arena.go.record import GameRecord
     from arena.players.registry import Registry
 
+LISTED = 1000  # games of a file to choose from
+NumberInFile = Annotated[int | None, Option("--game", help="Number of the game in a file of several.", min=1)]
 GAME = "An SGF file, or the number or id of a game of 'arena games'"
 
 
@@ -173,6 +177,7 @@ def _read_ending(text: str | None) -> list[str]:
 def show(
     game: Annotated[str | None, Argument(help=f"{GAME} (default: the newest).")] = None,
     move: Annotated[int | None, Option("-m", "--move", help="Start after this many moves.", min=0)] = None,
+    number: NumberInFile = None,
     results: Results = RESULTS,
 ) -> None:
     """Step through a stored game or an SGF file.
@@ -188,8 +193,8 @@ def show(
     from arena.report.game import print_game, show_details
     from arena.report.style import Console, has_colours, has_screen
 
-    record, path = read_game(game, results), Path(expanduser(game or ""))
-    is_stored, plies = not path.is_file(), len(record.moves)
+    record, sgf = read_game(game, results, number)
+    is_stored, plies = sgf is None, len(record.moves)
     if move is not None and move > plies:
         raise UserError(f"--move {move}: the game has {plural(plies, 'move')}")
     console = Console()
@@ -198,7 +203,7 @@ def show(
     if is_lost and not at_terminal:
         show_details(record, console)
         return
-    text = write_sgf(record, move_notes(record)).encode() if is_stored else path.read_bytes()
+    text = write_sgf(record, move_notes(record)).encode() if sgf is None else sgf
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
@@ -220,6 +225,7 @@ def analyze(
     csv: Annotated[Path | None, Option(help="Write one row for each move to this CSV file.")] = None,
     sgf: Annotated[Path | None, Option(help="Write the game with comments and best moves.")] = None,
     ranks: Annotated[bool, Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
+    number: NumberInFile = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -251,7 +257,7 @@ def analyze(
     from arena.results.export import analysis_frame, write_csv
 
     registry = registry_of(config, results)
-    record = read_game(game, results)
+    record, _ = read_game(game, results, number)
     if ranks:
         if bot or csv or sgf:
             raise ConfigError("--ranks estimates ranks only; leave out --bot, --csv and --sgf")
@@ -314,24 +320,56 @@ def _print_ranks(record: GameRecord, registry: Registry) -> None:
     console.say(f"{rank_name(WEAKEST_SEEN)} stands for all that are weaker, too.")
 
 
-def read_game(text: str | None, results: Path) -> GameRecord:
-    """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
-    StoreError."""
-    from arena.go.sgf import MAX_BYTES, read_sgf
+def read_game(text: str | None, results: Path, number: int | None = None) -> tuple[GameRecord, bytes | None]:
+    """The game of a file of SGF games with its text, else the stored one; the newest one if none is named. Of several
+    games in a file it is that of this number, or the one that the user chooses. Raises RecordError or StoreError."""
+    from arena.go.sgf import begin_at_last_setup, read_sgf
     from arena.results.store import Store
 
     path = Path(expanduser(text or ""))
     if path.is_file():
         try:
-            with path.open("rb") as file:
-                return read_sgf(file.read(MAX_BYTES + 1))
+            sgf = begin_at_last_setup(_choose_text(path, number))
+            return read_sgf(sgf), sgf
         except RecordError as error:
             raise RecordError(f"{path}: {error}") from None
+    if number is not None:
+        raise UserError("--game is the number of a game in a file; name an SGF file")
     if text and path.is_dir():
         raise RecordError(f"{path} is a folder; name one of its SGF files")
     if path.suffix.lower() == ".sgf":
         raise RecordError(f"there is no file {path}")
     with Store.of(results) as store:
         for record in [store.game(text)] if text else store.games(limit=1, newest_first=True):
-            return record
+            return record, None
     raise UserError(f"no game is stored in {results}; play some with 'arena match'")
+
+
+def _choose_text(path: Path, number: int | None) -> bytes:
+    """One of the games in a file: of several without a number the user chooses, or it is the first in a pipe."""
+    from arena.go.collection import is_collection, read_texts
+    from arena.go.sgf import MAX_BYTES, read_sgf
+    from arena.report.style import Console, has_screen
+    from arena.report.tables import games_table
+
+    if not is_collection(path):
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    texts = [text for _, _, text in islice(read_texts(path), number or LISTED)]
+    if number is not None and number > len(texts):
+        raise UserError(f"--game {number}: {path} has {plural(len(texts), 'game')}")
+    if number is None and len(texts) > 1:
+        console = Console()
+        if not has_screen(console):
+            several = plural(len(texts), "game") if len(texts) < LISTED else f"{LISTED:,} games or more"
+            Console(stderr=True).say(f"{path} has {several}; this is the first. Choose another with --game N.")
+            return texts[0]
+        games: list[tuple[int, GameRecord]] = []
+        for place, text in enumerate(texts, 1):
+            with suppress(RecordError):  # to choose it prints what is wrong
+                games.append((place, read_sgf(text)))
+        console.print(replace(games_table(games, len(texts)), note=""))
+        number = prompt("Game", type=int, default=1)
+        if not 1 <= number <= len(texts):
+            raise UserError(f"game {number}: choose 1 to {len(texts)}")
+    return texts[(number or 1) - 1]

@@ -41,6 +41,11 @@ class Refusal:
     detail: str = ""
 
 
+def is_collection(path: Path) -> bool:
+    """Whether ``read_texts`` reads files of this name."""
+    return path.name.lower().endswith(_KINDS)
+
+
 def read_path(path: str | Path) -> Iterator[GameRecord | Refusal]:
     """Parse the games of ``read_texts``. Raises RecordError as ``read_texts`` does."""
     for source, number, sgf in read_texts(path):
@@ -61,11 +66,11 @@ def read_texts(path: str | Path) -> Iterator[Text]:
     path = Path(path)
     if not path.exists():
         raise RecordError(f"{path}: no such file or folder")
-    if path.is_file() and not path.name.lower().endswith(_KINDS):
+    if path.is_file() and not is_collection(path):
         raise RecordError(f"{path} is not a game record; use {', '.join(_KINDS)} or a folder of them")
     empty = True
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if not (file.name.lower().endswith(_KINDS) and file.is_file()):
+        if not (is_collection(file) and file.is_file()):
             continue
         try:
             for source, stream in _streams(file):

@@ -70,8 +70,11 @@ def sgf_from_move(move: Move, size: int) -> str:
 
 @cache
 def moves_by_sgf(size: int) -> dict[bytes, Move]:
-    """The move of each SGF coordinate; the empty one and ``tt`` pass."""
-    return {b"tt": pass_move(size)} | {sgf_from_move(move, size).encode(): move for move in range(size * size + 1)}
+    """The move of each SGF coordinate. The empty one, ``tt`` and the point beyond the last corner (``ss`` on 18x18)
+    pass."""
+    beyond = 2 * chr(97 + size)
+    passes = dict.fromkeys((b"tt", beyond.encode()), pass_move(size))
+    return passes | {sgf_from_move(move, size).encode(): move for move in range(size * size + 1)}
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from sgfmill import sgf_grammar, sgf_properties
 
 from arena import ConfigError, RecordError, __version__
+from arena.go.board import Board
 from arena.go.coords import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, moves_by_sgf, pass_move, sgf_from_move
-from arena.go.game import Rules
+from arena.go.game import Rules, Scoring
 from arena.go.record import Ending, GameRecord, Outcome, Stones, usual_first
+from arena.go.rule_names import UNKNOWN, find_preset
 
 MAX_BYTES = 16 << 20  # the longest SGF text of one game that is read
 MAX_MOVES = 3000  # the most moves of one game that are read
@@ -109,7 +112,7 @@ def _root_properties(record: GameRecord) -> dict[str, str]:
         **{"FF": "4", "GM": "1", "CA": "UTF-8", "AP": f"arena:{__version__}"},
         "SZ": str(record.rules.size),
         "KM": f"{record.rules.komi:g}",
-        "RU": _RU_VALUES.get(record.rules.name, record.rules.name),
+        "RU": "" if record.rules.name == UNKNOWN else _RU_VALUES.get(record.rules.name, record.rules.name),
         "RE": "?" if outcome is None else outcome.sgf,
         "HA": str(handicap) if handicap > 1 else "",
         "PL": "" if record.first is usual else record.first.letter,
@@ -121,18 +124,28 @@ def _root_properties(record: GameRecord) -> dict[str, str]:
 # --- The text and its nodes ---
 
 _CHARSET = re.compile(rb"CA\s*\[\s*([A-Za-z0-9_.:-]{1,40})\s*\]")
+_GB2312 = re.compile(rb"(?:[^\x80-\xff]|[\xa1-\xf7][\xa1-\xfe])*")  # Latin-1 has such pairs in few words only
+_NO_FIRST_NODE = re.compile(rb"\A(\s*\(\s*)(?=[A-Z]{1,2}\s*\[)")
 
 
 def utf8(text: str | bytes) -> bytes:
-    """Recode an SGF to UTF-8 before parsing: Asian charsets use the bytes of ``]`` and ``\\`` inside characters."""
+    """Recode an SGF to UTF-8 before parsing: Asian charsets use the bytes of ``]`` and ``\\`` inside characters. A
+    missing ``;`` before the first node is added, as Nihon Ki-in's files lack it."""
+    return _NO_FIRST_NODE.sub(rb"\1;", _recoded(text))
+
+
+def _recoded(text: str | bytes) -> bytes:
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return text.decode("utf-16", "replace").encode()
     charset = _CHARSET.search(text)
     with suppress(UnicodeDecodeError):
         text.decode("utf-8")
         return text
     with suppress(LookupError, ValueError):
-        return text.decode(charset[1].decode() if charset else "latin-1", "replace").encode("utf-8", "replace")
+        if charset or _GB2312.fullmatch(text):
+            return text.decode(charset[1].decode() if charset else "gb18030", "replace").encode("utf-8", "replace")
     return text.decode("latin-1").encode()
 
 
@@ -150,11 +163,53 @@ def split_games(data: bytes) -> Iterator[bytes]:
 
 
 def _main_line(text: str | bytes) -> list[Properties]:
-    """The nodes of the first game's main line, without variations. Raises RecordError."""
+    """The nodes of the first game's main line, without variations; with HA[n], n moves of Black in a row at the start
+    as AB. Raises RecordError."""
     try:
-        return list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
+        line = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
     except ValueError as error:
         raise RecordError(f"not an SGF: {error}") from None
+    number = int(count[:3]) if (count := _text(line[0], "HA")).isdecimal() else 0
+    nodes = [place for place, node in enumerate(line) if node.keys() & {"B", "W", "AB", "AW"}][:number]
+    if number > 1 and len(nodes) == number and all("B" in line[place] and "AB" not in line[place] for place in nodes):
+        for place in nodes:
+            line[place] = {"AB" if name == "B" else name: values for name, values in line[place].items()}
+    return line
+
+
+def begin_at_last_setup(text: str | bytes) -> bytes:
+    """The SGF text; where stones are set up in the middle of the game, the last of them begin it, together with all
+    that lie on the board by then. Raises RecordError."""
+    line = _main_line(text)
+    size, last, has_move = _size(line[0]), 0, False
+    for number, node in enumerate(line):
+        if has_move and any(_placed(node, size)):
+            last = number
+        has_move |= bool(node.keys() & {"B", "W"})
+    if not last:
+        return utf8(text)
+    board, to_play = Board(size), None
+    for number, node in enumerate(line[: last + 1]):
+        black, white, empty = _placed(node, size)
+        board = board.without([*black, *white, *empty]) if black or white or empty else board
+        played = _played(node, size, number) if number < last else []
+        to_play = played[-1][0].opponent if played else to_play
+        stones = [*((BLACK, move) for move in black), *((WHITE, move) for move in white), *played]
+        for colour, move in stones:
+            if move != pass_move(size):
+                try:
+                    board.put(move, colour)
+                except ValueError as error:
+                    raise RecordError(f"illegal move: node {number}, {error}") from None
+    root = {name: values for name, values in line[0].items() if name not in ("AB", "AW", "AE", "B", "W", "PL", "HA")}
+    for colour in Colour:
+        if on_board := [move for move in range(size * size) if board.stone(move) == colour]:
+            root[f"A{colour.letter}"] = [sgf_from_move(move, size).encode() for move in on_board]
+    rest = {name: values for name, values in line[last].items() if name not in ("AB", "AW", "AE")}
+    tree = sgf_grammar.Coarse_game_tree()
+    tree.sequence = [root | {"PL": [to_play.letter.encode()]} if to_play else root, rest, *line[last + 1 :]]
+    found: bytes = sgf_grammar.serialise_game_tree(tree, wrap=None)
+    return found
 
 
 def _text(node: Properties, name: str, one_line: bool = True) -> str:
@@ -166,12 +221,11 @@ def _text(node: Properties, name: str, one_line: bool = True) -> str:
 
 def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Colour | None, list[Move]]:
     """The stones set up before the first move, who begins, if given, and the moves. Raises RecordError."""
-    names = moves_by_sgf(size)
     stones: tuple[set[Move], set[Move]] = (set(), set())
     first = last = None
     moves: list[Move] = []
     for number, node in enumerate(line):
-        placed = [_points(node[name], size) if name in node else [] for name in ("AB", "AW", "AE")]
+        placed = _placed(node, size)
         if moves and any(placed):
             raise RecordError(f"setup stones after the first move: move {len(moves)}")
         for own, new in zip(stones, placed, strict=False):
@@ -179,34 +233,43 @@ def _setup_and_moves(line: Sequence[Properties], size: int) -> tuple[Stones, Col
             own.update(new)
         if not moves:
             first = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower()) or first
-        played = [(colour, value) for colour in Colour for value in node.get(colour.letter, ())]
+        played = _played(node, size, number)
         if len(played) > 1:
             raise RecordError(f"two moves in one node: move {len(moves) + 1}")
-        for colour, value in played:
-            if value not in names:
-                raise RecordError(f"no point of the board: {value[:20]!r} in node {number}")
+        for colour, move in played:
             if colour is last:
                 raise RecordError(f"a colour plays twice in a row: move {len(moves) + 1}")
             first, last = first if moves else colour, colour
-            moves.append(names[value])
+            moves.append(move)
     return (tuple(sorted(stones[0])), tuple(sorted(stones[1]))), first, moves
+
+
+def _played(node: Properties, size: int, number: int) -> list[tuple[Colour, Move]]:
+    names, found = moves_by_sgf(size), []
+    for colour, value in [(each, value) for each in Colour for value in node.get(each.letter, ())]:
+        if (move := names.get(value.strip())) is None:
+            raise RecordError(f"no point of the board: {value[:20].decode('utf-8', 'replace')!r} in node {number}")
+        found.append((colour, move))
+    return found
+
+
+def _placed(node: Properties, size: int) -> list[list[Move]]:
+    """The points of AB, AW and AE."""
+    return [_points(node[name], size) if name in node else [] for name in ("AB", "AW", "AE")]
 
 
 def _points(values: list[bytes], size: int) -> list[Move]:
     try:
         points = sgf_properties.interpret_point_list(filter(None, values), sgf_properties.Presenter(size, "UTF-8"))
     except ValueError:
-        raise RecordError(f"no point of the board: setup {b' '.join(values)[:40]!r}") from None
+        raise RecordError(
+            f"no point of the board: setup {b' '.join(values)[:40].decode('utf-8', 'replace')!r}"
+        ) from None
     return [(size - 1 - row) * size + column for row, column in points]
 
 
 # --- Reading a record ---
 
-_RU_BEGINNINGS = {
-    "cgos": ("cgos",),
-    "tromp-taylor": ("tromp", "tt", "nz", "newzealand", "goe", "ing", "應", "应"),
-    "chinese": ("chin", "cn", "中", "aga", "bga", "ffg", "french", "british"),
-}
 _WINNER = re.compile(r"(b|w|black|white)\s*\+\s*(.*)", re.DOTALL)
 _MARGIN = re.compile(r"[0-9]{1,4}(?:\.[0-9]{0,4})?(?!\S)")
 _LOSSES = {"r": Ending.RESIGN, "t": Ending.TIME, "f": Ending.ILLEGAL, "i": Ending.ILLEGAL}
@@ -215,11 +278,12 @@ _LOSSES = {"r": Ending.RESIGN, "t": Ending.TIME, "f": Ending.ILLEGAL, "i": Endin
 def read_sgf(text: str | bytes) -> GameRecord:
     """The first game of an SGF text, its main line. Bytes are UTF-8, else what CA says, else Latin-1.
 
-    The record always replays. Its rules are the preset that RU names: New Zealand and Ing rules count as
-    ``tromp-taylor``, AGA, British and French rules as ``chinese``, all others and none as ``japanese``. If a move
-    breaks them, superko is dropped, then suicide allowed, then both. The move limit is raised to fit. A missing komi is
-    the preset's, or 0 with handicap stones. Two passes after which play went on are left out. A forfeit without a known
-    cause counts as one for an illegal move. A missing size means 19x19 if a stone lies beyond 13x13.
+    The record always replays. Its rules are the preset that RU comes closest to (``rule_names``). Without one, the
+    rules are named ``unknown``: area scoring, simple ko. If a move breaks the rules, superko is dropped,
+    then suicide allowed, then both. The move limit is raised to fit. A missing komi is the preset's, or 0 with handicap
+    stones. With HA[n], n moves of Black in a row at the start are handicap stones. Two passes after which play went on
+    are left out. A forfeit without a known cause counts as one for an illegal move. A missing size means 19x19 if a
+    stone lies beyond 13x13. Stones set up in the middle of a game are refused; see ``begin_at_last_setup``.
 
     Raises RecordError, ``reason: detail`` or just a reason; the reason is short, so that refusals can be counted by it.
     """
@@ -296,19 +360,19 @@ def _without_resumed_passes(moves: list[Move], passing: Move) -> list[Move]:
 
 
 def _rules(root: Properties, size: int, move_limit: int, handicap: bool) -> Rules:
-    word = "".join(character for character in _text(root, "RU").lower() if character.isalnum())
-    name = next((name for name, beginnings in _RU_BEGINNINGS.items() if word.startswith(beginnings)), "japanese")
+    name, text = find_preset(_text(root, "RU")), _text(root, "KM").replace(",", ".")
     komi = 0.0 if handicap else None
-    with suppress(ValueError):
-        komi = float(_text(root, "KM").replace(",", "."))
-    if komi in (275, 325, 375, 550, 650, 750):  # as the Fox server writes it
+    if number := re.match(r"[+-]?[0-9]{1,5}(\.[0-9]{0,5})?", text):
+        komi = float(number[0])
+    if komi is not None and komi >= 50 and komi % 25 == 0:  # as the Fox server writes it
         komi /= 100
     if komi in (2.75, 3.25, 3.75):  # in stones, as in China, worth two points each
         komi *= 2
     try:
-        return Rules.preset(name, size, komi, max(1, move_limit))
+        rules = Rules.preset(name or "japanese", size, komi, max(1, move_limit))
     except ConfigError as error:
         raise RecordError(f"komi: {error}") from None
+    return rules if name else replace(rules, name=UNKNOWN, scoring=Scoring.AREA)
 
 
 def _outcome(text: str, ending: Ending | None) -> Outcome | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from arena import ArenaError
 from arena.go.coords import BLACK, WHITE, Colour, Move, move_from_gtp
-from arena.go.game import PRESETS, Rules
+from arena.go.game import Rules
+from arena.go.rule_names import find_preset
 
 
 class Refused(ArenaError):
@@ -20,12 +22,6 @@ COLOURS = {"b": BLACK, "black": BLACK, "w": WHITE, "white": WHITE}
 NUMBER = re.compile(r"[+-]?([0-9]{1,10}(\.[0-9]{0,20})?|\.[0-9]{1,20})")
 WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), ord("\t"): " "}
-_RULES = {
-    **{name: name for name in PRESETS},
-    **dict.fromkeys(("chinese-ogs", "chinese-kgs", "aga", "bga"), "chinese"),
-    **{"new-zealand": "tromp-taylor", "korean": "japanese"},
-}
-"""Names of rules in KataGo, and the preset that each comes closest to."""
 
 
 def read_line(line: str) -> tuple[str | None, list[str]]:
@@ -67,16 +63,12 @@ def whole_of(words: Sequence[str], index: int) -> int:
 
 
 def rules_of(given: str | Mapping[str, object], rules: Rules) -> Rules:
-    """The preset of this name, or with these settings of KataGo's, as JSON or read; with the size and komi of
+    """The preset that these rules of KataGo's come closest to, by name, as JSON or read; with the size and komi of
     ``rules``. Raises Refused."""
-    name = _RULES.get(given.lower()) if isinstance(given, str) else None
+    if isinstance(given, str):
+        with suppress(ValueError, RecursionError):
+            given = json.loads(given)
+    name = find_preset(given) if isinstance(given, str | Mapping) else None
     if name is None:
-        try:
-            settings = json.loads(given) if isinstance(given, str) else given
-        except (ValueError, RecursionError):
-            raise Refused("unknown rules") from None
-        agreeing = (each for each in PRESETS if isinstance(settings, dict) and Rules.preset(each).agree_with(settings))
-        name = next(agreeing, None)
-    if name is None:
-        raise Refused("rules not supported")
+        raise Refused("unknown rules" if isinstance(given, str) else "rules not supported")
     return replace(Rules.preset(name, move_limit=rules.move_limit), size=rules.size, komi=rules.komi)

@@ -15,13 +15,14 @@ from itertools import chain
 from threading import Event, Thread
 from typing import TextIO
 
-from arena import ConfigError, IllegalMove, UserError, __version__
+from arena import ArenaError, ConfigError, IllegalMove, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Limits, describe_error
 from arena.contract.limits import Clock, TimeLeft, TimeSettings
 from arena.go.coords import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.game import Game, GameCopy, Outcome, Rules, handicap_points
+from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
 from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_report
-from arena.gtp.arguments import Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
+from arena.gtp.arguments import WHOLE, Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
 from arena.gtp.position import Position
 
 PATIENCE = 86400.0
@@ -87,7 +88,9 @@ class Server:
             "genmove": self._genmove,
             "undo": self._undo,
             "fixed_handicap": self._place_handicap,
+            "place_free_handicap": self._place_handicap,
             "set_free_handicap": self._set_free_handicap,
+            "loadsgf": self._load,
             "time_settings": self._set_time,
             "time_left": self._time_left,
             "kata-set-rules": self._set_rules,
@@ -163,6 +166,21 @@ class Server:
             raise Refused("invalid number of stones") from None
         self._start_game(points)
         return self._vertices(points)
+
+    def _load(self, words: list[str]) -> None:
+        """The game of a file, before the move of the number that follows its name, if one does."""
+        before = words[-1] if len(words) > 1 and WHOLE.fullmatch(words[-1]) else None
+        try:
+            with open(" ".join(words if before is None else words[:-1]), "rb") as file:
+                record = read_sgf(begin_at_last_setup(file.read(MAX_BYTES + 1)))
+            self._check(record.rules.size)
+            position = Position(record.rules, self._position.seed + 1, record.setup, record.first)
+            for number, move in enumerate(record.moves[: None if before is None else max(0, int(before) - 1)], 1):
+                position.play(record.mover(number), move)
+        except (OSError, ArenaError, ValueError):
+            raise Refused("cannot load file") from None
+        self._rules, self._position = record.rules, position
+        self._reset_clocks()
 
     def _set_free_handicap(self, words: list[str]) -> None:
         self._require_empty()

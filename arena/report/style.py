@@ -5,6 +5,7 @@ Colours never carry a fact alone. They are blue and orange, which colour-blind p
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,18 @@ HARMLESS = dict.fromkeys(chain(*_SIGNS), "?")
 """For ``str.translate``: a question mark for each control sign, with which a text moves a terminal's cursor, sets its
 title, or turns the direction of writing. Tabs and ends of lines stay."""
 
+_ASCII = str.maketrans("●○•◦▪▫·–…±×²│─┌┬┐├┼┤└┴┘╋✓✗█▀▲", "XOxoxo.-.+x2|-++++++++++yn##^")
+"""Signs for an encoding that lacks ours: the colours of stones stay apart."""
+
+
+def _replace_sign(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    found = error.object[error.start : error.end].translate(_ASCII)
+    return "".join(sign if sign.isascii() else "?" for sign in found), error.end
+
+
+codecs.register_error("arena", _replace_sign)
+
 _FOLDERS = re.compile(r"(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\]+(?:[^\s/\\,;:=()<>]+[/\\]+)+")
 
 
@@ -50,13 +63,13 @@ def public(words: str) -> str:
 
 
 class Console(rich.console.Console):
-    """Rich's, which prints a question mark for each control sign of a name, comment or error, and for what the encoding
-    lacks. Where there is no terminal, lines are as long as they are: none is cut off or broken."""
+    """Rich's, which prints a question mark for each control sign of a name, comment or error, and signs of ASCII
+    for those that the encoding lacks. Where there is no terminal, no line is cut off or broken."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         if isinstance(self.file, TextIOWrapper):
-            self.file.reconfigure(errors="replace")
+            self.file.reconfigure(errors="arena")
 
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*objects, **({"soft_wrap": not self.is_terminal} | options))

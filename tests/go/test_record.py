@@ -19,7 +19,8 @@ from arena.go.collection import Refusal, read_path
 from arena.go.coords import BLACK, WHITE, move_from_gtp, moves_by_sgf, pass_move, sgf_from_move, symmetry_table
 from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, handicap_points
 from arena.go.record import GameRecord
-from arena.go.sgf import MAX_BYTES, read_sgf, write_sgf
+from arena.go.rule_names import UNKNOWN
+from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_remarks, read_sgf, split_games, utf8, write_sgf
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
 
@@ -117,11 +118,19 @@ def test_results_rules_komi_and_size_are_read_in_their_many_forms() -> None:
     for text, outcome in results.items():
         record = read_sgf(f"(;SZ[9]RE[{text}];B[ee])")
         assert (text, record.outcome) == (text, read_sgf(write_sgf(record)).outcome) == (text, outcome)
-    presets = {"jp": "japanese", "": "japanese", "cn": "chinese", "AGA": "chinese", "CGOS": "cgos"}
-    for text, name in (presets | dict.fromkeys(("NZ", "New Zealand", "Ing Goe"), "tromp-taylor")).items():
-        assert (text, read_sgf(f"(;SZ[9]RU[{text}];B[ee])").rules.name) == (text, name)
+    presets = {"jp": "japanese", "cn": "chinese", "AGA": "chinese", "CGOS": "cgos", "": UNKNOWN, "house": UNKNOWN}
+    presets |= dict.fromkeys(("NZ", "New Zealand", "Ing Goe", "koPOSITIONALscoreAREAtaxNONEsui1"), "tromp-taylor")
+    presets['{"ko":"SIMPLE","scoring":"AREA","tax":"NONE","suicide":false,"whiteHandicapBonus":"N"}'] = "chinese"
+    presets['{"ko":"SIMPLE","scoring":"TERRITORY","tax":"SEKI","suicide":false}'] = "japanese"
+    for text, name in presets.items():
+        record = read_sgf(f"(;SZ[9]RU[{text}];B[ee])")
+        assert (text, record.rules.name) == (text, name)
+        assert read_sgf(write_sgf(record)) == record
     komis = {"KM[5.5]": 5.5, "KM[6,5]": 6.5, "KM[none]RU[Japanese]": 6.5, "KM[0]": 0, "AB[ee]PL[W]": 0}
-    for text, komi in (komis | {"KM[-2.5]": -2.5, "KM[375]": 7.5, "KM[3.75]": 7.5, "RU[Chinese]": 7}).items():
+    for text, komi in (
+        komis
+        | {"KM[-2.5]": -2.5, "KM[375]": 7.5, "KM[3.75]": 7.5, "RU[Chinese]": 7, "KM[50]": 0.5, "KM[6.5 points]": 6.5}
+    ).items():
         assert (text, read_sgf(f"(;SZ[9]{text})").rules.komi) == (text, komi)
     for text, size in {"(;;B[qd])": 19, "(;GM[1])": 19, "(;SZ[9:9])": 9}.items():
         assert read_sgf(text).rules.size == size
@@ -132,6 +141,30 @@ def test_charsets_are_read() -> None:
     assert read_sgf("(;CA[big5]SZ[9]PB[許功])".encode()).black == "許功"
     assert read_sgf("(;SZ[9]PB[Müller])".encode("latin-1")).black == "Müller"
     assert read_sgf("(;CA[no-such-charset]SZ[9]PB[Müller])".encode("latin-1")).black == "Müller"
+    assert read_sgf("(;SZ[9]PB[聂卫平])".encode("gb18030")).black == "聂卫平"  # without CA
+    assert read_sgf("(;CA[UTF-16]SZ[9]PB[井山裕太])".encode("utf-16")).black == "井山裕太"
+
+
+def test_a_missing_first_node_blank_passes_and_the_pass_beyond_the_corner_are_read() -> None:
+    assert read_sgf("(\nSZ[9]\nKM[7]\n;B[ee];W[cc])").moves == (40, 20)
+    assert [*split_games(utf8(b"(\nSZ[9]\n;B[ee])"))] == [b"(\n;SZ[9]\n;B[ee])"]
+    assert read_sgf("(;SZ[9];B[ee];W[  ])").moves == (40, 81)
+    assert read_sgf("(;SZ[18];B[aa];W[ss])").moves == (0, 324)
+
+
+def test_handicap_stones_written_as_moves_of_black_are_set_up() -> None:
+    text = "(;SZ[9]HA[2]KM[0.5]RU[Chinese];B[cc]C[one];B[gg];W[ee]C[two];B[ff])"
+    record = read_sgf(text)
+    assert (record.setup, record.first, record.moves) == (((20, 60), ()), WHITE, (40, 50))
+    assert [remark.comment for remark in read_remarks(text, record)] == ["one", "two", ""]
+
+
+def test_a_game_with_stones_set_up_in_its_middle_begins_there() -> None:
+    text = begin_at_last_setup("(;SZ[9]KM[7]RU[CGOS]AB[aa];B[ee];W[cc];B[gh];AE[ee]AB[gg]AW[gc]C[here];W[dd];B[ff])")
+    record = read_sgf(text)
+    assert (record.setup, record.first, record.moves) == (((0, 60, 69), (20, 24)), WHITE, (30, 50))
+    assert read_remarks(text, record)[0].comment == "here"
+    assert begin_at_last_setup("(;SZ[9]AB[aa];W[ee])") == b"(;SZ[9]AB[aa];W[ee])"
 
 
 def test_suicide_repetition_and_length_are_allowed_by_the_rules_of_a_record_that_has_them() -> None:
@@ -151,7 +184,7 @@ REFUSED = {
     "rectangular board": ["(;SZ[9:13];B[ee])"],
     "size 25": ["(;SZ[25];B[ee])"],
     "no size": ["(;;B[ee];W[cc])", "(;SZ[nine];B[ee])", "(;SZ[-9];B[ee])"],
-    "no point of the board": ["(;SZ[9];B[jj])", "(;SZ[9];B[e])", "(;SZ[9]AB[jj])", "(;SZ[9]AB[cc:aa])"],
+    "no point of the board": ["(;SZ[9];B[jk])", "(;SZ[9];B[e])", "(;SZ[9]AB[jj])", "(;SZ[9]AB[cc:aa])"],
     "two moves in one node": ["(;SZ[9];B[ee]W[cc])", "(;SZ[9];B[ee][cc])"],
     "a colour plays twice in a row": ["(;SZ[9];B[ee];B[cc])"],
     "setup stones after the first move": ["(;SZ[9];B[ee];AB[cc];W[gg])", "(;SZ[9];B[ee];AB[cc]AW[gg])"],
@@ -164,7 +197,7 @@ REFUSED = {
     ],
     "too large": [f"(;SZ[9]{' ' * MAX_BYTES})"],
     "more than 3000 moves": [f"(;SZ[9]{';B[ee];W[]' * 2000})"],
-    "komi": ["(;SZ[9]KM[9999];B[ee])", "(;SZ[9]KM[nan];B[ee])", "(;SZ[9]KM[0.99];B[ee])"],
+    "komi": ["(;SZ[9]KM[9999];B[ee])", "(;SZ[9]KM[0.99];B[ee])"],
 }
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 from contextlib import closing
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,6 +80,22 @@ def test_the_required_commands_are_there_and_lines_are_read_as_the_protocol_says
     lines = "\n# nothing\n 7 name # who\n\x0712\tprotocol_\x01version\r\n   \nname#\n9\n007 foo\n15 quit\nname\n"
     serve(server_of(name="me"), StringIO(lines), output)
     assert output.getvalue() == "=7 me\n\n=12 2\n\n= me\n\n?9 unknown command\n\n?007 unknown command\n\n=15 \n\n"
+
+
+def test_a_file_is_loaded_up_to_a_move_and_free_handicap_stones_are_placed(tmp_path: Path) -> None:
+    path = tmp_path / "a game.sgf"
+    path.write_text("(;SZ[7]KM[5.5]RU[Chinese];B[aa];W[bb];B[cc])")
+    server = server_of()
+    assert "White to play, move 4, chinese rules, komi 5.5" in ask(server, f"loadsgf {path}", "showboard")
+    assert "White to play, move 2" in ask(server, f"loadsgf {path} 2", "showboard")
+    assert refused(server, "loadsgf") == refused(server, f"loadsgf {tmp_path}/none.sgf") == "cannot load file"
+    assert "White to play, move 2" in ask(server, "showboard")
+    assert ask(server, "boardsize 9", "clear_board", "place_free_handicap 3") == "C3 G7 C7"
+
+
+@pytest.mark.parametrize("name", ["new zealand", "New-Zealand", "newzealand", "stone_scoring", "chinese-kgs", "aga"])
+def test_rules_are_known_by_the_names_of_other_programs(name: str) -> None:
+    assert ask(server_of(), f"kata-set-rules {name}") == ""
 
 
 def test_a_size_that_the_bot_can_not_play_and_rules_without_end_are_refused() -> None:

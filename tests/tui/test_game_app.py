@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
+from commandline import arena, arena_alone, refused
 from played import match_of, record_of
 from screens import Hand, use
 
@@ -96,6 +96,15 @@ def test_a_pipe_gets_a_diagram_and_the_moves_and_what_cant_be_shown_is_told_in_a
         (["club.sgf", "--move", "9"], "--move 9: the game has 8 moves"),
     ):
         refused(arena("show", *words, folder=tmp_path), said)
+
+
+def test_one_of_several_games_of_a_file_is_shown_and_ascii_output_tells_the_colours_apart(tmp_path: Path):
+    (tmp_path / "two.sgf").write_text("(;SZ[5]PB[Ann]PW[Bo];B[cc])(;SZ[5]PB[Cy]PW[Di];B[bb];W[dd])")
+    done = arena("show", "two.sgf", folder=tmp_path)
+    assert "Ann" in done.stdout and "two.sgf has 2 games; this is the first" in done.stderr
+    done = arena_alone("show", "two.sgf", "--game", "2", folder=tmp_path, columns=0, PYTHONIOENCODING="ascii")
+    assert done.stdout.startswith("X Cy  O Di") and " 4  . X . . . " in done.stdout and not done.stderr
+    refused(arena("show", "two.sgf", "--game", "3", folder=tmp_path), "two.sgf has 2 games")
 
 
 def test_a_stored_game_is_shown_by_its_number(tmp_path: Path):
