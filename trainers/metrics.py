@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from arena import CheckpointError
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Outputs, expected_result
@@ -98,7 +99,7 @@ def evaluate(
 
 def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: int) -> dict[str, float]:
     """The figures that trainers log of a net, over whole games of ``part`` (validation or test), which their names
-    begin with; none without test games. Those that no head tells are 0."""
+    begin with; none without test games. What no head tells, or nothing judges, is left out."""
     count = VALIDATION_POSITIONS if part == "validation" else TEST_POSITIONS
     games = some_games(getattr(split, part), count, seed)
     if not len(games):
@@ -107,7 +108,7 @@ def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: in
     whole, late = evaluation.figures(), evaluation.figures(LATE)
     figures = {name: whole[name] for name in LOGGED} | {"value_floor": whole["value_loss_floor"]}
     figures |= {"late_positions": late["positions"], "late_top1": late["top1"]}
-    return {f"{part}_{name}": float(np.nan_to_num(figure)) for name, figure in figures.items()}
+    return {f"{part}_{name}": float(figure) for name, figure in figures.items() if not np.isnan(figure)}
 
 
 def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, float]:
@@ -131,20 +132,24 @@ def of_rows(network: Net, batches: Iterable[Batch], part: str) -> dict[str, floa
     joined = _joined(found)
     result = joined.pop("result")
     joined["value_floor"] = (result - _mean(result)) ** 2
-    figures = {name: float(np.nan_to_num(_mean(column))) for name, column in joined.items()}
-    return {f"{part}_{name}": figure for name, figure in {"positions": float(len(result)), **figures}.items()}
+    figures = {"positions": float(len(result))} | {name: _mean(column) for name, column in joined.items()}
+    return {f"{part}_{name}": figure for name, figure in figures.items() if not np.isnan(figure)}
 
 
 def _judge(network: Net, batch: Batch) -> tuple[dict[str, np.ndarray], Outputs]:
-    """The columns of some positions, and the net's outputs, on the CPU. The net is set to evaluation."""
+    """The columns of some positions, and the net's outputs, on the CPU. The net is set to evaluation. Moves that the
+    policy doesn't tell from the played one share its place. Raises CheckpointError for outputs that aren't finite."""
     with torch.no_grad():
         planes = to_device(batch.planes, next(network.parameters()).device).to(memory_format=torch.channels_last)
         answer: Outputs = network.eval()(planes).to(torch.device("cpu"))
+    if not all(head.isfinite().all() for head in answer if head is not None):
+        raise CheckpointError("the net gives numbers that aren't finite; train it again with a lower learning rate")
     columns: dict[str, np.ndarray] = {"score": batch.scores}
     if answer.policy is not None:
         moves = torch.from_numpy(batch.moves)
-        rank = (answer.policy > answer.policy.gather(1, moves[:, None])).sum(1).numpy()
-        columns |= {f"top{most}": rank < most for most in (1, 3, 5)}
+        played = answer.policy.gather(1, moves[:, None])
+        better, equal = ((answer.policy > played).sum(1).numpy(), (answer.policy == played).sum(1).numpy())
+        columns |= {f"top{most}": ((most - better) / equal).clip(0, 1) for most in (1, 3, 5)}
         columns["policy_loss"] = functional.cross_entropy(answer.policy, moves, reduction="none").numpy()
     if answer.value is not None:
         result = np.where(batch.results == NO_RESULT, nan, 1.0 - batch.results)

@@ -49,7 +49,8 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         def measure(part: str) -> dict[str, float]:
             found = metrics.of_records(run.averaged, encoder, split, part, config.seed)
             names = {"positions": "scored", "ownership": "ownership", "brier": "brier"}
-            return {f"{part}_{name}": found[f"{part}_{known}"] for name, known in names.items() if found}
+            pairs = ((f"{part}_{name}", f"{part}_{known}") for name, known in names.items())
+            return {name: found[known] for name, known in pairs if known in found}
 
         run.restore()
         with run.batches(rows.batch, config.batch_size) as batches:

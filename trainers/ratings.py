@@ -27,6 +27,7 @@ from trainers.selfplay import Evaluator, draw_seeds
 
 PATIENT = Limits(deadline=3600)  # of a net or a teacher: its first move may compile kernels or have the net captured
 RATINGS_FILE = "ratings.jsonl"  # beside a run's state
+STEP = "step"  # begins the name of an opponent that is an earlier net of the run
 
 GoesOn = Callable[[], bool]
 
@@ -39,11 +40,22 @@ class Rating:
     """A match of a net that learns from its own games."""
 
     iteration: int
-    against: str  # the first net, or a bot
+    against: str  # the first net, a bot, or a net of this run as "step 120"
     games: int
     share: float  # its share of the points
     low: float  # the 95 % interval of the share, from pairs of games with one opening
     high: float
+
+    @property
+    def step(self) -> int | None:
+        """The step of the opponent, if it is a net of this run."""
+        word, _, number = self.against.partition(" ")
+        return int(number) if word == STEP and number.isdecimal() else None
+
+    @property
+    def opponent(self) -> str:
+        """Its name in a fit of all matches, where the nets of the run have the numbers of their steps."""
+        return f" {self.against}" if self.step is None else str(self.step)
 
     @classmethod
     def of(cls, iteration: int, against: str, points: np.ndarray) -> Rating:

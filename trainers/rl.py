@@ -13,6 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -178,21 +179,32 @@ def train(
             words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
             return Origin(encoder, rules, words, planes, splits)
 
-        def rate(count: int, others: Sequence[Player]) -> Rating:
-            """A match of the averaged net against the first one and, unless the run is stopped, shorter ones against
-            others, always with the same openings."""
-            averaged_plays.refresh()
+        def rate(count: int, others: Sequence[Player], step: int) -> Rating:
+            """A match of the averaged net, as it was when its evaluator was refreshed, against the first one and,
+            unless the run is stopped, shorter ones against others, always with the same openings."""
             player, other = (PolicyBot(net) for net in (averaged_plays, first_plays))
-            match = RatingMatch(rules, count, config.plies, (config.seed, 4, run.step_count))
-            rating = Rating.of(run.step_count, start.manifest.name, match.play(player, other, slots=AT_ONCE))
+            match = RatingMatch(rules, count, config.plies, (config.seed, 4, step))
+            rating = Rating.of(step, start.manifest.name, match.play(player, other, slots=AT_ONCE))
             write_rating(run.folder, rating)
-            short = RatingMatch(rules, min(BOT_GAMES, count), config.plies, (config.seed, 5, run.step_count))
+            short = RatingMatch(rules, min(BOT_GAMES, count), config.plies, (config.seed, 5, step))
             for bot in others:
-                if found := short.rate(run.step_count, player, bot, lambda: not run.stop_asked):
+                if found := short.rate(step, player, bot, lambda: not run.stop_asked):
                     write_rating(run.folder, found)
             return rating
 
-        with run:
+        def begin_rating(count: int, others: Sequence[Player]) -> Future[Rating]:
+            """Begin these matches, once those before are over. A GPU goes on learning beside them, as games on the
+            arena's game loop leave it idle; on a processor they are played now, and a resumed run lacks none."""
+            if matches:
+                matches.pop().result()
+            averaged_plays.refresh()
+            matches.append(beside.submit(rate, count, others, run.step_count))
+            if device.type == "cpu":
+                matches[0].result()
+            return matches[0]
+
+        matches = list[Future[Rating]]()  # those that are played, or the last
+        with run, ThreadPoolExecutor(1, "matches") as beside:
             run.restore()
             read_ratings(run.folder, 0)  # or a damaged file is refused after hours
             if not run.step_count:
@@ -249,6 +261,7 @@ def train(
                     (total * (len(batch) / len(games))).backward()
                     sums += torch.stack([total, of_policy, entropy, others]).detach() * (len(batch) / len(places))
                 run.update(len(places), dict(zip(("loss", "policy_loss", "entropy", "others_loss"), sums, strict=True)))
+                run.undo_if_not_finite()
 
                 # Log and measure, then save: a run that is resumed lacks no figures and no match
                 black = np.sign(chunk["margins"]) / 2 + 0.5
@@ -265,7 +278,7 @@ def train(
                     run.save_snapshot(origin())
                 if run.step_count % config.pool_every == 0:
                     if not run.stop_asked:
-                        rate(config.eval_games, bots)
+                        begin_rating(config.eval_games, bots)
                     add_to_pool()
                     run.save()  # which won't load who isn't in the pool any more
                     for gone in set(pool).difference(pool_of(run.step_count, config.pool_every)):
@@ -273,11 +286,14 @@ def train(
                 run.save_when_due()
                 ratings = read_ratings(run.folder, run.step_count)
                 on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
+            run.undo_if_not_finite(at_end=True)
             run.save()
+            if matches:
+                matches[0].result()
             is_done, ratings = run.done >= 1, read_ratings(run.folder, run.step_count)
             is_rated = run.step_count in {rating.iteration for rating in ratings}
             count = LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games)
-            last = rate(count, bots if is_done and not is_rated else ())
+            last = begin_rating(count, bots if is_done and not is_rated else ()).result()
             metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
             metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
             if is_done:

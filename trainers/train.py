@@ -23,6 +23,8 @@ from itertools import count, islice
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
+from zipfile import BadZipFile, ZipFile
+from zlib import error as ZlibError
 
 import numpy as np
 import torch
@@ -85,7 +87,9 @@ def join_processes(config: Loop) -> Iterator[torch.device]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(minutes=5))
+    distributed.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=COLLECTIVE_HOURS)
+    )
     try:
         distributed.barrier()  # the first may have deleted what an earlier run left
         yield device
@@ -180,9 +184,16 @@ def check_run(config: Loop) -> None:
 
 # --- A run ---
 
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 
 MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound run seldom has half of it
+
+FINITE_EVERY, MOST_UNDONE = 32, 3
+"""Steps between two checks that weights and figures are finite, and failed checks in a row after which a run stops."""
+
+REWARM = 0.05  # share of what is left of a longer budget in which the learning rate rises again
+
+COLLECTIVE_HOURS = 12  # others wait as long for the first process, which tests the net: torchrun ends them if it dies
 
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a snapshot few."""
@@ -262,12 +273,15 @@ class Run:
         self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
         self._seconds_before = self._agreed_seconds = 0.0
         self._started = self._saved = self._kept = time.monotonic()
-        self._counts_all = False  # the minutes before the first step, too
+        self._counts_all = False  # whether the minutes of this sitting have begun
         self._names: tuple[str, ...] = ()
         self._last = self._means = torch.empty(0)  # figures, on the device: reading them waits for it
         self._pace = np.zeros(3)  # rows, seconds, and seconds of waiting for rows of a step
         self._steps_here = self._last_rows = 0  # steps of this sitting, rows of the last one
         self._ended = self._rate = self._waited = 0.0
+        self._rewarm = (0.0, 0.0)  # the share of the budget and the rate at which a longer one was begun
+        self._good: list[Tensor] = []  # a copy of ``_tensors`` that were finite
+        self._good_means, self._good_step, self._undone = self._means, 0, 0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         self._logged = -1
         self._signals = stop_signals(self.ask_to_stop)
@@ -346,12 +360,12 @@ class Run:
     def update(self, rows: int, figures: Mapping[str, Tensor]) -> Progress:
         """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss",
         for predictions "right", and what else is to be logged. Nothing waits for a GPU unless figures are due."""
-        self._rate = learning_rate(self.config, self.done)
+        if not self._good:
+            self._keep_good()
+        self._rate = self._scheduled_rate()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = self._rate * group["share"]
-        if not self._counts_all:  # the first step may have compiled the net for a minute, most of the warmup
-            self._started = time.monotonic()
         self.count_minutes()
         norm = torch.nn.utils.clip_grad_norm_(list(self.network.parameters()), MAX_GRAD_NORM, foreach=True)
         for optimizer in self.optimizers:
@@ -369,12 +383,71 @@ class Run:
         else:
             self._means = self._last
         self._steps_here, self._ended = self._steps_here + 1, now
+        if self.step_count % FINITE_EVERY == 0:
+            self.undo_if_not_finite()
         return self.progress()
 
+    def _scheduled_rate(self) -> float:
+        """The learning rate of the schedule. After the budget of a run was changed the rate goes there slowly from the
+        one that it had (Ibrahim et al. 2024, "Simple and scalable strategies to continually pre-train LLMs")."""
+        rate, (begun, last) = learning_rate(self.config, self.done), self._rewarm
+        if math.isnan(begun):
+            self._rewarm = begun, last = self.done, last
+        gone = (self.done - begun) / (REWARM * (1 - begun)) if begun < 1 else 1.0
+        return rate if not last or gone >= 1 else last + (rate - last) * gone
+
+    # --- Numbers that aren't finite ---
+
+    def _tensors(self) -> list[Tensor]:
+        """All that a step changes, but for integers; the optimizers' last, as they have none before the first step."""
+        numbers = [tensor for pair in self._numbers for tensor in pair]
+        states = [
+            value for optimizer in self.optimizers for state in optimizer.state.values() for value in state.values()
+        ]
+        return numbers + [value for value in states if isinstance(value, Tensor)]
+
+    def is_finite(self) -> bool:
+        """Whether all weights and the figures of the last steps are finite numbers. Waits for the device."""
+        norm = torch.nn.utils.get_total_norm([tensor.detach() for tensor in self._tensors()])
+        return bool((norm + self._means.sum().to(self.device)).isfinite())
+
+    @torch.no_grad()
+    def _keep_good(self) -> None:
+        tensors = self._tensors()
+        if len(self._good) == len(tensors):
+            torch._foreach_copy_(self._good, tensors)
+        else:
+            self._good = [tensor.detach().clone() for tensor in tensors]
+        self._good_means, self._good_step, self._undone = self._means, self.step_count, 0
+
+    @torch.no_grad()
+    def undo_if_not_finite(self, at_end: bool = False) -> None:
+        """Give the weights and the optimizers their state at the last check back if a number isn't finite now; the rows
+        in between stay counted. Raises ConfigError after ``MOST_UNDONE`` times in a row, and ``at_end`` if that leaves
+        nothing of what this sitting learned."""
+        if not self._good:
+            return
+        if self.is_finite():
+            self._keep_good()
+            return
+        self._undone += 1
+        if self._undone >= MOST_UNDONE or (at_end and self._good_step <= self.step_count - self._steps_here):
+            steps = f"steps {self._good_step + 1:,} to {self.step_count:,} gave weights that aren't finite"
+            raise ConfigError(f"{self.config.name}: {steps}; start again with --new and a lower --learning-rate")
+        if len(self._tensors()) > len(self._good):  # it is that before the first step
+            for optimizer in self.optimizers:
+                optimizer.state.clear()
+        torch._foreach_copy_(self._tensors(), self._good)
+        self._means = self._last = self._good_means if len(self._good_means) else torch.zeros_like(self._means)
+        words = "steps %s to %s gave numbers that aren't finite and are undone; a lower learning rate avoids that"
+        logging.getLogger(__name__).warning(words, f"{self._good_step + 1:,}", f"{self.step_count:,}")
+
     def count_minutes(self) -> None:
-        """Have all processes see the same clock, and whether one was asked to stop. A run that plays before it learns
-        calls this first: else the minutes count from the end of its first step."""
-        self._counts_all = True
+        """Have all processes see the same clock, and whether one was asked to stop. The minutes of a sitting begin with
+        the first call, which is at the end of the first step, as that may have compiled the net for a minute. A run
+        that plays before it learns calls this before."""
+        if not self._counts_all:
+            self._started, self._counts_all = time.monotonic(), True
         asked, seconds = float(self.stop_asked), self.seconds
         if processes() > 1:  # read a step later, or every process would wait for its GPU here
             sums = torch.tensor([asked, seconds], device=self.device)
@@ -411,7 +484,8 @@ class Run:
 
     def log(self, **figures: float) -> None:
         """Append figures to the log beside the state, JSON a line."""
-        rounded = {name: float(f"{figure:.5g}") for name, figure in (figures | {"learning_rate": self._rate}).items()}
+        given = {name: figure for name, figure in figures.items() if math.isfinite(figure)}  # JSON has no NaN
+        rounded = {name: float(f"{figure:.5g}") for name, figure in (given | {"learning_rate": self._rate}).items()}
         line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
         with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(line)}\n")
@@ -421,7 +495,7 @@ class Run:
 
     def save_when_due(self) -> None:
         """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
-        if is_first() and time.monotonic() - self._saved > 60 * self.config.save_minutes:
+        if is_first() and time.monotonic() - self._saved > 60 * self.config.save_minutes and self.is_finite():
             self.save()
 
     def save(self) -> Path:
@@ -430,6 +504,9 @@ class Run:
             "format": STATE_FORMAT,
             "settings": self.settings,
             "counters": {"step": self.step_count, "rows": self.rows, "seconds": self.seconds},
+            "limits": self.config.limits(),
+            "rate": self._rate,
+            "rewarm": self._rewarm,
             "network": self.network.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
@@ -460,6 +537,9 @@ class Run:
             counters = state["counters"]
             self.step_count, self.rows = counters["step"], counters["rows"]
             self._seconds_before = self._agreed_seconds = counters["seconds"]
+            is_changed = state["limits"] != self.config.limits()
+            self._rewarm = (math.nan, state["rate"]) if is_changed else state["rewarm"]
+            self._rate, self._good = state["rate"], []
             self._started = self._saved = self._kept = time.monotonic()
         if is_first():
             self._reopen_log()
@@ -467,14 +547,16 @@ class Run:
         return is_there
 
     def _reopen_log(self) -> None:
-        """Take the lines of steps that will be made again, and one that was cut off, out of the log."""
-        path = self.folder / METRICS_FILE
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-        steps = [json.loads(line)["step"] for line in lines if line.endswith("\n")]
-        kept = [step for step in steps if step <= self.step_count]
-        self._logged = kept[-1] if kept else -1
+        """Take the lines of steps that will be made again, and damaged ones, out of the log."""
+        path, kept = self.folder / METRICS_FILE, list[str]()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.exists() else []
+        for line in lines:
+            with suppress(ValueError, KeyError, TypeError):
+                if line.endswith("\n") and (step := int(json.loads(line)["step"])) <= self.step_count:
+                    kept.append(line)
+                    self._logged = step
         if len(kept) < len(lines):
-            write(path, "".join(lines[: len(kept)]), error=CheckpointError)
+            write(path, "".join(kept), error=CheckpointError)
 
     def save_checkpoint(
         self, origin: Origin, metrics: Mapping[str, float] | None = None, name: str = "", calibrates: bool = True
@@ -502,7 +584,7 @@ class Run:
 
     def snapshot_is_due(self) -> bool:
         minutes = self.config.snapshot_minutes or math.inf
-        return is_first() and time.monotonic() - self._kept > 60 * minutes
+        return is_first() and time.monotonic() - self._kept > 60 * minutes and self.is_finite()
 
     def save_snapshot(self, origin: Origin, calibrates: bool = False) -> Path:
         """Keep the averaged net as the checkpoint NAME-stepN, which can be played at once; older ones go."""
@@ -516,8 +598,10 @@ class Run:
         snapshot and save the state when it is time."""
         assert isinstance(self.config, Supervised)  # whose budget may be in rows
         rows, before = self.config.validate_every, self.rows - self._last_rows
-        if is_first() and self.rows // rows > before // rows:
-            self.log(**self.figures(), **self.speed(), **measure("validation"))
+        if self.rows // rows > before // rows:
+            self.undo_if_not_finite()
+            if is_first():
+                self.log(**self.figures(), **self.speed(), **measure("validation"))
         if self.snapshot_is_due():
             self.save_snapshot(origin)
         self.save_when_due()
@@ -525,6 +609,7 @@ class Run:
     def finish(self, origin: Origin, measure: Measure) -> Path:
         """Save the state and the checkpoint, with the figures of a last validation and, once the budget is spent, of
         the test; the checkpoint's folder."""
+        self.undo_if_not_finite(at_end=True)
         if not is_first():
             return self.saved
         self.save()
@@ -580,8 +665,11 @@ def write_tensors(path: Path, content: Any) -> None:
 
 
 def read_tensors(path: Path) -> Any:
-    """What a run saved in a file. Raises CheckpointError."""
+    """What a run saved in a file, its checksums compared, which torch doesn't. Raises CheckpointError."""
     try:
+        with ZipFile(path) as file:
+            if damaged := file.testzip():
+                raise BadZipFile(f"{damaged} is damaged")
         return torch.load(path, "cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, UnpicklingError) as error:
+    except (OSError, RuntimeError, EOFError, UnpicklingError, BadZipFile, ZlibError, ValueError) as error:
         raise CheckpointError(f"{path}: can't be read ({reason(error)}); start again with --new") from error

@@ -15,19 +15,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from arena import ConfigError
+from arena import CheckpointError, ConfigError
 from arena.go.coords import MAX_SIZE, MIN_SIZE, pass_move
 from arena.go.game import Rules
-from arena.go.planes import find_encoder
+from arena.go.planes import Encoder, find_encoder
 from arena.players.registry import Registry
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
@@ -39,8 +39,8 @@ from trainers.cluster import Cores, Stage
 from trainers.first_net import build, encoder_of, inherited_rules, start_of
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss
-from trainers.ratings import RatingMatch, SelfPlayProgress, read_ratings, write_rating
-from trainers.replay import Replay
+from trainers.ratings import STEP, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
+from trainers.replay import Replay, encode_searches, make_chunk, searched_games
 from trainers.selfplay import Evaluator, NewGame, PlayedGame, Players, PlayGames, SearchGames, Shape
 from trainers.settings import Lent
 from trainers.settings import Zero as Config
@@ -126,6 +126,16 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
     yield from play(stage.sent.games(net, Shape(slots)), lambda: stage.sent, iter(numbers), goes_on)
 
 
+def warm_up(latest: Latest, encoder: Encoder, device: torch.device, config: Config) -> None:
+    """Play a game, and encode its rows, so that all kernels are compiled before the minutes of a run begin."""
+    net = LiveEvaluator(encoder, device, config.bf16)
+    net.take(latest.network, latest.planes)
+    latest = replace(latest, config=replace(config, full_search_prob=1.0))
+    games = list(play(latest.games(net, Shape(1)), lambda: latest, iter((0,)), lambda: True))
+    searched = searched_games(latest.size, make_chunk(games, latest.size))
+    encode_searches(searched, encoder, np.arange(len(searched)), np.zeros(len(searched), np.int64))
+
+
 # --- The settings ---
 
 
@@ -208,17 +218,34 @@ def train(
             network = run.averaged if cores is None else deepcopy(run.averaged).cpu()
             return Latest(network, planes_of(replay, SCALED), config, replay.size, komi)
 
-        def rate(folder: Path, step: int) -> None:
-            """Play the matches of a snapshot, with the search and the precision of the games."""
+        def player_of(folder: Path) -> AlphaGo:
+            """A snapshot with the search and the precision of the games."""
             precision = "bf16" if device.type != "cpu" and config.bf16 else "auto"
-            search = Search(str(folder), search="gumbel", visits=EVAL_VISITS, precision=precision)
-            player, match = AlphaGo(search), RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
+            return AlphaGo(Search(str(folder), search="gumbel", visits=EVAL_VISITS, precision=precision))
+
+        def rate(player: AlphaGo, step: int, before: tuple[int, AlphaGo] | None) -> None:
+            """Play the matches of a snapshot: with the bots, and with the one ``before``, as bots are soon outgrown."""
+            match = RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
             for opponent in opponents:
-                if found := match.rate(step, player, opponent, lambda: not (run.stop_asked or has_ended.is_set())):
+                if found := match.rate(step, player, opponent, plays_on):
                     write_rating(run.folder, found)
+            if before is not None and before[0] < step:
+                points = match.play(player, before[1], slots=config.eval_games, goes_on=plays_on)
+                if len(points) == config.eval_games:
+                    write_rating(run.folder, Rating.of(step, f"{STEP} {before[0]}", points))
+
+        def plays_on() -> bool:
+            return not (run.stop_asked or has_ended.is_set())
 
         run.restore()
         run.games = total("games")
+        rated: tuple[int, AlphaGo] | None = None  # the last net that played matches, and its step
+        for latest_rating in read_ratings(run.folder, run.step_count)[-1:]:
+            with suppress(CheckpointError):
+                step = latest_rating.iteration
+                rated = step, player_of(run.saved.with_name(f"{config.name}-step{step}"))
+        if cores is None:
+            warm_up(latest_of(replays[stages_of(config)[0][0]]), encoder, device, config)
         matches: Future[None] | None = None
         round_rows, batch, slots = ROUND_BATCHES * config.batch_size, config.batch_size, config.parallel_games
         while not run.is_over and not run.stop_asked:
@@ -262,6 +289,7 @@ def train(
                             run.step(losses.total(config), batch, losses.figures())
                             if run.stop_asked:
                                 break
+                    run.undo_if_not_finite()
                     learned_per_second = (run.rows - rows) / max(1e-9, time.monotonic() - learning)
 
                     # Let the games have what was learned
@@ -290,18 +318,25 @@ def train(
                     if run.step_count and run.snapshot_is_due():
                         snapshot = run.save_snapshot(origin(), calibrates=net.is_int8)
                         if opponents and matches is None:  # else those of its predecessor still go on
-                            matches = beside.submit(rate, snapshot, run.step_count)
+                            player = player_of(snapshot)
+                            matches, rated = (
+                                beside.submit(rate, player, run.step_count, rated),
+                                (run.step_count, player),
+                            )
                     ratings = read_ratings(run.folder, run.step_count)
                     on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
             keep(replay, players.rest())
         run.save()
+        if not run.rows:
+            played_only = f"{config.name}: nothing was learned, as {run.games} games gave {total('rows')} rows"
+            raise ConfigError(f"{played_only} for batches of {config.batch_size}; resume it with a larger budget")
         metrics: dict[str, float] = {"games": run.games, "positions": total("positions")}
         if run.done >= 1 and not run.stop_asked:
             if matches is not None:
                 matches.result()
             if opponents:
-                rate(run.save_snapshot(origin(), calibrates=True), run.step_count)
+                rate(player_of(run.save_snapshot(origin(), calibrates=True)), run.step_count, rated)
             last = [each for each in read_ratings(run.folder, run.step_count) if each.iteration == run.step_count]
-            metrics |= {f"share_against_{each.against}": each.share for each in last}
+            metrics |= {f"share_against_{each.against.replace(' ', '_')}": each.share for each in last}
             forget_snapshots(run.saved)
         return run.save_checkpoint(origin(), metrics)

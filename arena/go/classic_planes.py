@@ -1,4 +1,4 @@
-"""Encoders of others, to be compared with: after Trencseni, Gilmer's GoCNN and AlphaGo. ``planes`` lists them."""
+"""Encoders of others, to be compared with: after Trencseni, GoCNN and AlphaGo. ``planes`` lists them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ def stones_1(positions, count, tables, planes):
 
 
 @kernel
-def gocnn_8(positions, count, tables, planes):
-    """gocnn-8 (Gilmer's GoCNN): 0-2 own stones of groups with 1, 2 and more liberties, 3-5 theirs, 6 ko, 7 ones."""
+def gocnn_8c(positions, count, tables, planes):
+    """gocnn-8c (GoCNN for 9x9, github.com/godmoves/GoCNN; Gilmer's has ones in 7): 0-2 own stones of groups with 1, 2
+    and more liberties, 3-5 theirs, 6 ko, 7 ones if Black is to move."""
     liberties = np.empty(kernels.CELLS, np.int32)
     for i in range(count):
         board, colour, table = positions.boards[i], positions.colours[i], tables[positions.symmetries[i]]
         out = planes[i]
         out[:] = 0
-        out[7] = np.float32(1)
+        out[7] = np.float32(positions.colours[i] == 1)
         kernels.group_liberties(board, liberties)
         for move in range(planes.shape[2]):
             p = kernels.point_of(board, move)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena import CheckpointError
-from arena.go.classic_planes import alphago_48, gocnn_8, stones_1
+from arena.go.classic_planes import alphago_48, gocnn_8c, stones_1
 from arena.go.coords import symmetry_table
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
@@ -163,7 +163,7 @@ ENCODERS = {
     encoder.name: encoder
     for encoder in (
         Encoder("stones-1", 1, stones_1),
-        Encoder("gocnn-8", 8, gocnn_8),
+        Encoder("gocnn-8c", 8, gocnn_8c),
         Encoder("arena-17", 17, arena_17),
         Encoder("arena-31", 31, arena_31, base="arena-17"),
         Encoder("alphago-48", 48, alphago_48),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from math import isfinite
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from rich.text import Text
 from arena.contract.finding import Finding, Verdict
 from arena.ratings import Estimate, Result, rate
 from arena.report import style
-from arena.report.chart import draw_course, draw_losses
+from arena.report.chart import WIDEST, draw_course, draw_losses
 from arena.results.league import Moment
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 CURVE_ROWS = 11
 
-LINE_EVERY = 30.0
+LINE_EVERY, DRAW_EVERY = 30.0, 0.25  # seconds between two lines in a pipe, and between two drawings on a terminal
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def show_training(
     """
     console = console or style.Console(stderr=True)
     begun = written = monotonic()
-    rated, losses = 0, []
+    drawn, rated, losses = -DRAW_EVERY, 0, Means()
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn())
     bar = Progress(*columns, console=console, expand=True, disable=not console.is_terminal)
     task = bar.add_task(f"{name}: starting", total=None)
@@ -87,13 +88,18 @@ def show_training(
                 console.print(f"{name}: {line}", soft_wrap=True, highlight=False, markup=False)
 
     def draw(progress: Any) -> None:
-        done, left = monotonic() - begun, progress.minutes_left
+        """A step is as quick as its loss is added: the thread that trains calls this."""
+        nonlocal drawn
+        losses.add(getattr(progress, "loss", 0.0))
+        if monotonic() - drawn < DRAW_EVERY and progress.step > 1:
+            return
+        drawn = monotonic()
+        done, left = drawn - begun, progress.minutes_left
         bar.update(task, completed=done, total=None if left is None else done + 60 * left, description=name)
         parts = Columns([style.text(part) for part in figures(progress).split(" · ")], padding=(0, 3))
-        losses.append(getattr(progress, "loss", 0.0))
         is_rated = hasattr(progress, "ratings")
         width = console.width
-        curve = draw_ratings(progress.ratings, width) if is_rated else draw_losses(losses, width, CURVE_ROWS)
+        curve = draw_ratings(progress.ratings, width) if is_rated else draw_losses(losses.means, width, CURVE_ROWS)
         live.update(Group(bar, parts, *curve))
 
     if not console.is_terminal:
@@ -101,6 +107,28 @@ def show_training(
         return
     with Live(bar, console=console) as live:
         yield draw
+
+
+class Means:
+    """The course of a number in at most ``MOST`` means, each of as many steps."""
+
+    MOST = 2 * WIDEST
+
+    def __init__(self) -> None:
+        self.means: list[float] = []
+        self._sum, self._count, self._each = 0.0, 0, 1
+
+    def add(self, value: float) -> None:
+        """Numbers that aren't finite are left out."""
+        if not isfinite(value):
+            return
+        self._sum, self._count = self._sum + value, self._count + 1
+        if self._count == self._each:
+            self.means.append(self._sum / self._each)
+            self._sum, self._count = 0.0, 0
+        if len(self.means) == self.MOST:
+            self.means = [(one + other) / 2 for one, other in zip(self.means[::2], self.means[1::2], strict=True)]
+            self._each *= 2
 
 
 def training_words(predicted: str) -> Callable[[training.Progress], str]:
@@ -146,8 +174,8 @@ def strengths(ratings: tuple[Rating, ...]) -> dict[int, Estimate]:
     """By iteration, the Elo of a run's nets from a joint fit of all its matches; 0 is the first opponent."""
     if not ratings:
         return {}
-    matches = [Result(str(one.iteration), f" {one.against}", one.share * one.games, one.games) for one in ratings]
-    fit, anchor = rate(matches, black_advantage=False), f" {ratings[0].against}"
+    matches = [Result(str(one.iteration), one.opponent, one.share * one.games, one.games) for one in ratings]
+    fit, anchor = rate(matches, black_advantage=False), matches[0].white
     return {number: fit.difference(str(number), anchor) for number in sorted({one.iteration for one in ratings})}
 
 
@@ -159,7 +187,8 @@ def draw_ratings(ratings: Sequence[Rating], width: int) -> list[Text]:
         first, moments = ratings[0].against, [Moment(step, {"net": elo}) for step, elo in curve.items()]
         lines = draw_course(moments, ("net", first), width, CURVE_ROWS, "steps")
         lines.append(style.text(f"Elo {moments[-1].elo['net']}; 0 is {first}"))
-    return [*lines, *(style.text(_match_words(match)) for match in {one.against: one for one in ratings}.values())]
+    latest = {one.against if one.step is None else "": one for one in ratings}
+    return [*lines, *(style.text(_match_words(match)) for match in latest.values())]
 
 
 # --- Checks ---

@@ -4,8 +4,9 @@
   9x9, 7x7 and 5x5, then two dense layers with dropout, of which the pass is here one more move;
 - alphago-12x192 (Silver et al. 2016, Methods, "Neural network architecture"): a 5x5 and eleven 3x3 convolutions, then a
   1x1 convolution with a bias for each point; the pass is here a logit of pooled features;
-- gocnn-5x64 (Gilmer 2016, GoCNN): 5x5 convolutions, the last two a quarter narrower, and a 5x5 one to the logit that a
-  point will be the side to move's. Dense layers are convolutions for the reason given in ``network.py``.
+- gocnn-5x64 (GoCNN for 9x9, github.com/godmoves/GoCNN, after Gilmer 2016, whose last two layers have 48 channels): 5x5
+  convolutions, and a 5x5 one to the logit that a point will be the side to move's.
+Dense layers are convolutions for the reason given in ``network.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.katago import FAMILY, KataGoConfig, KataGoNet, katago_from
 from bots.nets.network import Network, NetworkConfig, Outputs, pass_layer
 
-ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8"}  # by family
+ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8c"}  # by family
 LARGEST = 4096  # the most blocks, channels or planes of a net that is read from a manifest
 
 
@@ -94,9 +95,7 @@ class GoCNN(Classic):
     ENDS: ClassVar = ("stack.0", "points")
 
     def __init__(self, config: ClassicConfig):
-        narrow = max(1, config.channels * 3 // 4)
-        widths = [config.channels] * (config.layers - 2) + [narrow] * min(2, config.layers)
-        super().__init__(config, ((channels, 5) for channels in widths))
+        super().__init__(config, ((config.channels, 5) for _ in range(config.layers)))
         self.points = nn.Conv2d(self.outputs, 1, 5, padding=2)
 
     def forward(self, planes: Tensor) -> Outputs:

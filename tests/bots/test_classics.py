@@ -23,7 +23,7 @@ def test_the_nets_are_as_large_as_they_were_described() -> None:
     trencseni = (81 * 1 + 1) * 32 + (49 * 32 + 1) * 32 + (25 * 32 + 1) * 32
     trencseni += (32 * 361 + 1) * 361 + (361 + 1) * 362  # with one output more, for the pass
     alphago = (25 * 48 + 1) * 192 + 11 * (9 * 192 + 1) * 192 + 192 + 361 + (192 + 1)
-    gocnn = (25 * 8 + 1) * 64 + 2 * (25 * 64 + 1) * 64 + (25 * 64 + 1) * 48 + (25 * 48 + 1) * 48 + 25 * 48 + 1
+    gocnn = (25 * 8 + 1) * 64 + 4 * (25 * 64 + 1) * 64 + 25 * 64 + 1
     nets = ("trencseni-cnn", 1, trencseni), ("alphago-12x192", 48, alphago), ("gocnn-5x64", 8, gocnn)
     for name, planes, expected in nets:
         assert find_encoder(usual_encoder(name)).planes == planes

@@ -12,13 +12,15 @@ from test_training import SIZE
 from torch.nn import functional
 from typer.testing import CliRunner
 
+from arena import CheckpointError
 from arena.cli import app
 from arena.go.coords import BLACK
 from arena.go.game import Ending, Outcome
 from arena.go.planes import find_encoder
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
-from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
+from bots.nets.network import SCORE_UNIT, Network, NetworkConfig, Outputs
+from trainers import metrics
 from trainers import records as data
 from trainers.metrics import PLIES, evaluate, phases
 
@@ -77,6 +79,27 @@ def test_the_figures_are_those_of_a_loop_over_positions(
     expected |= dict.fromkeys(("positions", "results", "scored"), len(ranks)) | {"ownership": np.mean(points)}
     expected |= dict.fromkeys(("games", "result_games", "scored_games"), (games.lengths > first).sum())
     assert {name: figures[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_net_that_knows_nothing_is_seldom_right_and_one_of_nan_is_refused(
+    games: data.Games, network: Network
+) -> None:
+    """Both had a top-1 of 100 %: a tie counted as right, and so did no number at all. Missing heads had a loss of 0."""
+
+    class Constant(torch.nn.Module):
+        def __init__(self, value: float):
+            super().__init__()
+            self.unused, self.value = torch.nn.Parameter(torch.zeros(1)), value
+
+        def forward(self, planes: torch.Tensor) -> Outputs:
+            return Outputs(torch.full((len(planes), SIZE**2 + 1), self.value))
+
+    split = data.Split(games, games, games, (), "")
+    found = metrics.of_records(Constant(0.0), ENCODER, split, "test", 1)  # type: ignore[arg-type]  # all that is asked
+    assert found["test_top1"] == pytest.approx(1 / 50) and found["test_policy_loss"] == pytest.approx(np.log(50))
+    assert not {"test_value_loss", "test_ownership", "test_score_error", "test_brier"} & found.keys()
+    with pytest.raises(CheckpointError, match="aren't finite"):
+        metrics.of_records(Constant(np.nan), ENCODER, split, "test", 1)  # type: ignore[arg-type]  # all that is asked
 
 
 def test_the_command_shows_tables_and_on_what_they_rest(records: list[GameRecord], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ as torch knows its devices when it first learns."""
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
@@ -12,6 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from played import random_game
@@ -24,6 +26,7 @@ from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from trainers import export, losses, train
+from trainers.ratings import RatingMatch, SelfPlayProgress, read_ratings
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value, Zero
 
 pytestmark = pytest.mark.xdist_group("gpu")
@@ -114,6 +117,31 @@ def test_a_trainer_learns_on_a_gpu_and_goes_on_there(
         here = process.submit(learned, name, bf16, given, tmp_path, "cpu").result()
         for key, weights in here.items():
             torch.testing.assert_close(there[key], weights, atol=1e-4, rtol=1e-3)
+
+
+def play_matches_beside(given: Path, results: Path) -> bool:
+    """Whether a run learned on while a match was played."""
+    begun, went_on = threading.Event(), threading.Event()
+
+    def wait(match: RatingMatch, *_: object, **__: object) -> np.ndarray:
+        begun.set()
+        return np.full(match.games, 0.5 + 0.5 * went_on.wait(100))
+
+    def watch(progress: SelfPlayProgress) -> None:
+        if begun.wait(100) if progress.step == 2 else begun.is_set():
+            went_on.set() if progress.step > 2 else None
+
+    RatingMatch.play, play = wait, RatingMatch.play  # type: ignore[method-assign]
+    exporting, export.write_models = export.write_models, lambda *_: {}
+    config = replace(config_of("rl", given), name="beside", device="cuda", pool_every=2, max_iterations=4)
+    import_module("trainers.rl").train(config, results, Registry(), watch)
+    RatingMatch.play, export.write_models = play, exporting  # type: ignore[method-assign]
+    return all(rating.share == 1 for rating in read_ratings(results / "training" / "beside", 4))
+
+
+def test_a_gpu_learns_while_matches_are_played(gpu: tuple[str, Executor], given: Path, tmp_path: Path) -> None:
+    """It waited for all of them, and they are played by one thread of the processor."""
+    assert gpu[1].submit(play_matches_beside, given, tmp_path).result()
 
 
 def count_a_step(folder: Path) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ from trainers.first_net import build, inherited_rules
 from trainers.optimizers import Muon, build_optimizers, learning_rate
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import METRICS_FILE, STATE_FILE, Loop, Zero, listing
-from trainers.train import Progress, Run, prefetch, read_tensors, write_tensors
+from trainers.train import Progress, Run, join_processes, prefetch, read_tensors, write_tensors
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -393,6 +394,111 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
             save_policy(tmp_path / "policy", policy.checkpoint.manifest, policy.learned)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("rows", [640, 20_000])
+def test_a_run_whose_numbers_are_not_finite_stops_and_saves_none(
+    rows: int, tiny: sl.Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was reported as perfect, and couldn't be resumed."""
+    config = replace(tiny, optimizer="sgd", learning_rate=1e9, max_rows=rows, save_minutes=0.0)
+    with pytest.raises(ConfigError, match="that aren't finite; start again with --new and a lower --learning-rate"):
+        sl.train(config, tmp_path)
+    state = tmp_path / "training" / "tiny" / STATE_FILE
+    saved = read_tensors(state)["network"] if state.exists() else {}
+    assert all(tensor.isfinite().all() for tensor in saved.values())
+    assert not list((tmp_path / "checkpoints").glob("*")) and len(caplog.messages) == 2
+
+
+def test_steps_that_are_not_finite_are_undone_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Weights, averages, momenta and figures: all of them were lost for good."""
+    monkeypatch.setattr("trainers.train.FINITE_EVERY", 2)
+    run = begin(tmp_path, max_rows=100)
+    for step in range(1, 9):
+        loss = (run.network(torch.ones(2, 4)) ** 2).mean()
+        run.step(loss * math.nan if step in (1, 5) else loss, 2, {"right": loss})
+        assert run.is_finite() or step in (1, 5)
+        if step == 4:
+            before = [tensor.clone() for tensor in run.averaged.parameters()]
+        if step == 6:
+            assert all(torch.equal(one, two) for one, two in zip(before, run.averaged.parameters(), strict=True))
+    assert run.step_count == 8 and [words.partition(" gave")[0] for words in caplog.messages] == [
+        "steps 1 to 2",
+        "steps 5 to 6",
+    ]
+    run.log(nothing=math.nan, **run.figures())
+    (line,) = (run.folder / METRICS_FILE).read_text().splitlines()
+    assert "NaN" not in line and "nothing" not in json.loads(line)  # JSON has no NaN
+
+
+def test_a_longer_budget_does_not_make_the_rate_jump(tmp_path: Path) -> None:
+    """It was a hundredth of the peak at the end of the run, and near the peak at the next step."""
+
+    def rates(max_rows: int, steps: int) -> list[float]:
+        run, found = begin(tmp_path, max_rows=max_rows, learning_rate=0.1), list[float]()
+        run.restore()
+        for _ in range(steps):
+            run.step(run.network(torch.ones(2, 4)).sum(), 1)
+            run.log()
+            found.append(json.loads((run.folder / METRICS_FILE).read_text().splitlines()[-1])["learning_rate"])
+        run.save()
+        return found
+
+    whole = rates(200, 200)
+    assert whole[-1] < 0.002
+    first, rest = rates(1000, 20), rates(1000, 780)
+    assert first[0] == pytest.approx(whole[-1]) and first == sorted(first) and first[-1] < rest[0]
+    assert max(rest) == pytest.approx(learning_rate(sl.Config(learning_rate=0.1), 0.24), rel=0.02)
+    jumps = np.abs(np.diff([*whole, *first, *rest]))
+    assert jumps[10:].max() < 0.004
+
+
+def test_a_damaged_state_is_never_another_one(tmp_path: Path) -> None:
+    """Of 60 states with one flipped bit 52 were read, as other states."""
+    run, random = begin(tmp_path, max_rows=100), np.random.default_rng(1)
+    run.step(run.network(torch.ones(2, 4)).sum(), 2)
+    whole, (path, state) = run.save().read_bytes(), (tmp_path / STATE_FILE, read_tensors(run.folder / STATE_FILE))
+    refused = 0
+    for place in random.choice(8 * len(whole), 200, replace=False).tolist():
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            found = read_tensors(path)
+        except CheckpointError:
+            refused += 1
+        else:  # in what no reader looks at
+            assert found.keys() == state.keys() and found["counters"] == state["counters"]
+            for part in ("network", "averaged"):
+                assert all(torch.equal(found[part][key], state[part][key]) for key in state[part])
+    assert refused > 50
+
+
+def test_damaged_lines_of_a_log_are_dropped(tmp_path: Path) -> None:
+    """A resumed run ended with a traceback."""
+    run = begin(tmp_path, max_rows=100)
+    for _ in range(2):
+        run.step(run.network(torch.ones(2, 4)).sum(), 2)
+        run.log()
+    run.save()
+    log = run.folder / METRICS_FILE
+    first, second = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"garbage\n" + first + b"[1]\n\xff\xfe{}\n{}\n" + second + b'{"step": 2')
+    assert begin(tmp_path, max_rows=100).restore() and log.read_bytes() == first + second
+
+
+def test_processes_wait_longer_for_each_other_than_a_test_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After five minutes of the first one's tests the others ended."""
+    given: dict[str, Any] = {}
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **options: given.update(options))
+    monkeypatch.setattr(torch.distributed, "barrier", lambda: None)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
+    with join_processes(sl.Config("x", device="cpu")):
+        assert given["timeout"].total_seconds() >= 3600
 
 
 def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:

@@ -19,11 +19,12 @@ import torch
 from lent_cores import CoresHere
 from test_selfplay import replayed
 
+from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
-from arena.report.progress import ROUND, self_play_words
+from arena.report.progress import ROUND, draw_ratings, self_play_words, strengths
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
@@ -32,7 +33,7 @@ from bots.nets.network import Network, win_rates
 from trainers import live_inference, zero
 from trainers.export import array, ranges_of
 from trainers.live_inference import LiveEvaluator, evaluate_with
-from trainers.ratings import RatingMatch, SelfPlayProgress
+from trainers.ratings import Rating, RatingMatch, SelfPlayProgress, read_ratings
 from trainers.replay import Replay
 from trainers.selfplay import PlayedGame, Players, Shape
 from trainers.settings import METRICS_FILE, ZERO_PRESETS
@@ -217,11 +218,42 @@ def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: 
     assert Checkpoint.open(tmp_path / "checkpoints" / "z").manifest.size == 6
 
 
-def test_minutes_count_before_there_is_anything_to_learn(tmp_path: Path) -> None:
-    """They began with the first step, so a run that had none never ended."""
+def test_a_run_that_learned_nothing_fails_and_keeps_its_games(tmp_path: Path) -> None:
+    """It said "trained". Its minutes began with the first step, so that a run without one never ended."""
     config, began = config_of(max_games=None, max_minutes=0.05, batch_size=100_000, eval_opponents=()), time.monotonic()
-    manifest = Checkpoint.open(zero.train(config, tmp_path, Registry())).manifest
-    assert manifest.rows == 0 and manifest.metrics["games"] and time.monotonic() - began > 3
+    with pytest.raises(ConfigError, match=r"nothing was learned, as .* rows for batches of 100000; resume it"):
+        zero.train(config, tmp_path, Registry())
+    assert Replay(tmp_path / "training" / "z" / "games", SIZE).games and time.monotonic() - began > 3
+
+
+def test_kernels_are_compiled_before_the_minutes_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took all of the minute of ``--preset tiny`` on a new machine."""
+    compile_kernels = zero.warm_up
+
+    def slowly(*given: object) -> None:
+        compile_kernels(*given)  # type: ignore[arg-type]
+        time.sleep(4)
+
+    monkeypatch.setattr(zero, "warm_up", slowly)
+    manifest = Checkpoint.open(
+        zero.train(config_of(max_games=None, max_minutes=0.05, eval_opponents=()), tmp_path, Registry())
+    ).manifest
+    assert manifest.rows and manifest.minutes <= 0.2
+
+
+def test_a_net_plays_the_one_before_it_as_bots_are_soon_outgrown(tmp_path: Path) -> None:
+    """And the curve goes on where a bot loses every game."""
+    config = config_of(snapshot_minutes=1e-9, max_games=60)
+    zero.train(config, tmp_path, Registry())
+    ratings = read_ratings(tmp_path / "training" / "z", 10**6)
+    own = [rating for rating in ratings if rating.step is not None]
+    assert own and all(rating.against == f"step {rating.step}" and rating.step < rating.iteration for rating in own)
+    assert len({rating.iteration for rating in ratings}) > 1
+    lost = [Rating(10, "random", 20, 1.0, 0.9, 1.0), Rating(20, "random", 20, 1.0, 0.9, 1.0)]
+    lost += [Rating(20, "step 10", 20, 0.8, 0.6, 0.9)]
+    curve = strengths(tuple(lost))
+    assert curve[20].value > curve[10].value + 100
+    assert [line.plain for line in draw_ratings(lost, 80)][-1].startswith("step 20: 80.0% against step 10")
 
 
 def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
