@@ -370,7 +370,9 @@ class Knowing(nn.Module):
 def test_a_sure_net_has_the_errors_that_it_should_have(searched: SearchedGames) -> None:
     batches: Any = list(in_order(searched, ENCODER, batch=64))
     found, reverse = (metrics.of_rows(Knowing(batches, wrong), batches, "test") for wrong in (False, True))  # type: ignore[arg-type]  # all that is asked of a net
-    assert found["test_positions"] == len(searched) and found["test_top1"] == 1 and found["test_value_mse"] < 1e-9
+    best = searched.levels == searched.levels.max(1, keepdims=True)  # moves with as many visits share the place
+    assert found["test_positions"] == len(searched) and found["test_top1"] == pytest.approx((1 / best.sum(1)).mean())
+    assert found["test_value_mse"] < 1e-9
     assert found["test_policy_loss"] == pytest.approx(found["test_policy_floor"], abs=1e-3)
     assert found["test_win_rate_mse"] == pytest.approx(found["test_teacher_mse"]) and found["test_teacher_mse"] > 0
     assert reverse["test_value_mse"] == pytest.approx(4)
