@@ -104,16 +104,18 @@ def caption(state: EventState, seat: Seat) -> Text:
     words = seat_words(seat, f" ({state.watched_at + 1}/{boards})" if boards > 1 else "")
     if moves and seat.record is None:
         words += f": {SIGNS[2 - len(moves) % 2]} {gtp_from_move(moves[-1], state.event.terms.rules.size)}"
-    return style.text(words)
+    return style.text(words + (", pinned" if state.is_pinned else ""))
 
 
-def players(state: EventState, seat: Seat) -> Table:
-    """Both players of the watched game, with the win rates that each has reported."""
+def players(state: EventState, seat: Seat, width: int = 0) -> Table:
+    """Both players of a game, with the win rates that each has reported; in ``width`` columns, if given, with the last
+    ones only."""
     pairing, table = seat.game.pairing, Table.grid(padding=(0, 1, 0, 0))
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
     for colour, name in zip(Colour, (pairing.black, pairing.white), strict=True):
         rates = [rate for rate in seat.game.win_rates[colour - 1 :: 2] if rate is not None]
         ink = style.FIRST if name == first else style.SECOND
-        label = style.line(f"{SIGNS[colour]} {style.shorten(name, 20)}", ink)
-        table.add_row(label, Text(style.sparkline(rates, 10), ink), f"{100 * rates[-1]:3.0f} %" if rates else "")
+        label = style.line(f"{SIGNS[colour]} {style.shorten(name, width - 9 if width else 20)}", ink)
+        bars = [] if width else [Text(style.sparkline(rates, 10), ink)]
+        table.add_row(label, *bars, f"{100 * rates[-1]:3.0f} %" if rates else "")
     return table

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import inf
 from time import monotonic
 
 from arena import plural
+from arena.go.coords import Colour
 from arena.go.record import GameRecord
 from arena.match.event import Event
 from arena.match.ladder import Ladder, measured_gaps
@@ -29,6 +31,9 @@ APART = 20
 
 RECENT = 50
 
+SHOWN_SECONDS = 2.0
+"""How long the watched board shows a game that is over."""
+
 RATE_EVERY = 1.0
 """Seconds between two ratings of everybody, at least: they take some milliseconds."""
 
@@ -38,10 +43,16 @@ LINE_EVERY = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A board and the game on it: its latest snapshot, and its record once it is over."""
+    """A board and the game on it: its latest snapshot, and its record and the time once it is over."""
 
     game: Snapshot
     record: GameRecord | None = None
+    ended: float = inf
+
+    def win_rate(self, colour: Colour) -> float | None:
+        """The last one that a side reported."""
+        own = (rate for rate in self.game.win_rates[colour - 1 :: 2][::-1] if rate is not None)
+        return next(own, None)
 
 
 class EventState:
@@ -58,6 +69,8 @@ class EventState:
         """Whether the number of games is only the most there can be."""
         self.seats: list[Seat] = []  # a board for each game, from its first move to its last
         self.watched_at = 0  # which board
+        self.is_pinned = False  # whether that board stays watched when its game is over
+        self._over: set[int] = set()  # hashes of the ids of games that are over, of which late snapshots may come
         self.recent: deque[GameRecord] = deque(maxlen=RECENT)  # the last first
         self.course: list[Moment] = []  # the Elo as the event went on
         self.workers = 0
@@ -87,11 +100,15 @@ class EventState:
         self.workers, self.nodes = max(self.workers, update.workers), update.nodes
         self.news = (self.news, *update.news)[-1]
         for snapshot in update.snapshots:
-            self._look(snapshot)
+            if hash(snapshot.pairing.id) not in self._over:
+                self._place_snapshot(snapshot)
+        self._over |= {hash(id) for id in over}
         for at, seat in enumerate(self.seats):
             record = over.get(seat.game.pairing.id)
             if record is not None and seat.record is None:
-                self.seats[at] = Seat(replace(seat.game, moves=record.moves, ownership=None), record)
+                game = replace(seat.game, moves=record.moves, ownership=None)
+                self.seats[at] = Seat(game, record, self.clock())
+        self.watch_live_game()
         self._rate()
 
     @property
@@ -101,12 +118,30 @@ class EventState:
     def watch(self, step: int) -> None:
         self.watched_at = (self.watched_at + step) % max(1, len(self.seats))
 
-    def _look(self, snapshot: Snapshot) -> None:
-        """Onto the game's own board, else one whose game is over, the watched one last, else a new one."""
+    def watch_live_game(self) -> None:
+        """Where the watched game has been over for a while, watch one under way: close, late, between players that met
+        less than others."""
+        if self.watched is None or self.is_pinned or self.clock() < self.watched.ended + SHOWN_SECONDS:
+            return
+        if live := [at for at, seat in enumerate(self.seats) if seat.record is None]:
+            self.watched_at = max(live, key=lambda at: self._interest(self.seats[at]))
+
+    def _interest(self, seat: Seat) -> float:
+        pairing, moves = seat.game.pairing, seat.game.moves
+        rates = [rate for colour in Colour if (rate := seat.win_rate(colour)) is not None]
+        closeness = 1 - abs(2 * rates[-1] - 1) if rates else 0.5
+        met = self.standings.meetings(pairing.black, pairing.white).games
+        return closeness + len(moves) / self.event.terms.rules.size**2 + 1 / (1 + met)
+
+    def _place_snapshot(self, snapshot: Snapshot) -> None:
+        """Show the snapshot on its game's board. A new game takes the board of a finished game (the watched board last,
+        and not before it was seen for a while), or a new board."""
         places = {seat.game.pairing.id: at for at, seat in enumerate(self.seats)}
         at = places.get(snapshot.pairing.id)
         if at is None:
+            seen = self.clock() - SHOWN_SECONDS
             free = [at for at, seat in enumerate(self.seats) if seat.record is not None]
+            free = [at for at in free if at != self.watched_at or (self.seats[at].ended <= seen and not self.is_pinned)]
             at = min(free, key=lambda at: at == self.watched_at, default=len(self.seats))
         elif self.seats[at].record is not None:
             return

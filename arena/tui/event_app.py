@@ -62,7 +62,8 @@ class EventApp(ArenaApp):
         Binding("space", "pause", "Pause"),
         Binding("question_mark", "keys", "Keys"),
         Binding("n,right", "watch(1)", "Next"),
-        Binding("p,left", "watch(-1)", "Previous board", show=False),
+        Binding("left", "watch(-1)", "Previous board", show=False),
+        Binding("p", "pin", "Pin"),
         Binding("w", "view('wall')", "Boards"),
         Binding("c", "view('curve')", "Curve"),
         Binding("s", "board", "Standings"),
@@ -168,6 +169,7 @@ class EventApp(ArenaApp):
 
     def _redraw(self) -> None:
         self._is_new = False
+        self.state.watch_live_game()
         if not self.query("#head"):  # the screen is closing
             return
         shown = self.query_one(ContentSwitcher).current
@@ -185,6 +187,10 @@ class EventApp(ArenaApp):
         self._reported = 0.0
         self._redraw()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A match's figures need no more room than they have beside the board."""
+        return action != "board" or not (self.state.standings.is_match and self.query("#overview.beside"))
+
     def action_board(self) -> None:
         """Hide the board beside the standings, or show it again."""
         self.query_one(ContentSwitcher).current = "overview"
@@ -192,6 +198,11 @@ class EventApp(ArenaApp):
 
     def action_watch(self, step: int) -> None:
         self.state.watch(step)
+        self._redraw()
+
+    def action_pin(self) -> None:
+        """Keep watching this board when its game is over, or no longer."""
+        self.state.is_pinned = not self.state.is_pinned
         self._redraw()
 
     def on_resize(self, event: Resize) -> None:
@@ -206,6 +217,7 @@ class EventApp(ArenaApp):
         board.styles.width = board_width(size, max(1, cell)) if is_beside else "1fr"
         board.styles.height = "1fr" if is_beside else board_height(size) + AROUND
         board.styles.margin = (0, 0, 0, GAP if is_beside else 0)
+        self.refresh_bindings()
         self._redraw()
 
     def _large_curve(self, width: int, height: int) -> Sequence[RenderableType]:
@@ -231,19 +243,20 @@ class EventApp(ArenaApp):
         boards as possible are shown, as large as possible."""
         size, seats = self.rules.size, self.state.seats[:WALL]
         for cell in range(LARGEST if self.colours else 1, 0, -1):
-            columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 2
+            columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 4
             across, down = max(1, (width + 2) // columns), max(1, (height + 1) // lines)
             if across * down >= len(seats):
                 break
         return seats[: across * down], across, cell, columns, lines
 
     def _wall(self, width: int, height: int) -> Sequence[RenderableType]:
-        """As many of the games as there is room for, each below its number and move."""
+        """As many of the games as there is room for, each below its number, its move and its players."""
         seats, across, cell, columns, _ = self._grid(width, height)
         drawn = []
         for seat in seats:
             board = draw_game(self.rules, seat.game.moves, None, cell, self.colours)
-            drawn.append(Group(style.line(figures.seat_words(seat)), *board))
+            names = figures.players(self.state, seat, columns - 2)
+            drawn.append(Group(style.line(figures.seat_words(seat)), names, *board))
         wall = Table.grid(*(Column(width=columns) for _ in range(across)), padding=(0, 0, 1, 0))
         for at in range(0, len(seats), across):
             wall.add_row(*drawn[at : at + across])

@@ -33,7 +33,7 @@ from arena.match.runner import Control, Update
 from arena.match.schedule import Match
 from arena.ratings import Sprt
 from arena.report import figures
-from arena.report.log import EventState
+from arena.report.log import SHOWN_SECONDS, EventState
 from arena.results.store import Store
 from arena.tui.event_app import EventApp
 
@@ -101,9 +101,9 @@ def test_what_should_be_known_is_told_and_nodes_are_named_with_their_pace() -> N
     assert "! no node is left; the games wait for one to join" in shown(state)
 
 
-def test_a_finished_game_stays_on_its_board_until_another_one_needs_it() -> None:
-    match = match_of()
-    state = EventState(match, Clock())
+def test_a_finished_game_is_shown_for_a_while_then_a_live_one_unless_its_board_is_pinned() -> None:
+    match, clock = match_of(), Clock()
+    state = EventState(match, clock)
 
     def caption() -> str:
         return figures.caption(state, state.watched).plain  # type: ignore[arg-type]
@@ -112,10 +112,18 @@ def test_a_finished_game_stays_on_its_board_until_another_one_needs_it() -> None
     state.add(Update(snapshots=(snapshot_of(match, 4, "D4 E5"),)))  # another worker's: the screen stays with the first
     assert caption() == "game 4 (1/2), move 1: ● E5"
     state.add(Update(tuple(record_of(match, number, "alphago", Ending.RESIGN) for number in (3, 4))))
-    state.add(Update(snapshots=(snapshot_of(match, 5, "D4"),)))
-    assert caption() == "game 4 (1/2): W+R"
-    state.add(Update(snapshots=(snapshot_of(match, 6, "C3 pass"),)))
-    assert caption() == "game 7 (1/2), move 2: ○ pass"
+    state.add(Update(snapshots=(snapshot_of(match, 5, "D4"), snapshot_of(match, 6, "C3 pass"))))
+    assert caption() == "game 4 (1/3): W+R"
+    state.add(Update(snapshots=(snapshot_of(match, 4, "D4 E5"),)))  # it was on its way when the game ended
+    assert len(state.seats) == 3
+    clock.now += SHOWN_SECONDS
+    state.watch_live_game()
+    assert caption() == "game 7 (3/3), move 2: ○ pass"  # the later one of two
+    state.is_pinned = True
+    state.add(Update((record_of(match, 6, "sl", Ending.RESIGN),)))
+    clock.now += SHOWN_SECONDS
+    state.add(Update(snapshots=(snapshot_of(match, 7, "C3"), snapshot_of(match, 8, "C3"))))
+    assert caption() == "game 7 (3/4): W+R, pinned"
 
 
 def test_a_pause_counts_for_nothing_and_the_time_left_follows_from_the_games_played() -> None:
@@ -174,7 +182,7 @@ def test_all_views_fit_the_screen_and_boards_stand_where_there_is_room(size: tup
         assert "0:30" in hand.text and "games/s" in hand.text and hand.lines[-1].startswith(" ? Keys")
         assert ("Score +39 =1 -2" in hand.text) if is_match else re.search(r"\ba .*\+\d+", hand.text)
         assert ("A B C D E F" in hand.text) is (size[0] >= 80)
-        for key, words in (("w", "move"), ("c", "Elo"), ("s", "Over all games"), ("g", "ended by")):
+        for key, words in (("w", "move"), ("c", "Elo"), ("g", "ended by")):
             await hand.press(key)
             await hand.until_shown(words if size[1] >= 30 else "")
             await hand.press(key)
@@ -190,9 +198,12 @@ def test_keys_and_clicks_choose_the_board_pause_and_finish() -> None:
 
     async def choose(hand: Hand) -> None:
         await hand.until_shown("(1/4)")
-        for key, board in (("n", 2), ("right", 3), ("p", 2), ("left", 1), ("p", 4)):
+        for key, board in (("n", 2), ("right", 3), ("left", 2), ("left", 1), ("left", 4)):
             await hand.press(key)
             await hand.until_shown(f"({board}/4)")
+        await hand.press("p")
+        await hand.until_shown("pinned")
+        await hand.press("p")
         await hand.pilot.click("#board", offset=(9, 3))
         await hand.until_shown("(1/4)")
         await hand.press(" ")
