@@ -16,7 +16,11 @@ from arena import ConfigError, RecordError, UserError, plural
 from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of, size_doubts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from arena.go.record import GameRecord
+    from arena.go.sgf import Remark
+    from arena.players.player import Player
     from arena.players.registry import Registry
 
 LISTED = 1000  # games of a file to choose from
@@ -178,7 +182,11 @@ def show(
     game: Annotated[str | None, Argument(help=f"{GAME} (default: the newest).")] = None,
     move: Annotated[int | None, Option("-m", "--move", help="Start after this many moves.", min=0)] = None,
     number: NumberInFile = None,
+    net: Annotated[
+        str | None, Option(help="Draw this bot's policy in per cent, and owners if its net has them.")
+    ] = None,
     results: Results = RESULTS,
+    config: ConfigFile = None,
 ) -> None:
     """Step through a stored game or an SGF file.
 
@@ -188,6 +196,7 @@ def show(
     Examples:
       arena show
       arena show game.sgf --move 30
+      arena show game.sgf --net sl
     """
     from arena.go.sgf import are_by_players, move_notes, read_remarks, write_sgf
     from arena.report.game import print_game, show_details
@@ -205,6 +214,8 @@ def show(
         return
     text = write_sgf(record, move_notes(record)).encode() if sgf is None else sgf
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
+    if net is not None:
+        by_players, remarks = False, _net_remarks(record, registry_of(config, results).resolve(net))
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
         return
@@ -343,6 +354,16 @@ def read_game(text: str | None, results: Path, number: int | None = None) -> tup
         for record in [store.game(text)] if text else store.games(limit=1, newest_first=True):
             return record, None
     raise UserError(f"no game is stored in {results}; play some with 'arena match'")
+
+
+def _net_remarks(record: GameRecord, player: Player) -> Sequence[Remark]:
+    from arena.results.analysis import net_remarks
+
+    player = player.for_size(record.rules.size)
+    if "policy" not in player.bot_kind.heads:
+        raise ConfigError(f"--net {player.name}: this bot has no net; use sl or alphago")
+    with closing(player.checked(record.rules.size).build()) as bot:
+        return net_remarks(record, bot)
 
 
 def _choose_text(path: Path, number: int | None) -> bytes:

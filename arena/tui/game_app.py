@@ -90,8 +90,9 @@ class GameApp(BoardApp):
 
     def draw(self, cell: int) -> Sequence[Text]:
         last = self.record.moves[self.number - 1] if self.number else None
-        stones, overlay = self._positions[self.number][0], Overlay(letters=self.remarks[self.number].letters)
-        return draw_board(stones, last, overlay=overlay, cell=cell, colours=self.colours)
+        stones, remark = self._positions[self.number][0], self.remarks[self.number]
+        overlay = Overlay(letters=remark.letters, policy=remark.policy)
+        return draw_board(stones, last, ownership=remark.ownership, overlay=overlay, cell=cell, colours=self.colours)
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
         rates, number = [remark.win_rate for remark in self.remarks], self.number
