@@ -215,7 +215,7 @@ def show(
     text = write_sgf(record, move_notes(record)).encode() if sgf is None else sgf
     by_players, remarks = is_stored or are_by_players(text), read_remarks(text, record)
     if net is not None:
-        by_players, remarks = False, _net_remarks(record, registry_of(config, results).resolve(net))
+        by_players, remarks = False, tuple(_net_remarks(record, registry_of(config, results).resolve(net)))
     if not at_terminal:
         print_game(record, remarks, plies if move is None else move, by_players, console)
         return
