@@ -10,6 +10,8 @@ from dataclasses import MISSING, replace
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
+from shutil import which
 from typing import Any
 
 import bots
@@ -38,6 +40,9 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Players that ship: name -> (kind, settings). Each kind is also a player under its own name."""
 
+GNU_GO = "{program} --mode gtp --level 10 --max-level 10 --chinese-rules --positional-superko --capture-all-dead"
+"""GNU Go by the default rules; a player where the program is installed, unless arena.toml has another."""
+
 LIMITS = re.compile(rf"@(?=(?:{'|'.join(Limits.settings())})=)")
 """The start of the limits in a name as it is typed; any other '@' belongs to a path or command."""
 
@@ -65,6 +70,8 @@ class Registry:
         self.cluster, self.tournaments = read.cluster, read.tournaments
         for name, table in read.bots.items():
             self._add_table(name, table, str(config))
+        if "gnugo" not in self._entries and (program := which("gnugo") or which("gnugo", path="/usr/games")):
+            self._add("gnugo", "gtp", {"command": GNU_GO.format(program=quote(program))}, ARENA)
 
     @property
     def unloaded(self) -> list[Player]:

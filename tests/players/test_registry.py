@@ -362,3 +362,14 @@ def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.
         (f"{CORNER}visits = 5\n", "[bots.corner]: unknown setting 'visits'"),
     ):
         assert message in refusal(Registry(folder_with_a_bot(tmp_path, toml)).resolve, "corner")
+
+
+@pytest.mark.parametrize("table", ["", '[bots.gnugo]\nkind = "gtp"\ncommand = "gnugo --mode gtp --level 1"\n'])
+def test_an_installed_gnu_go_is_a_player_unless_the_config_has_another(table: str, tmp_path: Path, monkeypatch) -> None:
+    program = tmp_path / "gnugo"
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    config = tmp_path / "arena.toml"
+    config.write_text(table)
+    command = Registry(config).entry("gnugo").settings["command"]
+    assert command.startswith("gnugo --mode gtp --level 1" if table else f"{program} --mode gtp --level 10")
