@@ -349,7 +349,7 @@ def scripted(kind: str, name: str = "", **settings: Any) -> Player:
 class Scripted(Bot):
     """Plays these moves in turn, then passes; an exception in their place is raised, ``resign`` resigns."""
 
-    def __init__(self, *moves: str | Exception):
+    def __init__(self, *moves: str | BaseException):
         self._moves = list(moves)
         self.is_closed = False
         self.asked: list[Limits] = []
@@ -357,7 +357,7 @@ class Scripted(Bot):
     def choose(self, game: Game, limits: Limits) -> Decision:
         self.asked.append(limits)
         move = self._moves.pop(0) if self._moves else "pass"
-        if isinstance(move, Exception):
+        if isinstance(move, BaseException):
             raise move
         return Decision(None if move == "resign" else move_from_gtp(move, game.rules.size), win_rate=0.4)
 

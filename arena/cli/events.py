@@ -8,12 +8,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError, StoreError, plural
 from arena.cli.options import read_rules, registry_of, size_doubts
-from arena.cli.play import play_people
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arena.match.ladder import Ladder
     from arena.match.openings import Opening
     from arena.match.runner import AnyCrew, Control, Update
-    from arena.match.schedule import Terms, Tournament
+    from arena.match.schedule import Match, Terms, Tournament
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.log import EventState
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
 # --- From options ---
 
 
-def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Player:
+def read_player(registry: Registry, spec: str, given: TermsTable) -> Player:
     """The bot of this name, with the limits of ``given`` where it has none. Raises UserError for one that doesn't play
-    on this size, and for a person where none can play."""
-    entry = registry.resolve(spec).with_limits(read_limits(given))
-    return entry if or_person and entry.is_person else entry.checked(first_given(given.size, 9))
+    on this size."""
+    return registry.resolve(spec).with_limits(read_limits(given)).checked(first_given(given.size, 9))
 
 
 def read_limits(given: TermsTable) -> Limits:
@@ -86,6 +85,12 @@ def notes_on(event: Event, store: Store) -> Iterator[str]:
         each = event.games if isinstance(event, Match) else event.games_each
         event.terms.opening(event.terms.distinct_openings(each) - 1)
     yield from size_doubts(players, event.terms.rules.size)
+
+
+def with_run(match: Match, store: Store, new: bool) -> Match:
+    """The match as its last run, or as a ``new`` one."""
+    runs = sum(event.id.rpartition("-")[0] == match.key for event in store.events())
+    return replace(match, run=max(1, runs + new))
 
 
 def note_event(store: Store, event: Event) -> None:
@@ -166,10 +171,9 @@ class EventSetup:
             self.console.say(line)
         note_event(store, event)
         control, state = Control(), EventState(event)
-        has_people = any(entry.is_person for entry in event.players.values())
         with event_kept(state, store, self.console, self.results):
-            updates = play_event(event, store, self.crew, control, play_people(event, self.console))
-            with _finishing(control, is_heard=not has_people) as end:
+            updates = play_event(event, store, self.crew, control)
+            with _finishing(control) as end:
                 if self.as_json:
                     print_games(event, updates, store)
                 else:
@@ -180,8 +184,8 @@ class EventSetup:
 
 
 def show(state: EventState, updates: Iterator[Update], control: Control, console: Console) -> None:
-    """Show an event until its updates end, on the full screen where no person plays in it, else as lines; then sum it
-    up. What ends it early comes through after the updates are closed."""
+    """Show an event until its updates end, on the full screen or as lines; then sum it up. What ends it early comes
+    through after the updates are closed."""
     from rich.console import Group
 
     from arena.report.figures import head
@@ -189,7 +193,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
     from arena.report.style import has_colours, has_screen
     from arena.report.text import print_sections, summary
 
-    if has_screen(console) and not any(entry.is_person for entry in state.event.players.values()):
+    if has_screen(console):
         from arena.tui.event_app import show_event
 
         try:
@@ -218,7 +222,7 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
 
 
 @contextmanager
-def _finishing(control: Control, is_heard: bool) -> Iterator[Callable[[], None]]:
+def _finishing(control: Control) -> Iterator[Callable[[], None]]:
     """The first Ctrl-C or SIGTERM has the games under way finished, the second ends the command; so does one where the
     event is paused. What is given ends the command as the signal does that came, or as Ctrl-C."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -236,7 +240,7 @@ def _finishing(control: Control, is_heard: bool) -> Iterator[Callable[[], None]]
             end()
         control.finishing = True
 
-    heard = [number for number, handler in handlers.items() if is_heard and handler is not signal.SIG_IGN]
+    heard = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
     for number in heard:
         signal.signal(number, interrupt)
     try:

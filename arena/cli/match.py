@@ -1,4 +1,4 @@
-"""The commands that play games between bots: match and tournament."""
+"""The commands match and tournament."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typer import Argument, Option
 from arena import ConfigError
 from arena.cli import events
 from arena.cli.options import NO_TERMS, RESULTS, Cluster, ConfigFile, Json, Results, Workers, takes
+from arena.cli.play import Table, play_match, read_seat
 from arena.players.config import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -66,11 +67,16 @@ def match(
     test = None if sprt is None else sequential_test(sprt, first_given(alpha, 0.05))
     games = first_given(games, 100 if test is None else SPRT_GAMES)
     agreed = events.read_terms(terms, setup.console.say)
-    one, other = (events.read_player(setup.registry, bot, terms, or_person=plan is None) for bot in (first, second))
+    read = read_seat if plan is None else events.read_player
+    one, other = (read(setup.registry, bot, terms) for bot in (first, second))
     played = Match(one, other, agreed, games, test=test, name=name)
+    if one.is_person or other.is_person:
+        if as_json:
+            raise ConfigError("--json prints games of bots; 'arena games --json' prints those of people")
+        play_match(played, new, Table(setup.registry, results))
+        return
     with setup.opened(played) as store:
-        runs = sum(event.id.rpartition("-")[0] == played.key for event in store.events())
-        played = replace(played, run=max(1, runs + new))
+        played = events.with_run(played, store, new)
         if plan is None:
             setup.play(played, store)
             return
@@ -148,7 +154,7 @@ def _tournament(name: str, bots: list[str], terms: TournamentTable, setup: event
     given = replace(terms, bots=tuple(bots)).over(declared)
     if given.precision is not None and given.style != "ladder":
         raise ConfigError(f"tournament '{name}': precision needs --style ladder")
-    entries = tuple(events.read_player(registry, bot, given, or_person=True) for bot in given.bots)
+    entries = tuple(events.read_player(registry, bot, given) for bot in given.bots)
     agreed = events.read_terms(given, setup.console.say)
     if given.style == "ladder":
         most = 100 * len(entries) if given.precision is None else 5_000

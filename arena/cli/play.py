@@ -1,4 +1,4 @@
-"""The command play: a person's game against a bot or another person, at this terminal or through a pipe."""
+"""Games of people at this terminal or through a pipe: the command play, and matches that have a person in them."""
 
 from __future__ import annotations
 
@@ -8,41 +8,45 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from typer import Argument, Option
 
-from arena import ConfigError, StoreError, UserError, plural
+from arena import ConfigError, StoreBusy, StoreError, UserError, plural
+from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of, size_doubts, takes
 from arena.contract.settings import setting
 from arena.files import remove_scratch
 from arena.go.ranks import HUMAN_LIKE
-from arena.players.config import RULES, first_given
+from arena.players.config import RULES, TermsTable, first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.go.coords import Colour, Move
     from arena.go.game import Rules
-    from arena.go.record import GameRecord
-    from arena.match.event import Event
-    from arena.match.schedule import Pairing
+    from arena.go.record import GameSummary
+    from arena.match.schedule import Match, Pairing
     from arena.people.adviser import Adviser
     from arena.people.saved_game import SavedGame, SavedGameFile
-    from arena.people.session import GameSession, Opponent
+    from arena.people.session import Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.style import Console
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
 
 GUEST = "guest"
 """Who plays without a name, and so without a rating."""
+
+STORE_LOCK_SECONDS = 10.0
+"""How long a game that is over waits for another arena to release the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class GameOptions:
     size: int | None = setting(None, "Board size, 5 to 19 (default 9).", 5, 19)
     komi: float | None = setting(None, "Komi (default 7, over 9x9 7.5, with a handicap 0.5).")
     rules: str | None = setting(None, "chinese (default), japanese, cgos or tromp-taylor.", choices=RULES)
-    handicap: int | None = setting(None, "Black's handicap stones, 2 to 9.", 0, 9)
+    handicap: int | None = setting(None, "Black's handicap: 2 to 9 stones; 1 is komi 0.5.", 0, 9)
     time: str | None = setting(None, "Clock: main=600, main=300,byoyomi=30 or byoyomi=60,stones=5.")
 
 
@@ -88,8 +92,6 @@ def play(
     """
     from arena.go.ranks import rank_name, read_rank
     from arena.people.saved_game import SavedGameFile
-    from arena.people.session import GameSession
-    from arena.report.style import Console
 
     if resume and (name is not None or rank is not None or given != NO_OPTIONS):
         raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
@@ -97,44 +99,62 @@ def play(
         if bot is not None:
             raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
         bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
-    console, registry = Console(), registry_of(config, results)
-    stored = store_finished_games(results, console.say)
-    again, code = True, 0
-    while again and not code:
-        with ExitStack() as stack:
+    if bot is None and not resume:
+        raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
+    table = Table(registry_of(config, results), results, plain)
+    again, stored = True, table.store_finished_games()
+    while again:
+        if resume:
+            file = _file_to_resume(results, bot, stored)
+        else:
+            saved, bots = new_game(table.registry, table.registry.resolve(bot or ""), name, given)
+            file = SavedGameFile.create(results, stored)
+        with file:
             if resume:
-                file = stack.enter_context(_file_to_resume(results, bot))
-                saved, bots = rebuild_bots(file.read(), registry, console.say)
-            elif bot is None:
-                raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
+                saved, bots = rebuild_bots(file.read(), table.registry, table.console.say)
             else:
-                saved, bots = new_game(registry, registry.resolve(bot), name, given)
-            for doubt in size_doubts(bots.values(), saved.size):
-                console.say(doubt)
-            opponents = prepare_bots(bots, saved.rules, console)
-            if not resume:
-                file = stack.enter_context(SavedGameFile.create(results, stored))
                 saved = replace(saved, record=replace(saved.record, id=file.id))
-                file.write(saved)
-            session = GameSession(saved, opponents, _adviser(bots, registry, saved.size), file.write)
-            try:
-                with session:
-                    again = play_session(session, console, plain)
-            except KeyboardInterrupt as stop:
-                console.print()
-                code = 128 + (stop.args[0] if stop.args else signal.SIGINT)
-            _leave_game(file, console.say)
-        store_finished_games(results, console.say)
+            saved, again = table.play(file, saved, bots, "resume it with: arena play --resume")
+        stored = table.store_finished_games()
         if resume and again:
-            console.say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
+            table.console.say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
             break
         if not saved.handicap:
             given = replace(given, color="black" if given.color == "white" else "white")
-    if not session.has_ended:  # Python would wait for threads of the bot's own
-        remove_scratch()
-        sys.stdout.flush()
-        os._exit(code)
-    raise SystemExit(code)
+    table.leave()
+
+
+def play_match(match: Match, new: bool, table: Table) -> None:
+    """Play the games of a match that has a person in it, and store each when it is over. A game that was left goes on.
+    Raises UserError, SystemExit when the person leaves."""
+    from arena.people.saved_game import SavedGameFile
+    from arena.report.text import print_sections, summary
+    from arena.results.store import Store, database
+
+    require_two(match.first, match.second)
+    if database(table.results).exists():
+        with Store.of(table.results) as store:
+            match = events.with_run(match, store, new)
+    while True:
+        played = table.stored(match.event)
+        standings, known = match.standings(), {game.id for game in played}
+        standings.add(played)
+        if standings.is_decided or not (missing := match.pairings(played, known.__contains__)):
+            break
+        with SavedGameFile(table.results / f"{missing[0].id}.sgf") as file:
+            if file.id in {game.id for game in table.stored(match.event)}:
+                continue  # another terminal has just played it
+            saved, bots = begin_match_game(match, missing[0])
+            saved = file.read() if file.path.exists() else saved
+            if not saved.is_over:
+                saved, _ = table.play(file, saved, bots, "the same command continues it")
+            if not (saved.is_over and table.store([saved], match)):
+                words = f"Stopped. {len(known)} of {match.games} games are stored"
+                table.console.say(f"{words}; run the same command to play the rest.")
+                table.leave(130)
+            file.path.unlink()
+    print_sections(summary(standings), table.console)
+    table.leave()
 
 
 # --- A new game ---
@@ -155,10 +175,11 @@ def new_game(
         raise ConfigError(f"--time {given.time} is not a clock; write main=600 (seconds), or main=300,byoyomi=30")
     if entry.is_person:
         opponent = _person(registry, entry.settings.get("name") or GUEST)
-        if opponent.name == person.name:
-            raise ConfigError(f"both players are called {person.name}; name the second one: human:name=bob")
+        require_two(person, opponent)
     else:
         opponent = entry.with_limits(limits).checked(size)
+    if stones == 1 and given.komi is not None:
+        raise ConfigError("--handicap 1 is a game without a handicap stone at komi 0.5; leave out --komi")
     setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
     rules = Rules.preset(given.rules or "chinese", size, first_given(given.komi, 0.5 if stones else None))
     colour = WHITE if given.color == "white" else BLACK
@@ -175,6 +196,18 @@ def new_game(
         event=EVENT,
         seed=secrets.randbits(48),
     )
+
+
+def begin_match_game(match: Match, pairing: Pairing) -> tuple[SavedGame, dict[Colour, Player]]:
+    """A game of a match after its opening, and the bot in it by its colour."""
+    from arena.contract.bot import Limits
+    from arena.go.coords import BLACK, WHITE
+
+    seats = {BLACK: match.players[pairing.black], WHITE: match.players[pairing.white]}
+    time = next((seat.limits for seat in seats.values() if seat.is_person and seat.limits.time), Limits())
+    black, white = (seat.identity for seat in seats.values())
+    known = {"id": pairing.id, "event": match.event, "seed": pairing.seed, "black_player": black, "white_player": white}
+    return begin_game(match.terms.rules, seats, time, pairing.opening, **known)
 
 
 def begin_game(
@@ -210,12 +243,29 @@ def _person(registry: Registry, name: str | None) -> Player:
     return replace(human, name=name, settings={**human.settings, "name": name})
 
 
-def _file_to_resume(results: Path, id: str | None) -> SavedGameFile:
+def read_seat(registry: Registry, spec: str, given: TermsTable) -> Player:
+    """A player of a match: the bot of this name, or a person, who is called as in ``play``. Raises UserError."""
+    entry = registry.resolve(spec)
+    if not entry.is_person:
+        return events.read_player(registry, spec, given)
+    person = _person(registry, entry.settings.get("name") or None)
+    if person.name == GUEST:
+        raise ConfigError("the games of a match are rated; name the person, as in human:name=ada")
+    return person.with_limits(entry.limits).with_limits(events.read_limits(given))
+
+
+def require_two(one: Player, other: Player) -> None:
+    """Raise ConfigError for a person who plays against himself."""
+    if one.name == other.name:
+        raise ConfigError(f"both players are called {one.name}; name the second one: human:name=bob")
+
+
+def _file_to_resume(results: Path, id: str | None, stored: set[str]) -> SavedGameFile:
     """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
     from arena.people.saved_game import EVENT, SavedGameFile, is_held, saved_games
 
     if id is None:
-        kept = [id for id, saved in saved_games(results) if saved.record.moves and not saved.is_over]
+        kept = [id for id, saved in saved_games(results, stored) if saved.record.moves and not saved.is_over]
         id = next((id for id in reversed(kept) if not is_held(results, id)), None)
         if id is None:
             raise UserError(f"there is no unfinished game in {results / EVENT}; start one, as in: arena play alphago")
@@ -242,132 +292,155 @@ def rebuild_bots(
     return saved, bots
 
 
-# --- Playing ---
+# --- Playing and storing ---
 
 
-def prepare_bots(bots: Mapping[Colour, Player], rules: Rules, console: Console) -> dict[Colour, Opponent]:
-    """The bots, ready to move. What a game needs is compiled by then: a compiler would run on somebody's clock, or
-    leave a screen dead. Raises UserError for a bot that can't be had."""
-    from arena.go.game import Game
-    from arena.match.worker import warm_up
-    from arena.people.counting import estimate_score
-    from arena.people.session import Opponent
-    from arena.report.progress import show_start
+class Table:
+    """Where a person plays at this terminal: the bots, the folder of results, the console. A command plays its games
+    one after the other and then leaves."""
 
-    opponents = {}
-    with show_start(console):
-        for colour, entry in bots.items():
-            opponents[colour] = Opponent(entry.build(), entry.limits)
-            if entry.bot_kind.boards > 1:
-                warm_up(opponents[colour].bot, rules)
-        estimate_score(Game(rules), playouts=2)
-    return opponents
+    def __init__(self, registry: Registry, results: Path, plain: bool = False):
+        from arena.report.style import Console
 
+        self.registry, self.results, self.console, self._plain = registry, results, Console(), plain
+        self._has_ended = True  # nothing is at work that Python would wait for
+        self._code = 0  # of the signal that ended a game
 
-def play_session(session: GameSession, console: Console, plain: bool = False) -> bool:
-    """Let people play on the full screen, or in ``plain`` lines and in a pipe. Returns when the game is over, or left,
-    and whether another one is wanted. Ctrl-C raises KeyboardInterrupt."""
-    from arena.report.play import show_plainly
-    from arena.report.style import has_screen
+    def stored(self, event: str) -> list[GameSummary]:
+        """The stored games of an event; none where there are no results yet."""
+        from arena.results.store import Store, database
 
-    if has_screen(console) and not plain:
-        from arena.tui.play_app import show_play
+        if not database(self.results).exists():
+            return []
+        with Store.of(self.results) as store:
+            return [*chain.from_iterable(store.game_summaries(event=event))]
 
-        return show_play(session, console)
-    show_plainly(session, console, sys.stdin)
-    return False
-
-
-def play_people(event: Event, console: Console) -> Callable[[Pairing], GameRecord]:
-    """Plays the games of an event that have a person in them, on this console. Who leaves one raises KeyboardInterrupt,
-    as Ctrl-C does."""
-
-    def play(pairing: Pairing) -> GameRecord:
-        from arena.contract.bot import Limits
-        from arena.go.coords import BLACK, WHITE
+    def play(
+        self, file: SavedGameFile, saved: SavedGame, bots: Mapping[Colour, Player], hint: str
+    ) -> tuple[SavedGame, bool]:
+        """Let people play a game, which is kept in its file, on the full screen or in lines. Returns it when it is over
+        or left, and whether another one is wanted. ``hint`` says how a game that was left goes on. Raises UserError."""
         from arena.people.session import GameSession
+        from arena.report.play import show_plainly
+        from arena.report.style import has_screen
 
-        rules, seats = event.terms.rules, {BLACK: event.players[pairing.black], WHITE: event.players[pairing.white]}
-        time = next((seat.limits for seat in seats.values() if seat.is_person and seat.limits.time), Limits())
-        known = {"id": pairing.id, "event": event.event, "seed": pairing.seed}
-        saved, bots = begin_game(rules, seats, time, pairing.opening, **known)
-        with GameSession(saved, prepare_bots(bots, rules, console)) as session:
-            play_session(session, console)
-        if not session.snapshot().is_over:
-            raise KeyboardInterrupt
-        return session.record()
+        for doubt in size_doubts(bots.values(), saved.size):
+            self.console.say(doubt)
+        opponents = self._prepare_bots(bots, saved.rules)
+        file.write(saved)
+        session, again = GameSession(saved, opponents, self._adviser(bots, saved.size), file.write), False
+        try:
+            with session:
+                if has_screen(self.console) and not self._plain:
+                    from arena.tui.play_app import show_play
 
-    return play
+                    again = show_play(session, self.console)
+                else:
+                    show_plainly(session, self.console, sys.stdin)
+        except KeyboardInterrupt as stop:
+            self.console.print()
+            self._code = 128 + (stop.args[0] if stop.args else signal.SIGINT)
+        self._has_ended = session.has_ended
+        saved = session.snapshot()
+        moves = len(saved.record.moves)
+        if any(saved.record.mover(number) in saved.people for number in range(1, moves + 1)) and not saved.is_over:
+            self.console.say(f"{file.id} is saved after move {moves} in {file.path}; {hint}")
+        elif not saved.is_over:
+            file.path.unlink(missing_ok=True)
+            self.console.say("You played no move, so nothing is saved.")
+        return saved, again
 
+    def leave(self, code: int = 0) -> NoReturn:
+        """End the command, also while a bot thinks, with the code of the signal that came, if any."""
+        code = self._code or code
+        if not self._has_ended:
+            remove_scratch()
+            sys.stdout.flush()
+            os._exit(code)
+        raise SystemExit(code)
 
-def _adviser(bots: Mapping[Colour, Player], registry: Registry, size: int) -> Adviser | None:
-    """Who gives hints: the bot that is played, but for one that errs like people, else a usual one that plays on this
-    size."""
-    from arena.people.adviser import Adviser
+    def _prepare_bots(self, bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
+        """The bots, ready to move. What a game needs is compiled by then: a compiler would run on somebody's clock, or
+        leave a screen dead. Raises UserError for a bot that can't be had."""
+        from arena.go.game import Game
+        from arena.match.worker import warm_up
+        from arena.people.counting import estimate_score
+        from arena.people.session import Opponent
+        from arena.report.progress import show_start
 
-    judges = [bot for bot in bots.values() if bot.kind != HUMAN_LIKE]
-    for name in ANALYSTS:
-        with suppress(UserError):
-            judges.append(registry.resolve(name).checked(size))
-    return next((Adviser(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
+        opponents = {}
+        with show_start(self.console):
+            for colour, entry in bots.items():
+                opponents[colour] = Opponent(entry.build(), entry.limits)
+                if entry.bot_kind.boards > 1:
+                    warm_up(opponents[colour].bot, rules)
+            estimate_score(Game(rules), playouts=2)
+        return opponents
 
+    def _adviser(self, bots: Mapping[Colour, Player], size: int) -> Adviser | None:
+        """The bot that gives hints: the one that is played, unless it errs as people do, else a usual one."""
+        from arena.people.adviser import Adviser
 
-# --- Storing ---
+        judges = [bot for bot in bots.values() if bot.kind != HUMAN_LIKE]
+        for name in ANALYSTS:
+            with suppress(UserError):
+                judges.append(self.registry.resolve(name).checked(size))
+        return next((Adviser(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
 
+    def store_finished_games(self) -> set[str]:
+        """Store the games of ``play`` that are over, also those that an earlier command had no time to store, or
+        couldn't. Returns the ids of all that are stored."""
+        from arena.people.saved_game import EVENT, is_held, saved_games
 
-def _leave_game(file: SavedGameFile, say: Callable[[str], None]) -> None:
-    """Keep the file of a game that isn't over, unless no person has played."""
-    saved = file.read()
-    moves = len(saved.record.moves)
-    if any(saved.record.mover(number) in saved.people for number in range(1, moves + 1)) and not saved.is_over:
-        say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
-    elif not saved.is_over:
-        file.path.unlink(missing_ok=True)
-        say("You played no move, so nothing is saved.")
-
-
-def store_finished_games(results: Path, say: Callable[[str], None]) -> set[str]:
-    """Store the games that are over, also those that an earlier command had no time to store, or couldn't; the ids of
-    all that are stored."""
-    from arena.people.saved_game import EVENT, is_held, saved_games
-    from arena.results.export import write_elo_csv
-    from arena.results.store import Store, database
-
-    stored: set[str] = set()
-    if database(results).exists():
-        with Store.of(results) as store:
-            stored = store.ids(EVENT)
-    over = {id: saved for id, saved in saved_games(results) if saved.is_over and id not in stored}
-    games = {id: saved for id, saved in over.items() if not is_held(results, id)}
-    if not games:
+        stored = {game.id for game in self.stored(EVENT)}
+        games = [saved for id, saved in saved_games(self.results, stored) if saved.is_over]
+        games = [saved for saved in games if not is_held(self.results, saved.id)]
+        if games and self.store(games):
+            stored |= {saved.id for saved in games}
+            for saved in games:
+                counts = "unrated" if saved.record.unrated else "it counts for arena elo"
+                self.console.say(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
+                if not saved.record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
+                    self._say_ranks(saved)
         return stored
-    try:
-        with Store.of(results, write=True) as store:
-            store.add_players({player.identity: player for saved in games.values() for player in saved.players})
-            store.append([saved.record for saved in games.values()])
-            if any(not saved.record.unrated for saved in games.values()):
-                write_elo_csv(store, results / "elo.csv")
-    except StoreError as error:
-        say(f"{', '.join(games)} is saved, and the next arena play will store it: {error}.")
-        return stored
-    for id, saved in games.items():
-        counts = "unrated" if saved.record.unrated else "it counts for arena elo"
-        say(f"{id} is stored ({counts}). To review it: arena analyze {id}")
-        if not saved.record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
-            _say_ranks(saved, results, say)
-    return stored | games.keys()
 
+    def store(self, games: Sequence[SavedGame], match: Match | None = None) -> bool:
+        """Store games that are over, and their match, in one go; returns whether they are stored. Where another arena
+        writes the results for long, a line says that they are stored later."""
+        from arena.results.export import write_elo_csv
+        from arena.results.store import Store
 
-def _say_ranks(saved: SavedGame, results: Path, say: Callable[[str], None]) -> None:
-    """At which rank the results of a game's person against bots of known rank are likeliest, and whom to play next."""
-    from arena.go.ranks import rank_name
-    from arena.people.saved_game import EVENT
-    from arena.results.ranks import rank_by_results
-    from arena.results.store import Store
+        end, words = monotonic() + STORE_LOCK_SECONDS, ", ".join(saved.id for saved in games)
+        while True:
+            try:
+                with Store.of(self.results, write=True) as store:
+                    if match is not None:
+                        events.note_event(store, match)
+                    store.add_players({player.identity: player for saved in games for player in saved.players})
+                    known = {id for event in {saved.record.event for saved in games} for id in store.ids(event)}
+                    store.append([saved.record for saved in games if saved.id not in known])
+                    if any(not saved.record.unrated for saved in games):
+                        write_elo_csv(store, self.results / "elo.csv")
+                return True
+            except StoreError as error:
+                if not isinstance(error, StoreBusy) or monotonic() >= end:
+                    later = "the next arena play" if match is None else "the same command"
+                    self.console.say(f"{words} is saved, and {later} will store it: {error}.")
+                    return False
+                sleep(0.1)
 
-    for name in map(saved.name, saved.people):
-        with Store.of(results) as store:
-            found = rank_by_results(store.games(event=EVENT, player=name), store.players(), name)
-        if found is not None:
-            say(f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.")
-            say(f"An even opponent: arena play --rank {rank_name(found.rank)}")
+    def _say_ranks(self, saved: SavedGame) -> None:
+        """At which rank the results of a game's person against bots of known rank are likeliest, and whom to play."""
+        from arena.go.ranks import rank_name
+        from arena.people.saved_game import EVENT
+        from arena.results.ranks import rank_by_results
+        from arena.results.store import Store
+
+        for name in map(saved.name, saved.people):
+            with Store.of(self.results) as store:
+                found = rank_by_results(store.games(event=EVENT, player=name), store.players(), name)
+            if found is not None:
+                self.console.say(
+                    f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets."
+                )
+                self.console.say(f"An even opponent: arena play --rank {rank_name(found.rank)}")

@@ -63,7 +63,7 @@ class RawNN:
     ownership: np.ndarray | None = None
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """An error in one line: the text of one of ours, with the type's name for any other."""
     text, name = " ".join(str(error).split()), type(error).__name__
     if text and isinstance(error, ArenaError):

@@ -133,9 +133,8 @@ class WorkerProcess:
 
 
 def bots_and_boards(players: Mapping[str, Player]) -> tuple[dict[str, Player], int]:
-    """The players that workers build, which are all but people, and how many games a worker plays at once."""
-    bots = {name: player for name, player in players.items() if not player.is_person}
-    return bots, min((bot.bot_kind.boards for bot in bots.values()), default=1)
+    """The players that workers build, and how many games a worker plays at once."""
+    return dict(players), min((bot.bot_kind.boards for bot in players.values()), default=1)
 
 
 class Crew:

@@ -21,7 +21,6 @@ from arena.match.crew import Crew, delay_signals
 from arena.match.crew import Update as Update
 from arena.match.event import Event
 from arena.match.ladder import Ladder
-from arena.match.schedule import Pairing
 from arena.match.worker import Snapshot
 
 if TYPE_CHECKING:  # not needed for an event on this machine
@@ -70,7 +69,6 @@ def play_event(
     store: RecordStore,
     workers: int | AnyCrew,
     control: Control | None = None,
-    play_person: Callable[[Pairing], GameRecord] | None = None,
 ) -> Generator[Update, None, None]:
     """Play the games that ``store`` lacks, yielding an update several times a second until all are durable.
 
@@ -84,7 +82,7 @@ def play_event(
     players, terms = event.players, event.terms
     own = Crew(players, terms.rules, terms.adjudication, workers) if isinstance(workers, int) else nullcontext(workers)
     with own as crew:
-        yield from run.play(crew, play_person)
+        yield from run.play(crew)
 
 
 class _Run:
@@ -108,21 +106,12 @@ class _Run:
         if not self._ids:
             yield Update(resumed=True)
 
-    def play(self, crew: AnyCrew, play_person: Callable[[Pairing], GameRecord] | None) -> Generator[Update, None, None]:
-        """Play the planned games, those between bots first, until no more are planned or the event is to end."""
-        people = {name for name, player in self._event.players.items() if player.is_person}
+    def play(self, crew: AnyCrew) -> Generator[Update, None, None]:
+        """Play the planned games until no more are planned or the event is to end."""
         while not self._is_over:
             missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
-            with_people = [pairing for pairing in missing if {pairing.black, pairing.white} & people]
-            crew.add(pairing for pairing in missing if not {pairing.black, pairing.white} & people)
-            yield from self._play_bots(crew)
-            for pairing in with_people:
-                if self._is_over:
-                    return
-                if play_person is None:
-                    raise UserError(f"no person can play {pairing.id} here")
-                self._finished.append(play_person(pairing))
-                yield from self._play_bots(crew)
+            crew.add(missing)
+            yield from self._play(crew)
             if not missing or not isinstance(self._event, Ladder):
                 return  # no other plans more
 
@@ -130,7 +119,7 @@ class _Run:
     def _is_over(self) -> bool:
         return self._control.finishing or self._standings.is_decided
 
-    def _play_bots(self, crew: AnyCrew) -> Generator[Update, None, None]:
+    def _play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play until all games of the crew are stored, the test is decided, or the time for games to end is over."""
         control, updated, finish_by = self._control, monotonic(), inf
         snapshots: dict[str, Snapshot] = {}

@@ -1,14 +1,12 @@
-"""The bot that gives hints in a person's game, and the threads in which bots and playouts run."""
+"""The bot that gives hints in a person's game."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from queue import SimpleQueue
-from threading import Thread
 
-from arena.contract.bot import Bot, Candidate, Limits, describe_error
+from arena import BotFault
+from arena.contract.bot import Bot, Candidate, Limits
 from arena.go.game import Game
-from arena.people.saved_game import Advice
 
 PATIENCE = 86400.0
 """Seconds after which a bot is abandoned where nobody set a time: the person can stop waiting at any time."""
@@ -20,31 +18,6 @@ ATTEMPTS = 20
 """Retries until the adviser knows a move: a slow net has visited none after the first search."""
 
 
-class Worker:
-    """A thread that does jobs one after the other; a program that ends doesn't wait for it."""
-
-    def __init__(self, name: str):
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def do(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
-
-    def close(self, patience: float) -> None:
-        """Accept no more jobs, and wait at most this many seconds for the last one."""
-        self._jobs.put(None)
-        self._thread.join(patience)
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-
 class Adviser:
     """A bot that can analyse, built at the first hint. It continues its search of the same game. Not thread-safe."""
 
@@ -54,23 +27,16 @@ class Adviser:
         self._bot: Bot | None = None
         self._studied: Game | None = None
 
-    def hint(self, game: Game, is_wanted: Callable[[], bool]) -> Advice:
-        """The bot's candidates, or in ``fault`` why there are none. Asked again about the same position, it knows more.
-        ``is_wanted`` says whether to retry."""
-        candidates: list[Candidate] = []
-        fault = ""
-        try:
-            self._studied = catch_up(self._studied, game)
-            self._bot = self._bot or self._build()
-            for _ in range(ATTEMPTS):
-                candidates = self._bot.analyse(self._studied, HINT)
-                if candidates or not is_wanted():
-                    break
-            else:
-                fault = f"{self.name} reports nothing for this position"
-        except Exception as error:  # as with a bot's choice of a move: any error is shown
-            fault = describe_error(error)
-        return Advice(self.name, game.to_play, tuple(candidates), fault)
+    def hint(self, game: Game, is_wanted: Callable[[], bool]) -> list[Candidate]:
+        """The bot's candidates, the best first. Asked again about the same position, it knows more. ``is_wanted`` says
+        whether to retry. Raises BotFault when the bot knows no move, and whatever it raises."""
+        self._studied = catch_up(self._studied, game)
+        self._bot = self._bot or self._build()
+        for _ in range(ATTEMPTS):
+            candidates = self._bot.analyse(self._studied, HINT)
+            if candidates or not is_wanted():
+                return candidates
+        raise BotFault(f"{self.name} reports nothing for this position")
 
     def close(self) -> None:
         if self._bot is not None:

@@ -10,6 +10,26 @@ from arena.contract.limits import Clock, TimeLeft
 from arena.go.coords import Colour
 
 
+class Stopwatch:
+    """Seconds that pass only while it runs; calling it reads them, from any thread. It runs from the start."""
+
+    def __init__(self, now: Callable[[], float]):
+        self._now = now
+        self._state: tuple[float, float | None] = (0.0, None)  # seconds of pauses, and when the present one began
+
+    def __call__(self) -> float:
+        paused, since = self._state
+        return (self._now() if since is None else since) - paused
+
+    def stop(self) -> None:
+        paused, since = self._state
+        self._state = paused, self._now() if since is None else since
+
+    def go_on(self) -> None:
+        paused, since = self._state
+        self._state = paused + (0.0 if since is None else self._now() - since), None
+
+
 class Clocks:
     """The clocks of the sides that have one, and the seconds of the running turn."""
 
@@ -19,8 +39,7 @@ class Clocks:
         """``shown`` is what the clocks of Black and White show already, None for a new game."""
         self._limits = limits
         self._now = now
-        self._since: float | None = None  # when the running turn began, or went on
-        self._spent = 0.0  # what it took before
+        self._since: float | None = None  # when the running turn began
         self._clocks: dict[Colour, Clock] = {}
         for colour, left in zip(Colour, shown, strict=True):
             if (clock := limits[colour].start_clock()) is not None:
@@ -35,32 +54,22 @@ class Clocks:
     @property
     def elapsed(self) -> float:
         """Seconds of the running turn."""
-        return self._spent + (0.0 if self._since is None else self._now() - self._since)
+        return 0.0 if self._since is None else self._now() - self._since
 
-    def begin(self, running: bool = True) -> None:
-        self._spent, self._since = 0.0, self._now() if running else None
+    def begin(self, since: float | None) -> None:
+        """Begin a turn at this time; None for one that isn't timed yet."""
+        self._since = since
 
-    def pause(self) -> None:
-        self._spent, self._since = self.elapsed, None
-
-    def go_on(self) -> None:
-        self._spent, self._since = self.elapsed, self._now()
-
-    def end(self, colour: Colour, *, has_moved: bool) -> float:
-        """The running turn ends; without a move, the clock stays where it stands. Returns the seconds it took."""
-        seconds = self.elapsed
+    def end(self, colour: Colour, *, has_moved: bool, seconds: float | None = None) -> float:
+        """The running turn ends; without a move, the clock stays where it stands. Returns the seconds it took: as timed
+        here unless they are given."""
+        seconds = self.elapsed if seconds is None else seconds
         if has_moved and colour in self._clocks:
             self._clocks[colour].spend(seconds)
         elif left := self.left(colour, is_running=True):
             self._clocks[colour].left = left
-        self.begin(False)
+        self._since = None
         return seconds
-
-    def take(self, colour: Colour, clock: Clock | None) -> None:
-        """A turn that was timed elsewhere has ended; its clock is taken over."""
-        if clock is not None:
-            self._clocks[colour] = clock
-        self.begin(False)
 
     def run_out(self, colour: Colour) -> None:
         """A side has lost on time: its clock stands at 0."""

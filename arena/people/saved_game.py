@@ -300,9 +300,15 @@ class SavedGameFile:
         files.write(self.path, saved.to_sgf(), hint="the last moves are not saved")
 
     def close(self) -> None:
+        """Let go of the file. One to which nothing was written goes, and its folder when it is empty."""
+        with suppress(OSError):
+            if not self.path.stat().st_size:
+                self.path.unlink()
         with suppress(OSError):
             os.unlink(self._lock.name)
         self._lock.close()
+        with suppress(OSError):
+            self.path.parent.rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -311,11 +317,13 @@ class SavedGameFile:
         self.close()
 
 
-def saved_games(results: Path) -> list[tuple[str, SavedGame]]:
-    """The games that have a file, with their ids, the one that was played on last at the end; what can't be read is
-    left out."""
+def saved_games(results: Path, stored: Container[str] = ()) -> list[tuple[str, SavedGame]]:
+    """The games that have a file and aren't ``stored``, with their ids, the one that was played on last at the end;
+    what can't be read is left out."""
     found = []
     for path in _files(results):
+        if _id_of(path) in stored:
+            continue
         with suppress(OSError, ValueError, RecordError):
             saved = SavedGame.from_sgf(path.read_text("utf-8"))
             found.append((path.stat().st_mtime_ns, _id_of(path), saved))
@@ -340,4 +348,4 @@ def _unwritable(folder: Path, error: OSError) -> StoreError:
 
 
 def _id_of(path: Path) -> str:
-    return f"{EVENT}/{path.stem}"
+    return f"{path.parent.name}/{path.stem}"

@@ -1,33 +1,37 @@
 """A game of a person against a bot, or of two people: turns, undo, clocks, hints, the count of dead stones.
 
-A front calls the methods from any thread and draws ``snapshot()``. What can't be done raises ``Refused`` or
-``IllegalMove`` with a sentence to show. ``subscribe`` or ``wait`` tell of changes that come by themselves: the bot's
-moves, advice, the end. ``tick`` is to be called a few times a second where there are clocks.
+A session belongs to one thread, which calls its methods and draws ``snapshot()``. What can't be done raises ``Refused``
+or ``IllegalMove`` with a sentence to show. Bots and playouts run in threads of their own and send messages: ``update``
+carries out those that have come, and looks at the clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from math import inf
-from threading import Condition, RLock
+from queue import SimpleQueue
+from threading import Event, Thread
 from time import monotonic
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from arena import ArenaError, IllegalMove, UserError
-from arena.contract.bot import Bot, Limits
+from arena.contract.bot import Bot, Limits, describe_error
+from arena.contract.limits import Clock
 from arena.go.coords import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.game import Ending, Game, Outcome
-from arena.go.record import UNKNOWN, GameRecord, MoveStats
+from arena.go.record import UNKNOWN, MoveStats
 from arena.match.game_loop import GameLoop, LiveGame, worth_keeping
 from arena.match.schedule import Pairing
-from arena.people.adviser import PATIENCE, Adviser, Worker, catch_up
-from arena.people.clocks import Clocks
+from arena.people.adviser import PATIENCE, Adviser, catch_up
+from arena.people.clocks import Clocks, Stopwatch
 from arena.people.counting import count, dead_stones, estimate_score, group_at
-from arena.people.saved_game import Help, Phase, SavedGame, Snapshot, Turn
+from arena.people.saved_game import Advice, Help, Phase, SavedGame, Snapshot, Turn
+
+T = TypeVar("T")
 
 TICK = 0.1
 """Seconds between two looks at the clocks while something is waited for."""
@@ -55,11 +59,23 @@ class Opponent:
     limits: Limits = field(default_factory=Limits)
 
 
+class _Worker:
+    """A thread that does jobs one after the other; a program that ends doesn't wait for it."""
+
+    def __init__(self, name: str):
+        self.jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self.thread = Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            job()
+
+
 class GameSession:
     """A game with people in it, from its first move or from where it was left.
 
-    All methods may be called from any thread, and return at once but for ``wait`` and ``close``. The bots are closed
-    with the session.
+    All methods return at once but for ``wait`` and ``close``. The bots are closed with the session.
     """
 
     def __init__(
@@ -73,81 +89,77 @@ class GameSession:
         """``opponents`` play the colours that aren't the game's people. ``keep`` is called with the game after every
         change; a UserError that it raises is shown as ``trouble``. Raises RecordError when the saved's moves aren't
         legal."""
-        self._opponents = dict(opponents)
-        self._keep = keep
-        self._changed = Condition(RLock())
-        self._listeners: list[Callable[[], object]] = []
-        self._ticket = 0  # of the position: what was asked about another one is thrown away
-        self._player, self._helper = Worker("bot"), Worker("adviser")
-        self._adviser = adviser
+        self._opponents, self._adviser, self._keep = opponents, adviser, keep
+        self._messages: SimpleQueue[tuple[object, Callable[[], None]]] = SimpleQueue()
+        self._has_come = Event()
+        self._wake: Callable[[], object] = lambda: None
+        self._position = object()  # another one after each change: a message about an earlier one is dropped
+        self._player, self._helper = _Worker("bot"), _Worker("adviser")
+        self._time = Stopwatch(now)
         limits = {colour: opponents[colour].limits if colour in opponents else saved.time for colour in Colour}
-        self._clocks = Clocks(limits, saved.clocks, now)
-        names = {colour: saved.name(colour) for colour in opponents}
-        self._loop = GameLoop(
-            {names[colour]: opponent.bot for colour, opponent in opponents.items()},
-            saved.rules,
-            {names[colour]: _with_deadline(opponent.limits) for colour, opponent in opponents.items()},
-            on_call=self._start_bots_clock,
-            now=now,
-        )
+        self._clocks = Clocks(limits, saved.clocks, self._time)
+        self._live: LiveGame | None = None  # the bot's, for its thread alone
         self._now = Snapshot(**{field.name: getattr(saved, field.name) for field in fields(SavedGame)})
-        with self._change():
-            self._replay(saved.record.moves)
-            self._live = LiveGame(Pairing(saved.id, 0, *saved.names, (), saved.record.seed), self._game.copy())
-            self._begin_turn()
+        self._replay(saved.record.moves)
+        self._begin_turn()
 
     def snapshot(self) -> Snapshot:
         """How things stand now."""
-        with self._changed:
-            running = self._now.to_play if self._now.phase is Phase.PLAY else None
-            black, white = (self._clocks.left(colour, colour is running) for colour in Colour)
-            return replace(self._now, clocks=(black, white))
+        running = self._now.to_play if self._now.phase is Phase.PLAY else None
+        black, white = (self._clocks.left(colour, colour is running) for colour in Colour)
+        return replace(self._now, clocks=(black, white))
 
-    def record(self) -> GameRecord:
-        return self.snapshot().record
+    def subscribe(self, wake: Callable[[], object]) -> None:
+        """Have ``wake`` called, from any thread, when there is something for ``update``; it had better be quick."""
+        self._wake = wake
 
-    def subscribe(self, listener: Callable[[], object]) -> None:
-        """Have ``listener`` called after every change, from whichever thread made it; it had better be quick."""
-        with self._changed:
-            self._listeners.append(listener)
+    def update(self) -> None:
+        """Carry out the messages that have come, unless the game is paused; a person whose time is over has lost. To be
+        called a few times a second where there are clocks."""
+        self._has_come.clear()
+        while not (self._now.is_paused or self._messages.empty()):
+            position, message = self._messages.get()
+            if position is self._position:
+                message()
+        loser = self._now.to_play
+        if self._now.is_persons_turn and self._clocks.is_late(loser):
+            self._end(Outcome(loser.opponent, Ending.TIME), f"{self._now.name(loser)}: out of time")
 
-    def wait(self, until: Callable[[Snapshot], bool], timeout: float | None = None) -> bool:
-        """Wait until a snapshot is as asked for; tells whether it is. With clocks, the end of time is noticed."""
-        end = inf if timeout is None else monotonic() + timeout
+    def wait(self, until: Callable[[Snapshot], bool], timeout: float = inf) -> bool:
+        """Wait until a snapshot is as asked for; returns whether it is."""
+        end = monotonic() + timeout
         while True:
-            self.tick()
-            with self._changed:
-                if until(self.snapshot()):
-                    return True
-                if monotonic() >= end:
-                    return False
-                self._changed.wait(min(TICK, end - monotonic()))
+            self.update()
+            if until(self.snapshot()):
+                return True
+            if monotonic() >= end:
+                return False
+            self._has_come.wait(min(TICK, end - monotonic()))
 
     # --- What a person can do ---
 
     def play(self, move: Move) -> None:
         """Play for the person whose turn it is. Raises IllegalMove with a sentence, Refused when it is nobody's turn;
         then nothing has changed."""
-        self.tick()
-        with self._change():
-            self._require(Phase.PLAY)
-            if self._now.to_play not in self._now.people:
-                raise Refused(f"It is {self._now.name(self._now.to_play)}'s turn.")
-            try:
-                self._carry_out(move)
-            except IllegalMove as error:
-                raise IllegalMove(f"{error}.") from None
+        self._require(Phase.PLAY)
+        colour = self._now.to_play
+        if colour not in self._now.people:
+            raise Refused(f"It is {self._now.name(colour)}'s turn.")
+        try:
+            captured = _play(self._game, move)
+        except IllegalMove as error:
+            raise IllegalMove(f"{error}.") from None
+        self._add_turn(move, captured, MoveStats(seconds=self._end_turn(has_moved=True)))
 
     def pass_turn(self) -> None:
         self.play(pass_move(self._now.size))
 
     def resign(self) -> None:
         """Resign: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
-        with self._change():
-            self._require(Phase.PLAY, Phase.COUNT)
-            people = self._now.people
-            loser = self._now.to_play if self._now.to_play in people else people[0]
-            self._end(Outcome(loser.opponent, Ending.RESIGN))
+        self._require(Phase.PLAY, Phase.COUNT)
+        people = self._now.people
+        loser = self._now.to_play if self._now.to_play in people else people[0]
+        self._end(Outcome(loser.opponent, Ending.RESIGN))
 
     def undo(self) -> None:
         """Take back the person's last move and what was played since, also while the bot thinks.
@@ -155,109 +167,102 @@ class GameSession:
         The game is unrated then, and clocks aren't set back. Raises Refused when there is nothing to take back, and
         after the end.
         """
-        self.tick()
-        with self._change():
-            self._require(Phase.PLAY, Phase.COUNT)
-            own = [turn.number - 1 for turn in self._now.turns if turn.colour in self._now.people]
-            if not own:
-                raise Refused("There is no move of yours to take back.")
-            self._note_help(Help.UNDO)
-            self._go_back(own[-1])
+        self._require(Phase.PLAY, Phase.COUNT)
+        own = [turn.number - 1 for turn in self._now.turns if turn.colour in self._now.people]
+        if not own:
+            raise Refused("There is no move of yours to take back.")
+        self._note_help(Help.UNDO)
+        self._go_back(own[-1])
 
     def hint(self) -> None:
         """Ask the adviser about the present position; ``advice`` comes later, and asked again it knows more. The game
         is unrated then. Raises Refused when nobody can be asked, or the game isn't being played."""
-        with self._change():
-            self._require(Phase.PLAY)
-            if (adviser := self._adviser) is None:
-                raise Refused("No bot here can give a hint.")
-            self._note_help(Help.HINT)
-            ticket = self._ticket
-            self._update(advising=True)
-            self._compute(
-                lambda game: {"advice": adviser.hint(game, lambda: ticket == self._ticket), "advising": False}
-            )
+        self._require(Phase.PLAY)
+        if (adviser := self._adviser) is None:
+            raise Refused("No bot here can give a hint.")
+        self._note_help(Help.HINT)
+        self._update(advising=True)
+        game, colour, position = self._game.copy(), self._now.to_play, self._position
+        self._start(
+            self._helper,
+            lambda: adviser.hint(game, lambda: position is self._position),
+            lambda found: self._update(advice=Advice(adviser.name, colour, tuple(found)), advising=False),
+            lambda words: self._update(advice=Advice(adviser.name, colour, (), words), advising=False),
+        )
 
     def score(self) -> None:
         """Ask for an estimate of the score by playouts; ``estimate`` is set later. The game is unrated then. Raises
         Refused when the game isn't being played."""
-        with self._change():
-            self._require(Phase.PLAY)
-            self._note_help(Help.SCORE)
-            self._update(estimating=True)
-            self._compute(lambda game: {"estimate": estimate_score(game), "estimating": False})
+        self._require(Phase.PLAY)
+        self._note_help(Help.SCORE)
+        self._update(estimating=True)
+        game = self._game.copy()
+        self._start(
+            self._helper,
+            lambda: estimate_score(game),
+            lambda found: self._update(estimate=found, estimating=False),
+            lambda words: self._update(trouble=f"the playouts can't run: {words}", estimating=False),
+        )
 
     def pause(self) -> None:
-        """Stop the clocks, and hold the bot's answer back until ``go_on``."""
-        with self._change():
-            self._clocks.pause()
-            self._update(is_paused=True)
+        """Stop the clocks, also that of a bot that thinks, and hold its answer back until ``go_on``."""
+        self.update()
+        self._time.stop()
+        self._update(is_paused=True)
 
     def go_on(self) -> None:
         """The opposite of ``pause``."""
-        with self._change():
-            if self._now.is_paused and self._now.phase is Phase.PLAY:
-                self._clocks.go_on()
-            self._update(is_paused=False)
-
-    def tick(self) -> None:
-        """Look at the clock: a person whose time is over has lost."""
-        with self._changed:
-            loser = self._now.to_play
-            if not (self._now.is_persons_turn and self._clocks.is_late(loser)):
-                return
-            with self._change():
-                self._end(Outcome(loser.opponent, Ending.TIME), f"{self._now.name(loser)}: out of time")
+        self._time.go_on()
+        self._update(is_paused=False)
+        self.update()
 
     # --- The count ---
 
     def toggle(self, move: Move) -> None:
         """Have the group at a point count as dead, or as alive again. Raises Refused when no stone lies there, or no
         stones are being marked."""
-        with self._change():
-            dead = set(self._require_marks())
-            if move == pass_move(self._now.size) or not self._game.board.stone(move):
-                raise Refused("No stone lies there; done counts, continue plays on.")
-            group = group_at(self._game.board, move)
-            self._mark(tuple(sorted(dead - group if move in dead else dead | group)))
+        dead = set(self._require_marks())
+        if move == pass_move(self._now.size) or not self._game.board.stone(move):
+            raise Refused("No stone lies there; done counts, continue plays on.")
+        group = group_at(self._game.board, move)
+        self._mark(tuple(sorted(dead - group if move in dead else dead | group)))
 
     def accept(self) -> None:
         """Agree on the dead stones and count. If they aren't those that the program proposed, a game against a bot is
         unrated: nobody has agreed but the person. Raises Refused when no stones are being marked."""
-        with self._change():
-            dead = self._require_marks()
-            if dead != self._now.proposed and self._opponents:  # two people have agreed on it
-                self._note_help(Help.DEAD)
-            self._end(Outcome.scored(self._game.margin(dead)))
+        dead = self._require_marks()
+        if dead != self._now.proposed and self._opponents:  # two people have agreed on it
+            self._note_help(Help.DEAD)
+        self._end(Outcome.scored(self._game.margin(dead)))
 
     def play_on(self) -> None:
         """Take the passes back and go on: what the program takes for dead can be captured, or shown to live. Raises
         Refused when no stones are being marked."""
-        with self._change():
-            self._require(Phase.COUNT)
-            kept = len(self._now.turns) - 1
-            if self._now.turns[kept].colour not in self._now.people:
-                kept -= 1
-            self._go_back(kept)
+        self._require(Phase.COUNT)
+        kept = len(self._now.turns) - 1
+        if self._now.turns[kept].colour not in self._now.people:
+            kept -= 1
+        self._go_back(kept)
 
     # --- The end ---
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing is at work any more: a bot that thinks for long may go on for a while after ``close``."""
-        return not (self._player.is_alive or self._helper.is_alive)
+        return not (self._player.thread.is_alive() or self._helper.thread.is_alive())
 
     def close(self) -> None:
         """End the session as it stands, and its bots."""
-        with self._change():
-            self._ticket += 1
-            self._save()  # what the clocks show
-        for opponent in self._opponents.values():
-            self._player.do(opponent.bot.close)
-        if self._adviser is not None:
-            self._helper.do(self._adviser.close)
-        self._player.close(GRACE)
-        self._helper.close(GRACE)
+        self._position = object()
+        self._save()  # what the clocks show
+        closed = [(self._player, opponent.bot.close) for opponent in self._opponents.values()]
+        closed += [(self._helper, self._adviser.close)] if self._adviser is not None else []
+        for worker, close in closed:
+            worker.jobs.put(close)
+        for worker in (self._player, self._helper):
+            worker.jobs.put(None)
+        for worker in (self._player, self._helper):
+            worker.thread.join(GRACE)
 
     def __enter__(self) -> Self:
         return self
@@ -265,16 +270,7 @@ class GameSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _change(self) -> Iterator[None]:
-        """The lock, and the news of a change when nothing was raised."""
-        with self._changed:
-            yield
-            self._update(version=self._now.version + 1)
-            self._changed.notify_all()
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener()
+    # --- Inside ---
 
     def _update(self, **changes: Any) -> None:
         self._now = replace(self._now, **changes)
@@ -292,6 +288,7 @@ class GameSession:
             self._update(trouble=str(error))
 
     def _require(self, *phases: Phase) -> None:
+        self.update()
         if self._now.phase not in phases:
             raise Refused(_REFUSALS[self._now.phase])
 
@@ -304,7 +301,7 @@ class GameSession:
     def _note_help(self, help: Help) -> None:
         """The person has had help. Raises Refused in a game of an event."""
         if self._now.is_of_event:
-            raise Refused("There is no help in a match or a tournament; play on, or resign.")
+            raise Refused("There is no help in a match; play on, or resign.")
         if help not in self._now.helps:
             self._update(helps=(*self._now.helps, help))
             self._save()
@@ -312,11 +309,10 @@ class GameSession:
     def _replay(self, moves: tuple[Move, ...]) -> None:
         """Have exactly these moves on the board."""
         self._game = replace(self._now.record, moves=(), outcome=None).replay()
-        facts = self._now.record.facts or (UNKNOWN,) * len(moves)
-        turns = []
-        for number, (move, fact) in enumerate(zip(moves, facts, strict=False), 1):
+        turns, stats = [], [*self._now.record.facts, *[UNKNOWN] * len(moves)]
+        for number, move in enumerate(moves, 1):
             colour = self._game.to_play
-            turns.append(Turn(number, colour, move, _play(self._game, move), fact))
+            turns.append(Turn(number, colour, move, _play(self._game, move), stats[number - 1]))
         self._place(tuple(turns))
 
     def _place(self, turns: tuple[Turn, ...]) -> None:
@@ -329,33 +325,32 @@ class GameSession:
             prisoners=(game.captured_stones(BLACK), game.captured_stones(WHITE)),
         )
 
-    def _carry_out(self, move: Move, fact: MoveStats | None = None) -> None:
-        """Play for the side to move: a person, or a bot whose time is counted already. Raises IllegalMove, and then has
-        changed nothing."""
-        colour = self._game.to_play
-        captured = _play(self._game, move)
-        if fact is None:
-            fact = MoveStats(seconds=self._clocks.end(colour, has_moved=True))
-            self._spend(colour, fact.seconds or 0.0)
-        self._place((*self._now.turns, Turn(len(self._game.moves), colour, move, captured, fact.rounded)))
+    def _add_turn(self, move: Move, captured: tuple[Move, ...], stats: MoveStats) -> None:
+        """A move that was played on the board, and whose time is counted."""
+        turn = Turn(len(self._game.moves), self._now.to_play, move, captured, stats.rounded)
+        self._place((*self._now.turns, turn))
         self._begin_turn()
 
-    def _spend(self, colour: Colour, seconds: float) -> None:
+    def _end_turn(self, has_moved: bool = False, seconds: float | None = None) -> float:
+        """Stop the clock of the running turn, and count its seconds, which are returned; given for a bot's."""
+        colour = self._now.to_play
+        seconds = self._clocks.end(colour, has_moved=has_moved, seconds=seconds)
         key = "black_seconds" if colour is BLACK else "white_seconds"
         self._update_record(**{key: round(getattr(self._now.record, key) + seconds, 3)})
+        return seconds
 
     def _go_back(self, kept: int) -> None:
         """Take back all but the first ``kept`` moves. The clock of the running turn is not restored."""
-        self._stop_clock()
+        self._end_turn()
         self._update(dead=None, proposed=None, count=None)
         self._replay(self._now.record.moves[:kept])
         self._begin_turn()
 
     def _begin_turn(self) -> None:
         """There is a new position: nothing asked about the one before counts any more."""
-        self._ticket += 1
+        self._position = object()
         self._update(thinking=None, advice=None, estimate=None, advising=False, estimating=False)
-        self._clocks.begin(running=False)
+        self._clocks.begin(None)
         game = self._game
         if self._now.phase is not Phase.OVER and game.is_over:
             agreed = game.rules.agrees_on_dead and game.is_passed_out and not self._now.is_of_event
@@ -364,94 +359,102 @@ class GameSession:
                 self._update(dead=(), proposed=())
         if self._now.dead is not None:
             self._update(count=count(game, self._now.dead))
-        match self._now.phase:
-            case Phase.PLAY:
-                if not self._now.is_paused:
-                    self._clocks.begin()
-                if self._now.to_play in self._opponents:
-                    self._update(thinking=self._now.to_play)
-                    ticket = self._ticket
-                    self._player.do(lambda: self._answer(ticket))
-            case Phase.COUNT if self._now.dead is None:
-                self._compute(lambda game: {"proposed": dead_stones(game.board)})
+        if self._now.phase is Phase.PLAY and self._now.to_play in self._opponents:
+            self._ask_bot(self._now.to_play)
+        elif self._now.phase is Phase.PLAY:
+            self._clocks.begin(self._time())
+        elif self._now.phase is Phase.COUNT and self._now.dead is None:
+            board = game.board.copy()
+            self._start(self._helper, lambda: dead_stones(board), self._propose, lambda words: self._propose((), words))
         self._save()
+
+    def _propose(self, dead: tuple[Move, ...], fault: str = "") -> None:
+        """Mark the stones that the program takes for dead; none after a fault."""
+        self._update(proposed=dead)
+        self._mark(dead)
+        if fault:
+            self._update(trouble=f"the playouts can't run: {fault}")
 
     def _mark(self, dead: tuple[Move, ...]) -> None:
         self._update(dead=dead, count=count(self._game, dead))
         self._save()
 
-    def _stop_clock(self) -> None:
-        """Leave the clock of the running turn where it stands, and count its seconds."""
-        self._spend(self._now.to_play, self._clocks.end(self._now.to_play, has_moved=False))
-
-    def _end(self, outcome: Outcome, reason: str = "", fault_details: str = "") -> None:
-        self._stop_clock()
+    def _end(self, outcome: Outcome, reason: str = "", fault_details: str = "", seconds: float | None = None) -> None:
+        self._end_turn(seconds=seconds)
         if outcome.ending is Ending.TIME and outcome.winner is not None:
             self._clocks.run_out(outcome.winner.opponent)
-        self._ticket += 1
+        self._position = object()
         self._update_record(outcome=outcome, reason=reason, fault_details=fault_details)
         self._update(thinking=None, advising=False, estimating=False)
         self._save()
 
     # --- Other threads ---
 
-    def _is_due(self, ticket: int) -> bool:
-        """Wait while the game is paused; whether the position is still that of the ticket then."""
-        self._changed.wait_for(lambda: not self._now.is_paused or ticket != self._ticket)
-        return ticket == self._ticket
-
-    def _answer(self, ticket: int) -> None:
-        """Have the bot decide, as in a match, and do that unless the game has gone another way meanwhile."""
-        live = self._live
-        with self._changed:
-            if not self._is_due(ticket):
-                return
-            self._clocks.begin(running=False)  # it may have waited for another call to end
-            colour = self._now.to_play
-            if (game := catch_up(live.game, self._game)) is not live.game:
-                live.game, live.copies = game, {}  # the bot's own copy is of the game before
-            clock = self._clocks.of(colour)
-            live.clocks = {} if clock is None else {colour: clock}
-            before = live.seconds[colour]
-        self._loop.live_games = [live]
-        for _ in self._loop.play_round():
-            pass
-        with self._change():
-            if not self._is_due(ticket):
-                return
-            self._clocks.take(colour, live.clocks.get(colour))
-            self._spend(colour, live.seconds[colour] - before)
-            game = live.game
-            if len(game.moves) > len(self._game.moves):
-                self._carry_out(game.moves[-1], live.facts[-1])
-            elif game.outcome is not None:
-                self._end(game.outcome, live.reason, live.fault_details)
-
-    def _start_bots_clock(self, *_: object) -> None:
-        """The bot's clock runs from its call on; making ready comes before, in a call of its own."""
-        with self._changed:
-            if self._now.thinking is not None and not self._now.is_paused:
-                self._clocks.begin()
-
-    def _compute(self, find: Callable[[Game], dict[str, Any]]) -> None:
-        """Have something found out about the present position, and show it unless the position is another by then."""
-        game, ticket = self._game.copy(), self._ticket
+    def _start(
+        self,
+        worker: _Worker,
+        find: Callable[[], T],
+        show: Callable[[T], None],
+        fail: Callable[[str], None],
+    ) -> None:
+        """Have something found out about the present position in another thread. Then ``show`` is called with it, or
+        ``fail`` with a line about the error that was raised, unless the position is another by then."""
+        position = self._position
 
         def job() -> None:
-            if ticket != self._ticket:
-                return
-            try:
-                found = find(game)
-            except UserError as error:
-                found = {"trouble": f"the playouts can't run: {error}", "estimating": False}
-            with self._change():
-                if ticket == self._ticket:
-                    if self._now.phase is Phase.COUNT and self._now.dead is None:
-                        self._update(proposed=found.get("proposed", ()))
-                        self._mark(found.get("proposed", ()))  # which saves the game, and sets its own trouble
-                    self._update(**found)
+            if position is self._position:
+                try:
+                    message = partial(show, find())
+                except BaseException as error:  # a bot may call sys.exit
+                    message = partial(fail, describe_error(error))
+                self._send(position, message)
 
-        self._helper.do(job)
+        worker.jobs.put(job)
+
+    def _send(self, position: object, message: Callable[[], None]) -> None:
+        self._messages.put((position, message))
+        self._has_come.set()
+        self._wake()
+
+    def _ask_bot(self, colour: Colour) -> None:
+        self._update(thinking=colour)
+        game, clock = self._game.copy(), self._clocks.of(colour)
+        find = partial(self._decide, colour, game, clock, self._position)
+        self._start(self._player, find, self._take_answer, self._forfeit)
+
+    def _decide(self, colour: Colour, game: Game, clock: Clock | None, position: object) -> LiveGame:
+        """Have the bot decide, as in a match; in its thread. What it has learnt of the game before is kept."""
+        own = catch_up(None if self._live is None else self._live.game, game)
+        if self._live is None or own is not self._live.game:
+            self._live = LiveGame(Pairing(self._now.id, 0, *self._now.names, (), game.seed), own)
+        live, opponent, known = self._live, self._opponents[colour], len(own.moves)
+        live.clocks, live.seconds[colour] = {} if clock is None else {colour: clock}, 0.0
+
+        def begin_clock(*_: object) -> None:
+            """The clock runs from the bot's call on; it makes ready before, in a call of its own."""
+            self._send(position, partial(self._clocks.begin, self._time()))
+
+        bots = {(name := self._now.name(colour)): opponent.bot}
+        limits = {name: _with_deadline(opponent.limits)}
+        loop = GameLoop(bots, game.rules, limits, on_call=begin_clock, now=self._time)
+        while len(own.moves) == known and own.outcome is None:  # a bot that is killed is asked again
+            loop.live_games = [live]
+            list(loop.play_round())
+        return live
+
+    def _forfeit(self, fault: str) -> None:
+        """The bot to move has ended its thread, as by sys.exit; other faults are ``_decide``'s."""
+        loser = self._now.to_play
+        self._end(Outcome(loser.opponent, Ending.CRASH), f"{self._now.name(loser)}: {fault}")
+
+    def _take_answer(self, live: LiveGame) -> None:
+        """Take over what the bot has done; it isn't at work now."""
+        game, seconds = live.game, live.seconds[self._now.to_play]
+        if len(game.moves) > len(self._game.moves):
+            self._end_turn(True, seconds)
+            self._add_turn(game.moves[-1], _play(self._game, game.moves[-1]), live.facts[-1])
+        elif game.outcome is not None:
+            self._end(game.outcome, live.reason, live.fault_details, seconds)
 
 
 def _with_deadline(limits: Limits) -> Limits:

@@ -237,7 +237,7 @@ class Commands:
 def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
     """Play a session by the lines of ``file`` until it is over, the person leaves or the input ends. Each line is read
     when it is asked for: what follows a game is the next one's."""
-    if isinstance(file, io.TextIOWrapper):
+    if isinstance(file, io.TextIOWrapper) and file.errors != "replace":  # which can't be set after the first line
         file.reconfigure(errors="replace")  # bytes that are not text are wrong input, not an error
     front = _PlainGame(session, console, asks=file.isatty())
     while True:
@@ -248,7 +248,7 @@ def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
         if file.isatty():
             console.print(front.prompt, end="", markup=False, highlight=False)
         line = file.readline()
-        session.tick()  # time may have run out meanwhile
+        session.update()  # time may have run out meanwhile
         if not line:
             return
         try:

@@ -438,7 +438,7 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
         except BlockingIOError as error:
             held = f"{path} is being written by another arena"
             if say is None:
-                raise StoreError(f"{held}; wait until it ends or stop it") from error
+                raise StoreBusy(f"{held}; wait until it ends or stop it") from error
             if not has_said:
                 say(f"{held}; waiting until it ends.")
             has_said = True

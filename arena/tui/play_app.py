@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.events import Key
 from textual.widgets import Input
 
 from arena import IllegalMove
@@ -49,14 +50,16 @@ ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 class Line(Input):
     """The line that is typed. The screen's keys come first, where its ``check_action`` lets them."""
 
-    BINDINGS: ClassVar[list[Any]] = [Binding("ctrl+j", "submit", show=False)]  # an Enter from before the screen opened
-
     def check_consume_key(self, key: str, character: str | None) -> bool:
         return False
 
-    async def action_submit(self) -> None:
-        await super().action_submit()
-        self.clear()  # before the next key, which may have been typed already
+    async def on_key(self, event: Key) -> None:
+        """Submit the line before the next key, which may have been typed already: a binding would come after it."""
+        if event.key in ("enter", "ctrl+j"):  # the latter is an Enter from before the screen opened
+            event.stop()
+            event.prevent_default()
+            await self.action_submit()
+            self.clear()
 
 
 class PlayApp(BoardApp):
@@ -99,7 +102,7 @@ class PlayApp(BoardApp):
     # --- The game goes on by itself ---
 
     def look(self) -> None:
-        self._session.tick()
+        self._session.update()
         before, self.snapshot = self.snapshot, self._session.snapshot()
         if self.snapshot.phase is not before.phase:
             self.message = ""

@@ -249,15 +249,18 @@ ENGINE = f"gtp:command={shlex.join([sys.executable, str(ROOT / 'tests' / 'engine
 
 
 def test_a_person_plays_an_engine_through_a_pipe_and_who_leaves_does_not_forfeit(tmp_path: Path) -> None:
-    match = ("match", "human", ENGINE, "-n", "1", "--plies", "0")
+    match = ("match", "human:name=ada", ENGINE, "-n", "1", "--plies", "0")
     done = arena(*match, folder=tmp_path, typed="e5\n")
     assert done.returncode == 130, done.stderr
-    assert "Stopped. 0 of 1 games are stored; the same command plays the rest." in done.stdout
-    done = arena(*match, folder=tmp_path, typed="e5\ne6\nresign\n")
-    assert done.returncode == 0 and "human lost to gtp" in done.stdout, done.stderr
+    assert "is saved after move 2" in done.stdout and "the same command continues it" in done.stdout
+    assert "Stopped. 0 of 1 games are stored; run the same command to play the rest." in done.stdout
+    done = arena(*match, folder=tmp_path, typed="e6\nresign\n")
+    assert done.returncode == 0 and "ada lost to gtp" in done.stdout, done.stderr
+    assert "It continues after move 2." in done.stdout
     hanging = ENGINE.replace(" good", " hang") + "@deadline=0.3"
-    done = arena("match", "human", hanging, *match[3:], folder=tmp_path, typed="e5\n")
-    assert done.returncode == 0 and "human beat" in done.stdout, done.stderr
+    done = arena("match", "human:name=ada", hanging, *match[3:], folder=tmp_path, typed="e5\n")
+    assert done.returncode == 0 and "ada beat" in done.stdout, done.stderr
+    assert sorted(path.name for path in (tmp_path / "results").iterdir() if path.is_dir()) == []
 
 
 @FIRST_MATCH

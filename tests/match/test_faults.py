@@ -60,7 +60,7 @@ def play(folder: Path, told: Told) -> None:
     with Store.of(folder, write=True) as store:
         note_event(store, match)
         with event_kept(EventState(match), store, Console(quiet=True), folder):
-            for update in play_event(match, store, 1, play_person=partial(finished, match)):
+            for update in play_event(match, store, PassingCrew(match)):
                 for record in update.records:
                     told(record.id)
 
@@ -70,18 +70,39 @@ def the_match() -> Any:
     from arena.match.schedule import Match, Terms
     from arena.players.registry import Registry
 
-    first, second = map(Registry().resolve, ("human", "random"))
+    first, second = map(Registry().resolve, ("fast-random", "random"))
     return Match(first, second, Terms(Rules.preset("cgos", 5)), GAMES)
 
 
-def finished(match: Any, pairing: Any) -> Any:
-    """A game of two passes, as if somebody had played it."""
-    from arena.match.game_loop import LiveGame
+class PassingCrew:
+    """A crew that plays in this process: games of two passes."""
 
-    live = LiveGame.begin(pairing, match.terms.rules)
-    for _ in range(2):
-        live.game.play(25)
-    return live.record()
+    def __init__(self, match: Any):
+        self._rules, self._waiting = match.terms.rules, []
+
+    def add(self, pairings: Any) -> None:
+        self._waiting += pairings
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._waiting)
+
+    def poll(self, timeout: float) -> Any:
+        from arena.match.crew import Update
+        from arena.match.game_loop import LiveGame
+
+        live = LiveGame.begin(self._waiting.pop(0), self._rules)
+        for _ in range(2):
+            live.game.play(25)
+        return Update((live.record(),))
+
+    def stop(self) -> list[Any]:
+        return []
+
+    def pause(self, paused: bool) -> None:
+        pass
+
+    finish = stop
 
 
 def half_played(folder: Path) -> None:

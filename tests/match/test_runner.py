@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +25,11 @@ from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord
-from arena.match.game_loop import GameLoop, LiveGame
+from arena.match.game_loop import GameLoop
 from arena.match.runner import Control, Update, play_event
-from arena.match.schedule import Match, Pairing, Tournament
+from arena.match.schedule import Match
 from arena.players.player import Player
 from arena.players.registry import Registry
-from arena.ratings import Sprt
 from arena.results.store import Store
 
 SEVEN = Rules.preset("cgos", 7)
@@ -99,31 +98,6 @@ def test_only_what_is_missing_is_played_and_a_longer_match_adds_games(store: Sto
     assert {record.id for record in updates[0].records} == {pairing.id for pairing in short.pairings()}
     assert stored(store, long) == undisturbed(long)
     assert [len(update.records) for update in play_event(short, store, 2)] == [6]
-
-
-def resigning(loser: str) -> Callable[[Pairing], GameRecord]:
-    """Plays the games of people: this player resigns on its first turn."""
-
-    def play(pairing: Pairing) -> GameRecord:
-        live = LiveGame.begin(pairing, FIVE)
-        live.game.resign(BLACK if pairing.black == loser else WHITE)
-        return live.record()
-
-    return play
-
-
-def test_bots_of_a_tournament_with_a_person_play_each_other(store: Store) -> None:
-    """Workers tried to build the person as well, who is not a bot, and no game was played."""
-    entries = tuple(map(Registry().resolve, ("human", "random", "fast-random")))
-    played = planned(Tournament, name="league", entries=entries, games_each=2, rules=FIVE)
-    assert len(fresh(play_event(played, store, 1, play_person=resigning("human")))) == store.count() == 6
-
-
-def test_a_test_that_a_persons_games_decide_ends_the_match(store: Store) -> None:
-    """The person had to play all games."""
-    first, second = map(Registry().resolve, ("human", "random"))
-    played = planned(Match, first=first, second=second, games=400, rules=FIVE, test=Sprt(0, 200))
-    assert len(fresh(play_event(played, store, 1, play_person=resigning("random")))) == store.count() < 100
 
 
 def test_games_are_durable_when_an_update_has_them_and_bots_print_nothing_on_the_terminal(

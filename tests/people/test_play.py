@@ -4,7 +4,9 @@ import io
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -13,11 +15,13 @@ from played import console_of, output_of
 from scripted_bots import Scripted
 from test_session import FINAL, Oracle, kifu_of, sat
 
+from arena.cli.play import Table
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.people.adviser import Adviser
 from arena.people.saved_game import saved_games
 from arena.people.session import GameSession
+from arena.players.registry import Registry
 from arena.report.play import show_plainly
 from arena.results.store import Store
 
@@ -68,7 +72,7 @@ ko, bot pass: c4 b4
 two stones sent, bot pass: pass a5 c5 b5
     B5 repeats the position after move 1 (superko).
 match, bot B2: c3 undo score
-    There is no help in a match or a tournament; play on, or resign.
+    There is no help in a match; play on, or resign.
 chinese end, bot pass: done pass d4 c5 d4 done
     Dead stones are marked when both sides have passed.
     Dead: White's 1 stone: B5. Black has 28 points, White 21 and komi 7: draw.
@@ -161,6 +165,88 @@ def test_what_an_earlier_arena_could_not_store_is_stored_now(tmp_path: Path, typ
     assert done.stdout.startswith("play/00001 is stored (it counts for arena elo)")
     with Store.open(results / "arena.db") as store:
         assert store.ids("play") == {"play/00001"} and len(store.players()) == 2
+
+
+def test_a_game_waits_a_moment_for_another_terminal_that_stores_its_own(
+    tmp_path: Path, typed: Callable[..., Done]
+) -> None:
+    """Where two games ended at once, one of them wasn't stored."""
+    store = Store.open(tmp_path / "results" / "arena.db", write=True)
+    timer = Timer(1.5, store.close)
+    timer.start()
+    done = typed("c3 resign", "human:name=bob", *ADA)
+    timer.join()
+    assert "play/00001 is stored" in done.stdout, done.stdout
+
+
+def test_a_game_that_another_terminal_has_stored_costs_the_next_one_nothing(tmp_path: Path) -> None:
+    """The batch of both games was refused."""
+    table = Table(Registry(), tmp_path)
+    one, other = (
+        replace(kifu_of(), record=replace(kifu_of().record, id=f"play/{number}", outcome=Outcome(BLACK, Ending.RESIGN)))
+        for number in (1, 2)
+    )
+    assert table.store([one]) and table.store([one, other])
+    assert [game.id for game in table.stored("play")] == ["play/1", "play/2"]
+
+
+def test_games_that_are_stored_are_not_read_again(
+    tmp_path: Path, typed: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed("c3 resign", "human:name=bob", *ADA)
+    for path in (tmp_path / "results" / "play").iterdir():
+        path.write_text("not a game")
+    done = typed("c3 resign", "human:name=bob", *ADA)
+    assert "play/00002 is stored" in done.stdout
+
+
+def test_a_handicap_of_1_is_a_game_at_komi_half_a_point(typed: Callable[..., Done]) -> None:
+    assert "komi 0.5. It is unrated: komi 0.5." in typed("quit", "random", *ADA, "--handicap", "1").stdout
+    refused(typed("", "random", *ADA, "--handicap", "1", "--komi", "7"), "--handicap 1", "leave out --komi")
+
+
+# --- A match ---
+
+MATCH = ("human:name=ada", "fast-random", "--size", "5", "--plies", "0")
+
+
+def in_a_match(folder: Path, typed: str, *options: str) -> Done:
+    return arena("match", *MATCH, *options, folder=folder, columns=200, typed=typed)
+
+
+def test_a_person_can_not_play_a_match_against_himself(tmp_path: Path) -> None:
+    """A traceback came, and the event was damaged for good."""
+    done = arena("match", "human:name=ada", "human:name=ada", "-n", "1", folder=tmp_path)
+    refused(done, "both players are called ada", "human:name=bob")
+    done = arena(
+        "match", "human:name=ada", "human:name=bob", "-n", "1", "--plies", "0", folder=tmp_path, typed="resign\n"
+    )
+    assert "ada lost to human:name=bob" in done.stdout or "ada lost to bob" in done.stdout, done.stderr
+
+
+def test_a_persons_games_are_stored_in_the_event_of_the_match_and_are_rated(tmp_path: Path) -> None:
+    done = in_a_match(tmp_path, "resign\nresign\n", "-n", "2")
+    assert done.returncode == 0 and "ada lost to fast-random 0-2 in 2 games" in done.stdout, done.stderr
+    with Store.of(tmp_path / "results") as store:
+        (event,) = store.events()
+        games = list(store.games(event=event.id))
+    assert [(game.black, game.unrated) for game in games] == [("ada", ""), ("fast-random", "")]
+    assert "fast-random" in arena("report", folder=tmp_path, columns=200).stdout
+    assert "ada" in arena("elo", folder=tmp_path, columns=200).stdout
+
+
+def test_a_test_that_a_persons_games_decide_ends_the_match(tmp_path: Path) -> None:
+    done = in_a_match(tmp_path, "resign\n" * 200, "-n", "200", "--sprt", "0", "200")
+    with Store.of(tmp_path / "results") as store:
+        assert 10 < store.count() < 150, done.stderr
+    assert done.returncode == 0
+
+
+def test_a_person_plays_no_tournament(tmp_path: Path) -> None:
+    refused(arena("tournament", "league", "human", "random", "mcts", folder=tmp_path), "a person can't play here")
+
+
+# --- Changed, wrong, killed ---
 
 
 def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, typed: Callable[..., Done]) -> None:

@@ -13,12 +13,12 @@ from played import Clock
 from reference import board_of_diagram
 from scripted_bots import Scripted
 
-from arena import BotFault, RecordError, StoreError, UserError
+from arena import BotFault, BotKilled, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.limits import TimeLeft
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.record import GameRecord
+from arena.go.record import GameRecord, MoveStats
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
 from arena.people.counting import count
@@ -124,6 +124,23 @@ def test_a_bot_that_fails_forfeits() -> None:
             assert bool(now.record.fault_details) is isinstance(does, Exception)
 
 
+def test_a_bot_that_is_killed_is_asked_again_and_the_third_time_it_forfeits() -> None:
+    """Its game said that the bot thinks, for ever."""
+    dies = BotKilled("the engine was killed")
+    with sat(kifu_of(), Scripted(dies, dies, "B3")) as session:
+        assert played(play(session, "C3")) == "C3 B3"
+    with sat(kifu_of(), Scripted(dies, dies, dies)) as session:
+        now = play(session, "C3")
+        assert (now.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: the engine was killed")
+
+
+def test_a_bot_that_calls_sys_exit_forfeits() -> None:
+    """It ended the thread in which it was asked, and its game said that it thinks, for ever."""
+    with sat(kifu_of(), Scripted(SystemExit("bye"))) as session:
+        now = play(session, "C3")
+        assert (now.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: SystemExit: bye")
+
+
 def test_undo_takes_back_also_while_the_bot_thinks_and_the_bot_sees_the_present_position() -> None:
     bot = Deliberate("B3", "D4", "B2")
     with sat(kifu_of(), bot) as session:
@@ -147,14 +164,14 @@ def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
         clock.now += 4
         assert session.snapshot().clocks == play(session, "C3").clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
         clock.now += 5.5
-        session.tick()
+        session.update()
         assert session.snapshot().phase is Phase.PLAY
         clock.now += 1
         with pytest.raises(Refused):
             session.play(0)
         now = session.snapshot()
         assert (now.outcome, now.record.reason) == (Outcome(WHITE, Ending.TIME), "ada: out of time")
-        assert session.record().black_seconds == 10.5
+        assert session.snapshot().record.black_seconds == 10.5
 
 
 def test_undo_gives_back_no_seconds_and_begins_no_new_period_of_byo_yomi() -> None:
@@ -166,7 +183,7 @@ def test_undo_gives_back_no_seconds_and_begins_no_new_period_of_byo_yomi() -> No
         assert session.snapshot().clocks[0] == TimeLeft(5, 2)
         clock.now += 3
         assert play(session, "C3").clocks[0] == TimeLeft(2, 1)
-        assert session.record().black_seconds == 38
+        assert session.snapshot().record.black_seconds == 38
 
 
 def test_the_clock_of_a_bot_runs_on_while_undo_takes_its_turn_back_and_its_end_loses() -> None:
@@ -206,7 +223,7 @@ def test_a_bot_makes_ready_before_its_clock_runs() -> None:
 
     with sat(kifu_of(), Prepared("B3"), Limits(main=10), now=clock) as session:
         now = play(session, "C3")
-        assert (played(now), now.clocks[1], session.record().white_seconds) == ("C3 B3", TimeLeft(10, 0), 0)
+        assert (played(now), now.clocks[1], session.snapshot().record.white_seconds) == ("C3 B3", TimeLeft(10, 0), 0)
 
 
 def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
@@ -228,6 +245,23 @@ def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
         assert played(settled(session)) == "C3 B3"
 
 
+def test_a_bot_with_a_clock_does_not_lose_on_time_in_a_pause() -> None:
+    """The pause, such as that of Ctrl-Z, was charged to a bot that was thinking."""
+    clock, bot = Clock(), Deliberate("B3")
+    with sat(kifu_of(), bot, Limits(main=10), now=clock) as session:
+        session.play(12)
+        assert bot.begun.wait(PATIENCE)
+        clock.now += 2
+        session.pause()
+        clock.now += 100
+        assert session.snapshot().clocks[1] == TimeLeft(8, 0)
+        session.go_on()
+        clock.now += 3
+        bot.let.set()
+        now = settled(session)
+        assert (played(now), now.clocks[1], now.record.white_seconds) == ("C3 B3", TimeLeft(5, 0), 5)
+
+
 # --- Advice ---
 
 
@@ -247,6 +281,24 @@ def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_
     with sat(kifu_of(), adviser=Adviser("oracle", fails)) as session:
         session.hint()
         assert settled(session).advice.fault == "ValueError: no net"
+
+
+@pytest.mark.parametrize("error", [ValueError("no net"), SystemExit("no net")])
+def test_an_error_in_an_estimate_is_shown_and_later_hints_are_answered(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """It ended the thread of all advice, with a traceback across the screen."""
+
+    def fail(game: Game) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr("arena.people.session.estimate_score", fail)
+    with sat(kifu_of(), adviser=Adviser("oracle", Oracle)) as session:
+        session.score()
+        now = settled(session)
+        assert now.trouble == f"the playouts can't run: {type(error).__name__}: no net" and not now.estimating
+        session.hint()
+        assert settled(session).advice.candidates[0].visits == 20
 
 
 def test_an_estimate_of_a_settled_board_is_its_count() -> None:
@@ -308,6 +360,16 @@ def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
         assert now.turns == before.turns and now.trouble == "no room on the disk"
         assert (now.clocks, now.helps, now.points) == (before.clocks, before.helps, before.points)
         assert played(play(again, "C4")) == "C3 B3 C4 D3"  # the trouble is not the end
+
+
+def test_a_saved_game_with_fewer_figures_than_moves_loses_no_move() -> None:
+    """Moves without figures were dropped, and the game was written anew."""
+    stats = (MoveStats(seconds=4.0), MoveStats(0.4, None, None, 2.0))
+    record = replace(kifu_of().record, moves=(12, 11, 7, 8), facts=stats)
+    kept: list[SavedGame] = []
+    with sat(SavedGame.from_sgf(SavedGame(record, (BLACK,)).to_sgf()), keep=kept.append) as session:
+        assert played(session.snapshot()) == "C3 B3 C4 D4"
+    assert kept[-1].record.moves == record.moves and kept[-1].record.facts[:2] == stats
 
 
 def test_a_game_is_kept_in_a_file_that_other_programs_read_and_one_arena_writes(tmp_path: Path) -> None:

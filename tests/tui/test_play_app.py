@@ -76,12 +76,12 @@ def test_a_cursor_and_typed_points_are_shown_before_they_are_played(sit: Sit) ->
         await hand.press("right", "right", "down")
         assert "1 · · ·[•]·" in hand.text and "Enter plays D1" in hand.text
         await hand.press("enter", *["up"] * 6, *["left"] * 6)
-        assert session.record().moves == points("C3", "B2", "D1") and app.cursor == 0
+        assert session.snapshot().record.moves == points("C3", "B2", "D1") and app.cursor == 0
         await hand.press("escape", "d", "2")
         assert app.cursor is None and "[◦]" in hand.text
         await hand.press("backspace", "3", "enter")
         await hand.type_in("B4", "pass", "a=qrn!?")
-        assert session.record().moves[3:] == points("D3", "B4", "pass")
+        assert session.snapshot().record.moves[3:] == points("D3", "B4", "pass")
         assert "'a=qrn!?' is not a point" in hand.text and app.snapshot.is_rated  # signs in a line ask for no help
 
     use(app, play)
@@ -92,17 +92,17 @@ def test_what_is_pasted_is_typed_and_lines_from_before_the_screen_opened_are_com
 
     async def play(hand: Hand) -> None:
         await hand.press("c", "3", "ctrl+j", "d", "4", "ctrl+j", "b", "2")
-        assert session.record().moves == points("C3", "D4") and app.input.value == "b2"
+        assert session.snapshot().record.moves == points("C3", "D4") and app.input.value == "b2"
         await hand.press("escape")
         for pasted in ("c4\n", "(;GM[1]SZ[19]KM[7.5];B[pd];W[dp];B[pp]" * 9):
             app.input.post_message(Paste(pasted))
             await hand.pilot.pause()
             assert app.input.value.startswith("c4") and len(app.input.value) <= 100
-        assert len(session.record().moves) == 2
+        assert len(session.snapshot().record.moves) == 2
         await hand.press("escape", "q", "enter")
 
     use(app, play)
-    assert app._exit and not app.wants_rematch and session.record().outcome is None
+    assert app._exit and not app.wants_rematch and session.snapshot().record.outcome is None
 
 
 def test_a_game_is_given_up_when_that_was_meant(sit: Sit) -> None:
@@ -112,7 +112,7 @@ def test_a_game_is_given_up_when_that_was_meant(sit: Sit) -> None:
         await hand.type_in("resign")
         assert "Resign the game? y resigns, anything else plays on." in hand.text
         await hand.type_in("", "y")
-        assert session.record().outcome is None
+        assert session.snapshot().record.outcome is None
         await hand.type_in("resign", "y")
         assert "Black won by resignation" in hand.text and "Rematch" in hand.lines[-1]
         await hand.press("n")
@@ -205,9 +205,9 @@ def test_it_fits_every_terminal_and_a_second_click_on_a_point_plays_there(sit: S
         if size[0] >= 40:
             for point in points("C3", "D4"):
                 await hand.click_at(point)
-            assert len(session.record().moves) == 2 and "Click D4 again to play." in hand.text
+            assert len(session.snapshot().record.moves) == 2 and "Click D4 again to play." in hand.text
             await hand.click_at(point)
-            assert session.record().moves[2:] == points("D4")
+            assert session.snapshot().record.moves[2:] == points("D4")
             assert "bob captures 0" in hand.text and "ada" in hand.text and "A B C D E" in hand.text
             assert hand.lines[-1].startswith(" ? Help")
 
@@ -215,6 +215,16 @@ def test_it_fits_every_terminal_and_a_second_click_on_a_point_plays_there(sit: S
 
 
 # --- In a terminal ---
+
+
+def test_lines_that_are_typed_faster_than_the_screen_reads_are_commands(tmp_path: Path) -> None:
+    """Enter was read after the keys that came behind it."""
+    with Terminal("play", "human:name=bob", "--size", "5", cwd=tmp_path) as terminal:
+        terminal.until("No move yet.")
+        terminal.press("c3\rd3\rresign\ry\r")
+        terminal.until("White won by resignation")
+        terminal.press("q")
+        assert terminal.until_it_ends() == 0
 
 
 def test_a_person_plays_with_keys_and_words_and_a_closed_terminal_loses_nothing(tmp_path: Path) -> None:
