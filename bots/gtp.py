@@ -134,7 +134,7 @@ class Engine:
             )
         except (OSError, ValueError) as error:  # such as a missing cwd, or an argument with a null byte
             os.close(self._lifeline)
-            raise BotFault(f"{setting} {quoted(shlex.join(arguments))} can't be started: {error}") from None
+            raise BotFault(f"{setting} {quoted(self.title)} can't be started: {error}") from None
         finally:
             os.close(watched)
         pipes = [self._process.stdin, self._process.stdout, self._process.stderr]

@@ -178,9 +178,9 @@ class EventSetup:
                     print_games(event, updates, store)
                 else:
                     show(state, updates, control, self.console)
-            if control.finishing and store.count(event=event.event) < event.games:
+            if control.finishing and not _is_whole(event, store):
                 end()
-            return state
+        return state
 
 
 def show(state: EventState, updates: Iterator[Update], control: Control, console: Console) -> None:
@@ -250,6 +250,14 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
             signal.signal(number, handlers[number])
 
 
+def _is_whole(event: Event, store: Store) -> bool:
+    """Whether nothing of an event is left to play, by its stored games."""
+    standings = event.standings()
+    for games in store.game_summaries(event=event.event) if standings.tests else ():
+        standings.add(games)
+    return standings.is_decided or store.count(event=event.event) >= event.games
+
+
 @contextmanager
 def event_kept(state: EventState, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
@@ -264,10 +272,9 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
         words = f"Stopped. {done} of {event.games} games are stored"
         if isinstance(stop, GamesNotStored):
             words += f", and {stop.games} finished ones are not, because another program has locked {store.path}"
-        if done < event.games:
-            words += "; the same command plays the rest"
-        console.say(f"{words}.")
-        raise SystemExit(130) from None
+        if not _is_whole(event, store):  # else Ctrl-C came too late
+            console.say(f"{words}; the same command plays the rest.")
+            raise SystemExit(130) from None
     finally:
         with suppress(StoreError) if isinstance(sys.exception(), StoreError) else nullcontext():  # the first one counts
             store.check_place()

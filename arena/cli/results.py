@@ -122,7 +122,7 @@ def games(
     player: Annotated[str | None, Option(help="Only games of this player.")] = None,
     ending: Annotated[str | None, Option(help="Only games that ended by: score, resign, forfeit, ...")] = None,
     limit: Annotated[
-        int | None, Option("-n", "--games", help="Newest games only (default 20; files: all).", min=1)
+        int | None, Option("-n", "--games", help="Newest games only (default 20; --json and files: all).", min=1)
     ] = None,
     sgf: Annotated[Path | None, Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
     csv: Annotated[Path | None, Option(help="Write a table of the games instead.")] = None,
@@ -150,7 +150,8 @@ def games(
             event = store.event(event).id
         wanted: dict[str, Any] = {"event": event, "player": player, "endings": _read_ending(ending)}
         total = store.count(**wanted)
-        found = store.numbered_games(**wanted, limit=limit or 20, newest_first=True)
+        shown = limit if as_json else limit or 20
+        found = store.numbered_games(**wanted, limit=shown, newest_first=True)
         chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
         written = total if limit is None else min(limit, total)
         if as_json:

@@ -102,12 +102,16 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
 # --- Settings as text ---
 
 _PART = re.compile(r"""(?:"[^"]*"|'[^']*'|(?!,\s*\w+=).)+""", re.DOTALL)
-_QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
+_QUOTED = re.compile(r""""(?:[^"]|"")*"|'(?:[^']|'')*'""")
+
+COMMANDS = ("command", "analysis")
+"""The settings that are command lines of engines, whose arguments may be secrets."""
 
 
 def split_pairs(text: str, where: str, what: str = "setting") -> dict[str, str]:
     """Split ``key=value,...``. A value may contain commas; if a word and "=" follow the comma, the value or that part
-    of it must be in quotes. Quotes around a whole value are removed. Raises ConfigError, beginning with ``where``."""
+    of it must be in quotes. Quotes around a whole value are removed, and two of them in it stand for one. Raises
+    ConfigError, beginning with ``where``."""
     given: dict[str, str] = {}
     for part in _PART.findall(text):
         key, equals, value = (word.strip() for word in part.partition("="))
@@ -115,15 +119,16 @@ def split_pairs(text: str, where: str, what: str = "setting") -> dict[str, str]:
             raise ConfigError(f"{where}: '{part}' is not a {what}=value")
         if key in given:
             raise ConfigError(f"{where}: {key} is given twice")
-        given[key] = value[1:-1] if _QUOTED.fullmatch(value) else value
+        given[key] = value[1:-1].replace(2 * value[0], value[0]) if _QUOTED.fullmatch(value) else value
     return given
 
 
 def quote_value(value: str) -> str:
     """Quote a value, if needed, so that ``split_pairs`` reads it back."""
-    if len(_PART.findall(f"={value}")) == 1 and not _QUOTED.fullmatch(value):
+    if len(_PART.findall(f"={value}")) == 1 and not re.search("[\"']", value) and value == value.strip():
         return value
-    return f"'{value}'" if '"' in value else f'"{value}"'
+    sign = "'" if '"' in value and "'" not in value else '"'
+    return f"{sign}{value.replace(sign, 2 * sign)}{sign}"
 
 
 def format_value(value: Any) -> str:
@@ -138,27 +143,32 @@ def format_value(value: Any) -> str:
 def describe(name: str, value: Any) -> str:
     """A setting's value for a report. Of an engine's command line only the program and the number of arguments are
     shown: an argument may be a secret."""
-    if name not in ("command", "analysis") or not isinstance(value, str) or not value.strip():
+    if name not in COMMANDS or not isinstance(value, str) or conceal({name: value})[name] == value:
         return format_value(value)
     try:
         program, *arguments = shlex.split(value)
     except ValueError:
         program, *arguments = value.split()
-    return f"{os.path.basename(program)} with {plural(len(arguments), 'argument')}" if arguments else program
+    return f"{os.path.basename(program)} with {plural(len(arguments), 'argument')}"
 
 
 def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are stored. In a table, such as an engine's environment, a digest replaces each value, which may
-    be a secret; a digest stays as it is."""
+    """Settings as they are stored. A digest replaces what may be a secret: each value of a table, such as an engine's
+    environment, and a command line that has arguments, of which the program stays. A digest stays as it is."""
 
     def digest(text: str) -> str:
         is_digest = re.fullmatch("sha256:[0-9a-f]{8}", text)
         return text if is_digest else f"sha256:{sha256(text.encode()).hexdigest()[:8]}"
 
-    return {
-        name: {key: digest(text) for key, text in value.items()} if isinstance(value, dict) else value
-        for name, value in settings.items()
-    }
+    def harmless(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: digest(text) for key, text in value.items()}
+        words = value.split(maxsplit=1) if name in COMMANDS and isinstance(value, str) else []
+        if len(words) < 2 or digest(words[1]) == words[1]:
+            return value
+        return f"{os.path.basename(words[0])} {digest(value)}"
+
+    return {name: harmless(name, value) for name, value in settings.items()}
 
 
 # --- Files ---
@@ -179,7 +189,7 @@ def read_object(path: Path, *, error: type[UserError], hint: str) -> dict[str, A
     parse, form = (json.loads, "JSON") if path.suffix == ".json" else (tomllib.loads, "TOML")
     try:
         with open_regular(path) as file:
-            content = parse(file.read(64 << 20).decode())
+            content = parse(file.read(64 << 20).decode("utf-8-sig"))  # some editors write a mark of byte order
     except OSError as problem:
         raise error(f"{path}: can't be read ({reason(problem)}); {hint}") from problem
     except (RecursionError, ValueError) as problem:

@@ -283,7 +283,8 @@ def _round_robin(entries: Sequence[Player]) -> Iterator[tuple[Player, Player]]:
 
 
 def _slug(name: str) -> str:
-    return "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in re.split("[:@]", name)[0])[:24]
+    words = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in re.split("[:@]", name)[0])
+    return words.lstrip("-.")[:24] or "bot"  # an id that begins with "-" would be read as an option
 
 
 def digest_of(one: Player, other: Player) -> str:

@@ -143,7 +143,7 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
 
     require_writable(path)
     before = read_config(path).bots if path.exists() else {}
-    text = path.read_bytes().decode() if path.exists() else ""
+    text = path.read_bytes().decode("utf-8-sig") if path.exists() else ""
     try:
         if name in before:
             document: Any = tomlkit.parse(text)

@@ -167,7 +167,8 @@ class Registry:
         full = self._make(player.name, player.kind, {**player.settings, **given}, COMMAND_LINE).settings
         changed = [key for key in full if key in given and full[key] != player.settings.get(key)]
         if changed:
-            listed = ",".join(f"{key}={quote_value(format_value(full[key]))}" for key in changed)
+            shown = conceal({key: full[key] for key in changed})
+            listed = ",".join(f"{key}={quote_value(format_value(value))}" for key, value in shown.items())
             player = replace(player, name=f"{player.name}{',' if name == 'checkpoint' else ':'}{listed}")
         player = replace(player, settings=full)
         own = Limits.read(limits[0], typed) if limits else player.limits

@@ -130,7 +130,8 @@ def position_facts(record: GameRecord, number: int, position: Replayed, remark: 
     if remark.win_rate is not None:
         facts.append(f"\nBlack wins {remark.win_rate:.0%}")
         if (margin := remark.margin) is not None:
-            facts.append(f", {'Black' if margin > 0 else 'White'} leads by {abs(margin):.1f}")
+            lead, _, points = format_margin(margin).partition("+")
+            facts.append(f", {'Black' if lead == 'B' else 'White'} leads by {points}" if points else ", nobody leads")
     if cost >= MISTAKE:
         facts.append(f"\nthis move cost {cost:.0%} of win rate", style.WARNING)
     return facts

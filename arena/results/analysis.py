@@ -254,5 +254,6 @@ def format_line(line: Sequence[Move], size: int, most: int = 8) -> str:
 
 
 def format_margin(margin: float) -> str:
-    """``B+3.5``, ``W+0.5``: who is ahead by how much, of Black's margin."""
-    return f"{'B' if margin >= 0 else 'W'}+{abs(margin):.1f}"
+    """``B+3.5``, ``W+0.5``, ``even``: who is ahead by how much, of Black's margin."""
+    points = f"{abs(margin):.1f}"
+    return "even" if points == "0.0" else f"{'B' if margin > 0 else 'W'}+{points}"

@@ -18,6 +18,10 @@ import pytest
 from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
 from remains import end_of
 
+from arena.cli.events import event_kept
+from arena.match.event import event_from_json
+from arena.report.log import EventState
+from arena.report.style import Console
 from arena.results.export import as_cell
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED
@@ -194,6 +198,24 @@ def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(
     assert (process.returncode, errors) == (128 + number, "")
     kept = re.search(r"Stopped\. (\d+) of 3000 games are stored", rest)
     assert kept is not None and int(kept[1]) >= 3 - presses
+
+
+def test_ctrl_c_when_the_test_is_decided_ends_the_match_as_it_is(tmp_path: Path) -> None:
+    """It said that the same command plays the rest, of which there is none, with exit code 130."""
+    match = ("match", "mcts:playouts=60", "random", *SMALL, "-n", "400", "--sprt", "0", "100")
+    assert arena(*match, folder=tmp_path).returncode == 0
+    with Store.of(tmp_path / "results", write=True) as store:
+        event = event_from_json(store.latest_event().plan)
+        assert 0 < store.count() < event.games
+        with event_kept(EventState(event), store, Console(), tmp_path / "results"):
+            raise KeyboardInterrupt
+
+
+def test_json_has_all_games_unless_told_otherwise(tmp_path: Path) -> None:
+    """It printed the newest 20 of 70 without a word."""
+    arena("match", "random", "fast-random", *SMALL, "-n", "30", folder=tmp_path)
+    assert arena("games", "--json", folder=tmp_path).stdout.count('"type":"game"') == 30
+    assert arena("games", "--json", "-n", "3", folder=tmp_path).stdout.count('"type":"game"') == 3
 
 
 @pytest.mark.parametrize("nohup", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -210,6 +210,12 @@ EVENTS: list[Event] = [
 ]
 
 
+def test_the_id_of_a_match_of_a_bot_by_its_path_is_no_option() -> None:
+    """It began with "-", and 'arena report ID' refused it."""
+    path = scripted("GOOD", "/srv/bots/mine.py")
+    assert Match(path, scripted("GOOD", "---"), Terms(Rules.preset()), 2).key.startswith("srv-bots-mine.py-bot-")
+
+
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.event)
 def test_an_event_comes_back_from_its_text(event: Event) -> None:
     text = event_to_json(event)

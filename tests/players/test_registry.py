@@ -1,6 +1,7 @@
 """Names that can play: what ships, what is typed, what arena.toml and installed packages add, and how they clash."""
 
 import pickle
+import re
 import sys
 from contextlib import closing
 from dataclasses import fields, replace
@@ -11,15 +12,17 @@ from typing import Any
 
 import learners
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from learners import learn
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
-from arena.contract.settings import describe, read_value
+from arena.contract.settings import describe, quote_value, read_value, split_pairs
 from arena.go.game import Game, Rules
 from arena.match.event import event_from_json, event_to_json
 from arena.match.schedule import Match, Terms
-from arena.players.config import TermsTable
+from arena.players.config import TermsTable, read_config, set_bot
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint, find
 
@@ -74,11 +77,33 @@ def test_a_command_may_hold_commas_in_quotes_which_a_refusal_shows(
     for spec in (f"gtp:command={typed},startup=3", f"gtp:startup=3,command={typed}"):
         entry = registry.resolve(spec)
         assert (entry.settings["command"], entry.settings["startup"]) == (command, 3.0)
-        assert registry.resolve(entry.name) == entry
     message = refusal(registry.resolve, "gtp:command=katago gtp -override-config maxVisits=100,numSearchThreads=2")
     assert "unknown setting 'numSearchThreads'" in message
     fixed = registry.resolve(f"gtp:{message.rpartition(': ')[2]}")
     assert fixed.settings["command"].endswith("maxVisits=100,numSearchThreads=2")
+
+
+@given(st.text())
+def test_any_value_of_a_setting_comes_back_from_its_name(value: str) -> None:
+    """One with an apostrophe did not."""
+    assert split_pairs(f"before={quote_value(value)},after=1", "here") == {"before": value, "after": "1"}
+
+
+def test_an_engine_that_is_typed_is_called_by_its_program_and_a_digest(registry: Registry) -> None:
+    """A token in its command was stored and shown with its name."""
+    entry = registry.resolve("gtp:command=env TOKEN=s3cr3t gnugo --mode gtp")
+    other = registry.resolve("gtp:command=env TOKEN=0th3r gnugo --mode gtp")
+    assert re.fullmatch(r"gtp:command=env sha256:[0-9a-f]{8}", entry.name) and other.name != entry.name
+    assert "s3cr3t" not in repr(entry.stored) and entry.stored.identity == entry.identity != other.identity
+    assert entry.config.command == "env TOKEN=s3cr3t gnugo --mode gtp"
+
+
+def test_a_file_with_a_mark_of_byte_order_is_read_and_changed(tmp_path: Path) -> None:
+    path = tmp_path / "arena.toml"
+    path.write_bytes(b'\xef\xbb\xbf[bots.deep]\nkind = "uct"\nplayouts = 50\n')
+    assert Registry(path).resolve("deep").settings["playouts"] == 50
+    set_bot(path, "sl", "checkpoint", "new")
+    assert {"deep", "sl"} <= read_config(path).bots.keys()
 
 
 def test_a_setting_called_command_or_analysis_may_be_blank_or_no_text() -> None:
@@ -125,7 +150,7 @@ def test_what_can_not_be_read_is_refused_with_what_to_write(registry: Registry, 
         ("mcts@byoyomi=5,main=60", "mcts@main=60,byoyomi=5", Limits(main=60, byoyomi=5)),
         ("mcts@main=0,byoyomi=5,stones=1", "mcts@byoyomi=5", Limits(byoyomi=5)),
         ("checkpoint:sl-9x9,temperature=1@main=9", "checkpoint:sl-9x9,temperature=1@main=9", Limits(main=9)),
-        ("gtp:command=ssh me@host gnugo", "gtp:command=ssh me@host gnugo", Limits()),
+        ("gtp:command=gnu@go", "gtp:command=gnu@go", Limits()),
     ],
 )
 def test_limits_are_typed_behind_the_player(registry: Registry, spec: str, name: str, limits: Limits) -> None:

@@ -21,6 +21,7 @@ from arena.results.analysis import (
     AnalysisError,
     analyse,
     evaluation_count,
+    format_margin,
     judge_moves,
     mistakes,
     sgf_properties,
@@ -127,6 +128,11 @@ def test_an_evaluation_does_not_depend_on_the_others(spec: str, monkeypatch: pyt
 
 
 # --- Files ---
+
+
+def test_a_margin_of_nothing_is_nobodys_lead() -> None:
+    """White led by 0.0 in one place, Black in another."""
+    assert [format_margin(margin) for margin in (3.5, -0.5, 0.0, -0.04)] == ["B+3.5", "W+0.5", "even", "even"]
 
 
 def test_the_bots_line_instead_of_a_mistake_is_a_variation_and_the_csv_has_a_row_a_move(tmp_path: Path) -> None:
