@@ -134,15 +134,16 @@ class AlphaGo(Bot):
         end at the root; otherwise one move is visited, however little time there is."""
         config, trees, size, seconds = self._config, self._trees, games[0].rules.size, limits.seconds
         net = self._net(size)
-        slots = trees.slots_of(list(games), keep=is_analysis or not config.gumbel)  # halving begins at 0 visits
+        has_past = net.encoder.has_past
+        slots = trees.slots_of(list(games), is_analysis or not config.gumbel, has_past)  # halving begins at 0 visits
         if config.gumbel:
             for slot in slots:
                 trees.roots[slot]["simulations"] = (limits.simulations or config.visits) - 1
                 self._gumbel.draw_gumbel(trees.roots, slot, size**2 + 1, 0.0)  # it plays its best move
         per_game = config.virtual_loss_batch or (1 if seconds is None else max(1, BATCH // len(slots)))
         batch = len(slots) * per_game
-        if len(self._leaves.slots) < batch:
-            self._leaves = self._puct.Leaves.empty(batch)
+        if len(self._leaves.slots) < batch or has_past > len(self._leaves.positions.earlier):
+            self._leaves = self._puct.Leaves.empty(batch, has_past)
         planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
         tables = symmetry_table(size)
         self._puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)

@@ -11,6 +11,7 @@ import numpy as np
 from arena.go.board import Board
 from arena.go.coords import Colour, pass_move
 from arena.go.game import Game, Rules
+from arena.go.record import Stones
 
 EMPTY, BLACK, WHITE = 0, 1, 2
 
@@ -198,9 +199,9 @@ def random_game(size: int, seed: int, moves: int, rules: str = "cgos", **options
     return game
 
 
-def wild_game(size: int, rules: str, seed: int, most: int) -> Game:
+def wild_game(size: int, rules: str, seed: int, most: int, komi: float | None = None, setup: Stones = ((), ())) -> Game:
     """Random legal moves, eyes kept for the most part; some passes, and kos where there are some to take."""
-    game = Game(Rules.preset(rules, size, komi=float(seed - 4) + 0.5), seed=seed)
+    game = Game(Rules.preset(rules, size, komi=float(seed - 4) + 0.5 if komi is None else komi), seed, *setup)
     random = np.random.default_rng(seed)
     while len(game.moves) < most and not game.is_over:
         choices = np.flatnonzero((game.sensible_moves() if random.random() < 0.9 else game.legal_moves())[:-1])

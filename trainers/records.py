@@ -30,6 +30,7 @@ from arena.files import reason, replacing
 from arena.go import collection
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.game import Ending, Scoring
+from arena.go.kernels import CGOS_RULES
 from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_of
 from arena.go.record import GameRecord
@@ -582,7 +583,8 @@ def encode_positions(
     owners = np.searchsorted(games.starts, places, side="right") - 1
     plies = places - games.starts[owners]
     lists = (games.size, games.moves, games.starts, games.komis)
-    planes = encode_rows(encoder, *lists, owners, plies, symmetries, threads)
+    rules = np.where(games.territory, 0, CGOS_RULES)  # as far as records tell
+    planes = encode_rows(encoder, *lists, owners, plies, symmetries, threads, rules)
     if encoder.has_players:
         ranks = games.ranks[owners[:, None], plies[:, None] % 2 ^ [0, 1]]  # (rows, 2): own, opponent's
         own, opponent = (ranks if shown is None else np.where(shown, ranks, UNRANKED)).T

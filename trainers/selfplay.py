@@ -180,7 +180,7 @@ class PolicyGames(SelfPlayGames):
         size, games = self._rules.size, self._games
 
         def encode(part: slice) -> None:
-            positions = Positions.empty(part.stop - part.start)
+            positions = Positions.empty(part.stop - part.start, encoder.has_past)
             copy_positions(games, which[part], positions)
             encoder.encode(positions, len(positions.boards), planes[part].reshape(len(positions.boards), -1, size**2))
 
@@ -218,7 +218,7 @@ class SearchGames(SelfPlayGames):
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
         size, trees, turns = self._rules.size, self._trees, symmetry_table(self._rules.size)
-        every = Leaves.empty(len(slots) * self._at_once)
+        every = Leaves.empty(len(slots) * self._at_once, self._encoder.has_past)
         planes = np.empty((len(every.slots), self._encoder.planes, size**2), np.float32)  # one array for all rounds
 
         def search(part: slice) -> tuple[Leaves, slice]:

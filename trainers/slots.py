@@ -16,7 +16,19 @@ import numpy as np
 from arena import IllegalMove
 from arena.go import kernels
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, area_score, legal_mask, move_of, next_random, play_any, point_of, seeded
+from arena.go.katago_planes import mark_superko, play_earlier
+from arena.go.kernels import (
+    BOARD,
+    CELLS,
+    CGOS_RULES,
+    area_score,
+    legal_mask,
+    move_of,
+    next_random,
+    play_any,
+    point_of,
+    seeded,
+)
 from arena.go.planes import HISTORY, NO_MOVE
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
 from bots.search.puct import prune_pass_alive, select_leaves
@@ -119,6 +131,13 @@ def put_game(games: GameSlots, slot: int, size: int, komi: float, seed: int = 0,
         games.moves[slot, ply] = move
 
 
+@inlined
+def _write_earlier(games, slot, earlier):
+    """Write the positions of a slot one and two moves ago to ``earlier`` (2,) BOARD, as far as so many were played."""
+    kernels.clear(earlier[0], np.int64(games.boards[slot].side))
+    play_earlier(earlier, games.moves[slot, : games.lengths[slot]], 1, games.hashes[slot, :0])
+
+
 @kernel
 def copy_positions(games, which, positions):
     """Copy the positions of the slots ``which`` to where encoders take them from."""
@@ -129,6 +148,10 @@ def copy_positions(games, which, positions):
         positions.colours[i] = 1 + length % 2
         positions.komis[i] = games.komis[slot]
         positions.symmetries[i] = 0
+        positions.rules[i] = CGOS_RULES
+        if positions.earlier.shape[0]:
+            _write_earlier(games, slot, positions.earlier[i])
+            mark_superko(positions, i, games.hashes[slot], length + 1)
         for age in range(HISTORY):
             positions.recent[i, age] = np.int64(games.moves[slot, length - 1 - age]) if age < length else NO_MOVE
 
@@ -235,7 +258,7 @@ def place_root(games, searches, slot, recent):
     passes = 1 if recent[0] == np.int64(board.side) * np.int64(board.side) else 0
     last = np.int64(point_of(board, recent[0])) if length > 0 and not passes else 0
     seed, komi = move_seed(games, slot), games.komis[slot]
-    set_root(searches.roots, slot, 1 + length % 2, passes, last, 1, 1, length + 1, komi, seed, recent)
+    set_root(searches.roots, slot, 1 + length % 2, passes, last, CGOS_RULES, length + 1, komi, seed, recent)
 
 
 @inlined
@@ -373,6 +396,8 @@ def search_on(games, searches, slots, params, puct, leaves):
         while games.playing[slot]:
             if games.is_new[slot] or roots[slot].positions != games.lengths[slot] + 1:
                 _begin_move(games, searches, slots[i : i + 1], params, puct, recent)
+                if leaves.positions.earlier.shape[0]:
+                    _write_earlier(games, slot, roots[slot].earlier)
             first, children = np.int64(nodes.first[slot, 0]), np.int64(nodes.children[slot, 0])
             visits, only = nodes.visits[slot, 0], puct.gumbel and first >= 0 and children == 1  # which needs no search
             if visits == 1 and children > 1 and games.lengths[slot] < params.first_pass:

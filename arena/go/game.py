@@ -52,6 +52,12 @@ class Rules:
         """Whether people agree on dead stones and remove them before they count."""
         return self.name in ("chinese", "japanese")
 
+    @property
+    def bits(self) -> int:
+        """The rules as kernels take them: ``AREA_SCORED``, ``HAS_SUPERKO`` and ``HAS_SUICIDE`` of ``kernels``."""
+        is_area = self.scoring is Scoring.AREA
+        return kernels.AREA_SCORED * is_area | kernels.HAS_SUPERKO * self.superko | kernels.HAS_SUICIDE * self.suicide
+
     def katago(self) -> dict[str, object]:
         """These rules in KataGo's words, as its ``kata-set-rules`` has them."""
         return {

@@ -43,6 +43,10 @@ BOARD = np.dtype(
     align=True,
 )
 
+# Rules as kernels take them, a sum of these: area scoring (else territory), positional superko, suicide.
+AREA_SCORED, HAS_SUPERKO, HAS_SUICIDE = 1, 2, 4
+CGOS_RULES = AREA_SCORED | HAS_SUPERKO
+
 # Why a move is illegal, in the order in which the referee looks.
 LEGAL, OCCUPIED, SUICIDE, KO, SUPERKO, NO_ROOM = 0, 1, 2, 3, 4, 5
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from arena.go.jit import kernel
-from arena.go.kernels import NEIGHBOURS, U, first_liberties, is_legal, last_liberty, move_of, play
+from arena.go.jit import inlined, kernel
+from arena.go.kernels import (
+    EDGE,
+    NEIGHBOURS,
+    WIDTH,
+    U,
+    first_liberties,
+    is_legal,
+    is_suicide,
+    last_liberty,
+    move_of,
+    play,
+)
 
 # A chase that is longer, in moves, or needs more ataris to be looked at counts as an escape.
 DEPTH = 160
 EFFORT = 400
+KATAGO_EFFORT = 10_000
 _REPLIES = 24
 
 
@@ -44,18 +56,86 @@ def _replies(boards, index, stone, replies):
             return count
 
 
+@inlined
+def _gets_away(board, p, filled):
+    """Whether an extension to ``p`` alone gives three liberties once the point ``filled`` (0 for none) is taken."""
+    apart = p - filled
+    return np.int64(board.around[U(p)] & 15) - int(abs(apart) == 1 or abs(apart) == WIDTH) > 2
+
+
 @kernel
 def is_caught(boards, first, stone):
     """Whether the group of ``stone``, which is in atari on ``boards[first]`` and whose side is to move, is lost: a
     search in depth, every reply and both ataris tried. The boards behind are room for its positions, in turn."""
+    return _chase(boards, first, stone, EFFORT, False)
+
+
+@kernel
+def is_laddered(boards, stone):
+    """``is_caught`` on ``boards[0]`` as KataGo reads: kos work for the group, except that two of them don't save it."""
+    return _chase(boards, 0, stone, KATAGO_EFFORT, True)
+
+
+@kernel
+def catches(boards, stone, p, other):
+    """Whether a ladder that begins at ``p`` catches the group of ``stone``, which has the liberties ``p`` and ``other``
+    on ``boards[0]``, as KataGo reads."""
+    board, attacker = boards[0], 3 - np.int64(boards[0].colour[U(stone)])
+    if _gets_away(board, other, p) or not is_legal(board, p, attacker):
+        return False
+    try_move(boards, 0, 1, p, attacker)
+    return _chase(boards, 1, stone, KATAGO_EFFORT, True)
+
+
+@inlined
+def _takes_ko(board, p, colour):
+    """Whether ``colour`` at the empty point ``p``, surrounded by the other side, captures a single stone."""
+    captured = 0
+    for step in NEIGHBOURS:
+        q = U(p + step)
+        if board.colour[q] == EDGE:
+            continue
+        if board.colour[q] != 3 - colour:
+            return False
+        if last_liberty(board, np.int64(board.head[q])):
+            if board.next[q] != q:
+                return False
+            captured += 1
+    return captured == 1
+
+
+@kernel
+def _is_double_ko_death(boards, index, stone, ataris):
+    """Whether two kos, at both ``ataris`` of a group with two liberties, leave it no way out: connecting either gains
+    nothing and there is nothing to capture (as in KataGo's board.cpp, searchIsLadderCaptured)."""
+    board = boards[index]
+    defender = np.int64(board.colour[U(stone)])
+    for p in ataris:
+        if not _takes_ko(board, p, 3 - defender):
+            return False
+    if index + 1 == boards.shape[0] or _replies(boards, index, stone, np.empty(_REPLIES, np.int64)) > 1:
+        return False
+    for p in ataris:
+        try_move(boards, index, index + 1, p, defender)
+        if first_liberties(boards[index + 1], p, 3)[0] > 2:
+            return False
+    return True
+
+
+@kernel
+def _chase(boards, first, stone, most, by_katago):
+    """What ``is_caught`` promises, with at most ``most`` ataris. With ``by_katago`` the group may retake a ko at once
+    and gets away where the chase takes one, but for ``_is_double_ko_death``."""
+    if _gets_away(boards[first], last_liberty(boards[first], np.int64(boards[first].head[U(stone)])), 0):
+        return False
     levels = (boards.shape[0] - first) // 2
     replies = np.empty((levels, _REPLIES), np.int64)
-    count = np.zeros(levels, np.int64)
-    tried = np.zeros(levels, np.int64)  # replies
+    count = np.empty(levels, np.int64)
+    tried = np.empty(levels, np.int64)  # replies
     ataris = np.empty((levels, 2), np.int64)
-    atari = np.full(levels, -1)  # the next of the ataris on the last reply, -1 without one that matters
+    atari = np.empty(levels, np.int64)  # the next of the ataris on the last reply, -1 without one that matters
     defender = np.int64(boards[first].colour[U(stone)])
-    count[0] = _replies(boards, first, stone, replies[0])
+    count[0], tried[0], atari[0] = _replies(boards, first, stone, replies[0]), 0, -1
     level = 0
     effort = 0
     while True:
@@ -70,23 +150,33 @@ def is_caught(boards, first, stone):
             reply = replies[level, tried[level]]
             tried[level] += 1
             if not is_legal(boards[before], reply, defender):
-                continue
-            try_move(boards, before, after, reply, defender)
-            liberties, ataris[level, 0], ataris[level, 1], _ = first_liberties(boards[after], stone, 3)
-            if liberties < 2:
-                continue
-            if liberties == 2:
-                atari[level] = 0
-                continue
+                retakes = by_katago and level == 0 and reply == boards[before].ko
+                if not retakes or is_suicide(boards[before], reply, defender):
+                    continue
+            if tried[level] > 1 or not _gets_away(boards[before], reply, 0):
+                try_move(boards, before, after, reply, defender)
+                liberties, ataris[level, 0], ataris[level, 1], _ = first_liberties(boards[after], stone, 3)
+                if liberties < 2:
+                    continue
+                if liberties == 2:
+                    if by_katago and _is_double_ko_death(boards, after, stone, ataris[level]):
+                        continue
+                    atari[level] = 0
+                    continue
         elif atari[level] < 2:
-            q = ataris[level, atari[level]]
+            q, other = ataris[level, atari[level]], ataris[level, 1 - atari[level]]
             atari[level] += 1
             if is_legal(boards[after], q, 3 - defender):
-                level += 1
                 effort += 1
-                if level == levels or after + 2 >= boards.shape[0] or effort > EFFORT:
+                if level + 1 == levels or after + 2 >= boards.shape[0] or effort > most:
                     return False
+                if _gets_away(boards[after], other, q):
+                    continue
+                level += 1
                 try_move(boards, after, after + 1, q, 3 - defender)
+                if by_katago and boards[after + 1].ko:
+                    level -= 1
+                    continue
                 count[level] = _replies(boards, after + 1, stone, replies[level])
                 tried[level] = 0
                 atari[level] = -1

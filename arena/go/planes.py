@@ -14,13 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from arena import CheckpointError
+from arena.go.board import Board
 from arena.go.classic_planes import alphago_48, gocnn_8c, stones_1
-from arena.go.coords import symmetry_table
+from arena.go.coords import Colour, symmetry_table
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
+from arena.go.katago_planes import katago_22, mark_superko, play_earlier
 from arena.go.kernels import (
     BOARD,
     CELLS,
+    CGOS_RULES,
     NEIGHBOURS,
     U,
     clear,
@@ -49,11 +52,17 @@ class Positions(NamedTuple):
     recent: np.ndarray  # (B, HISTORY) int64: the last moves, the latest first; NO_MOVE where there was none
     komis: np.ndarray  # (B,) float64: White's
     symmetries: np.ndarray  # (B,) int64: how the planes are turned, a row of ``symmetry_table``
+    rules: np.ndarray  # (B,) int64: ``Rules.bits``
+    earlier: np.ndarray  # (B, 2) BOARD: the positions one and two moves ago; (0, 2) for encoders without a past
+    banned: np.ndarray  # (B, CELLS) uint8: 1 where superko forbids to play; (0, CELLS) for encoders without a past
 
     @classmethod
-    def empty(cls, count: int) -> Positions:
+    def empty(cls, count: int, has_past: bool = False) -> Positions:
         recent, komis = np.zeros((count, HISTORY), np.int64), np.zeros(count, np.float64)
-        return cls(np.zeros(count, BOARD), np.zeros(count, np.int64), recent, komis, np.zeros(count, np.int64))
+        symmetries, rules = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        past = count if has_past else 0
+        earlier, banned = np.zeros((past, 2), BOARD), np.zeros((past, CELLS), np.uint8)
+        return cls(np.zeros(count, BOARD), np.zeros(count, np.int64), recent, komis, symmetries, rules, earlier, banned)
 
 
 @kernel
@@ -150,6 +159,8 @@ class Encoder:
     kernel: Callable[[Positions, int, np.ndarray, np.ndarray], None]
     has_players: bool = False
     """Whether its last planes tell who plays: those of ``ranks.player_planes``."""
+    has_past: bool = False
+    """Whether it needs ``earlier`` and ``banned`` of ``Positions``."""
     base: str = ""
     """The encoder whose planes come first, so that a net for those can learn on with more."""
 
@@ -167,6 +178,7 @@ ENCODERS = {
         Encoder("arena-17", 17, arena_17),
         Encoder("arena-31", 31, arena_31, base="arena-17"),
         Encoder("alphago-48", 48, alphago_48),
+        Encoder("katago-22", 41, katago_22, has_past=True),
         Encoder("human-34", 17 + PLAYER_PLANES, arena_17, has_players=True, base="arena-17"),
     )
 }
@@ -193,7 +205,7 @@ def encode_games(
     size = games[0].rules.size
     if any(game.rules.size != size for game in games):
         raise ValueError("games on boards of several sizes can't be encoded together")
-    positions = Positions.empty(len(games))
+    positions = Positions.empty(len(games), encoder.has_past)
     positions.recent[:] = NO_MOVE
     positions.symmetries[:] = symmetry
     for i, game in enumerate(games):
@@ -202,6 +214,10 @@ def encode_games(
         last = game.moves[: -HISTORY - 1 : -1]
         positions.recent[i, : len(last)] = last
         positions.komis[i] = game.compensation
+        positions.rules[i] = game.rules.bits
+        if encoder.has_past:
+            write_earlier(game, positions.earlier[i])
+            _mark_superko(positions, i, game.hashes)
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
     encoder.encode(positions, len(games), planes)
     if encoder.has_players:
@@ -211,14 +227,32 @@ def encode_games(
     return planes.reshape(len(games), encoder.planes, size, size)
 
 
+@kernel
+def _mark_superko(positions, i, hashes):
+    mark_superko(positions, i, hashes, hashes.shape[0])
+
+
+@kernel
+def _play_earlier(earlier, moves, colour):
+    play_earlier(earlier, moves, colour, np.empty(0, np.uint64))
+
+
+def write_earlier(game: Game, earlier: np.ndarray) -> None:
+    """Write the positions one and two moves ago to ``earlier`` (2,) BOARD, as far as so many were played."""
+    start = Board(game.rules.size)
+    for colour, moves in zip(Colour, game.setup, strict=True):
+        for move in moves:
+            start.put(move, colour)
+    earlier[0] = start.array[0]
+    _play_earlier(earlier, np.array(game.moves, np.int64), int(game.first))
+
+
 @inlined
-def _replay(board, size, moves):
-    """Make ``board`` what it is after these moves from the empty one; returns who is to move."""
-    clear(board, size)
-    colour = 1
+def _replay(board, moves, colour):
+    """Play some moves, the first by ``colour``; returns who is to move."""
     for i in range(len(moves)):
         move = np.int64(moves[i])
-        if move == size * size:
+        if move == np.int64(board.side) * np.int64(board.side):
             board.ko = 0
         else:
             play_any(board, point_of(board, move), colour)
@@ -227,11 +261,24 @@ def _replay(board, size, moves):
 
 
 @kernel
-def _replay_rows(size, moves, starts, komis, games, plies, positions):
+def _replay_rows(size, moves, starts, komis, rules, games, plies, positions):
     """Write the position before ply ``plies[i]`` of game ``games[i]`` for each i."""
+    has_past = positions.earlier.shape[0] > 0
+    hashes = np.empty(plies.max() + 1 if has_past else 0, np.uint64)
     for row in range(games.shape[0]):
         start, ply = starts[games[row]], np.int64(plies[row])
-        positions.colours[row] = _replay(positions.boards[row], size, moves[start : start + ply])
+        positions.rules[row] = rules[games[row]]
+        board, done = positions.boards[row], np.int64(0)
+        clear(board, size)
+        if has_past:
+            earlier, done = positions.earlier[row], max(0, ply - 1)
+            earlier[0] = board
+            play_earlier(earlier, moves[start : start + ply], 1, hashes)
+            positions.boards[row] = earlier[0]
+        positions.colours[row] = _replay(board, moves[start + done : start + ply], 1 + done % 2)
+        if has_past:
+            hashes[ply] = board.hash
+            mark_superko(positions, row, hashes, ply + 1)
         for age in range(HISTORY):
             positions.recent[row, age] = np.int64(moves[start + ply - 1 - age]) if age < ply else NO_MOVE
         positions.komis[row] = komis[games[row]]
@@ -247,17 +294,21 @@ def encode_rows(
     plies: np.ndarray,
     symmetries: np.ndarray,
     threads: int = 1,
+    rules: np.ndarray | None = None,
 ) -> np.ndarray:
     """Planes (rows, planes, size²) float32 straight from move lists: the position before ply ``plies[i]`` of game
     ``games[i]``, under symmetry ``symmetries[i]``. Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no
-    setup stones; ``komis`` is (games,). ``threads`` share the work and hold no lock of Python."""
+    setup stones; ``komis`` and ``rules`` (``Rules.bits``, default those of cgos) are (games,). ``threads`` share the
+    work and hold no lock of Python."""
+    if rules is None:
+        rules = np.full(len(starts) - 1, CGOS_RULES)
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
 
     def fill(begin: int, end: int) -> None:
-        positions = Positions.empty(min(ROOM, end - begin))
+        positions = Positions.empty(min(ROOM, end - begin), encoder.has_past)
         for first in range(begin, end, ROOM):
             part = slice(first, min(first + ROOM, end))
-            _replay_rows(size, moves, starts, komis, games[part], plies[part], positions)
+            _replay_rows(size, moves, starts, komis, rules, games[part], plies[part], positions)
             positions.symmetries[: part.stop - first] = symmetries[part]
             encoder.encode(positions, part.stop - first, planes[part])
 
@@ -274,7 +325,8 @@ def final_owners(size, moves, starts, owners):
     boards = np.empty(1, BOARD)
     areas = np.empty(size * size, np.uint8)
     for game in range(starts.shape[0] - 1):
-        _replay(boards[0], size, moves[starts[game] : starts[game + 1]])
+        clear(boards[0], size)
+        _replay(boards[0], moves[starts[game] : starts[game + 1]], 1)
         owner_map(boards, 0, areas)
         for point in range(size * size):
             owners[game, point] = np.int64(areas[point] == 1) - np.int64(areas[point] == 2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from arena.go.alive import SAFE, TAKEN, mark_alive
 from arena.go.board import Board
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, EDGE, NEIGHBOURS, U, owner_map, point_of, region_owner, seeded
-from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.rollouts import Weights, policy_playout
 
 PLAYOUTS = 200
@@ -102,8 +102,8 @@ def mark_dead(boards, counts, staying, dead):
     board = boards[0]
     points = board.side * board.side
     marks = np.zeros((3, CELLS), np.uint8)
-    mark_alive(board, 1, marks[1])
-    mark_alive(board, 2, marks[2])
+    mark_alive(board, 1, True, marks[1])
+    mark_alive(board, 2, True, marks[2])
     parent = np.arange(CELLS)
     seen = np.zeros(CELLS, np.uint8)
     region = np.empty(CELLS, np.int16)

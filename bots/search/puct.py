@@ -7,11 +7,25 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arena.go.alive import mark_alive
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, U, area_score, below, is_eye, is_legal, move_of, next_random
+from arena.go.katago_planes import mark_superko
+from arena.go.kernels import (
+    AREA_SCORED,
+    BOARD,
+    CELLS,
+    U,
+    area_score,
+    below,
+    is_eye,
+    is_legal,
+    move_of,
+    next_random,
+    play,
+)
 from arena.go.planes import HISTORY, Positions
 from bots.search import tree
-from bots.search.alive import fills_own, is_pointless, mark_alive
+from bots.search.alive import fills_own, is_pointless
 from bots.search.gumbel import choose_inside, choose_root
 from bots.search.playouts import answering_playout
 
@@ -43,9 +57,9 @@ class Leaves(NamedTuple):
     positions: Positions
 
     @classmethod
-    def empty(cls, batch: int) -> Leaves:
+    def empty(cls, batch: int, has_past: bool = False) -> Leaves:
         paths = np.zeros((batch, tree.MAX_DEPTH + 1), np.int32)
-        return cls(np.zeros(batch, np.int64), paths, np.zeros(batch, np.int64), Positions.empty(batch))
+        return cls(np.zeros(batch, np.int64), paths, np.zeros(batch, np.int64), Positions.empty(batch, has_past))
 
 
 @inlined
@@ -155,6 +169,9 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
                 root.random = next_random(root.random)
                 positions.symmetries[count] = below(root.random, 8)
             positions.komis[count] = root.komi
+            positions.rules[count] = root.rules
+            if positions.earlier.shape[0]:
+                _write_past(boards, root, hashes, nodes, slot, path, depth, positions, count)
             for age in range(HISTORY):  # the last moves: those of the path, then the game's
                 step = depth - 1 - age
                 if step > 0:
@@ -167,6 +184,25 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, params,
     return count
 
 
+@inlined
+def _write_past(boards, root, hashes, nodes, slot, path, depth, positions, leaf):
+    """Write to ``positions`` what an encoder wants to know of the moves before a leaf."""
+    earlier = positions.earlier[leaf]
+    earlier[0] = boards[slot] if depth > 1 else root.earlier[0]
+    earlier[1] = root.earlier[0] if depth > 1 else root.earlier[1]
+    colour = np.int64(root.colour)
+    for step in range(1, depth - 1):
+        if step == depth - 2:
+            earlier[1] = earlier[0]
+        p = np.int64(nodes.point[slot, path[step]])
+        if p:
+            play(earlier[0], p, colour)
+        else:
+            earlier[0].ko = 0
+        colour = 3 - colour
+    mark_superko(positions, leaf, hashes[slot], np.int64(root.positions) + depth - 1)
+
+
 @kernel
 def prune_pass_alive(boards, roots, nodes, slots):
     """Mark what is pass-alive in the positions of these roots, where area counts, and remove the children that it makes
@@ -176,8 +212,8 @@ def prune_pass_alive(boards, roots, nodes, slots):
         root = roots[slot]
         board = boards[slot]
         root.alive[:] = 0
-        for colour in range(1, 3 if root.area else 1):
-            mark_alive(board, colour, root.alive[(colour - 1) * CELLS : colour * CELLS])
+        for colour in range(1, 3 if root.rules & AREA_SCORED else 1):
+            mark_alive(board, colour, True, root.alive[(colour - 1) * CELLS : colour * CELLS])
         if nodes.first[slot, 0] < 0:
             continue
         colour = np.int64(root.colour)

@@ -12,10 +12,24 @@ import numpy as np
 from arena.contract.bot import Candidate, Decision
 from arena.go.board import move_from_point, point_from_move
 from arena.go.coords import BLACK, Move
-from arena.go.game import Game, Scoring
+from arena.go.game import Game
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, play, repeats, seeded
-from arena.go.planes import HISTORY, NO_MOVE
+from arena.go.kernels import (
+    AREA_SCORED,
+    BOARD,
+    CELLS,
+    HAS_SUPERKO,
+    WIDTH,
+    U,
+    area_score,
+    below,
+    next_random,
+    placed_score,
+    play,
+    repeats,
+    seeded,
+)
+from arena.go.planes import HISTORY, NO_MOVE, write_earlier
 
 MAX_DEPTH = 400  # the longest path below a root; a simulation ends there
 UNEXPANDED, AWAITED = -1, -2  # values of ``Nodes.first``: no children yet; they are on their way from the net
@@ -65,17 +79,17 @@ ROOT = np.dtype(
             ("random", "u8"),  # the state of the slot's random numbers
             ("colour", "i4"),  # who is to move
             ("passes", "i4"),  # passes played in a row
-            ("superko", "i4"),
+            ("rules", "i4"),  # ``Rules.bits``
             ("last", "i4"),  # the point that was played last, 0 for a pass or none
             ("positions", "i4"),  # how many of the slot's hashes are the game's
             ("used", "i4"),  # nodes in use
             ("budget", "i4"),  # the most visits of the root, where a search is told a higher number
             ("simulations", "i4"),  # what sequential halving divides between the moves, where a search wants it
-            ("area", "i4"),  # whether the game is scored by area
             ("komi", "f4"),
             ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
             ("alive", "u1", (2 * CELLS,)),  # Black's, then White's marks by `mark_alive`, where a search wants them
             ("noise", "f4", (CHILDREN,)),  # Gumbel noise of the children, where a search wants some
+            ("earlier", BOARD, (2,)),  # the positions one and two moves ago, where an encoder wants them
         ],
     ),
     align=True,
@@ -127,7 +141,7 @@ def play_child(board, root, hashes, nodes, slot, child, colour, depth):
         board.ko = 0
     else:
         play(board, p, colour)
-        if root.superko and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
+        if root.rules & HAS_SUPERKO and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
             if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
                 nodes.visits[slot, child] = FORBIDDEN
                 return p, False
@@ -169,7 +183,7 @@ def add_result(nodes, slot, node, result):
 @inlined
 def result_of(board, root, area):
     """Black's result in [0, 1] on the board as it stands by the game's own scoring; ``area`` is its margin by area."""
-    margin = area - root.komi if root.area else area - placed_score(board) - root.komi
+    margin = area - root.komi if root.rules & AREA_SCORED else area - placed_score(board) - root.komi
     return np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)
 
 
@@ -221,10 +235,10 @@ def best_child(nodes, roots, slot):
 
 
 @kernel
-def set_root(roots, slot, colour, passes, last, superko, area, positions, komi, seed, recent):
+def set_root(roots, slot, colour, passes, last, rules, positions, komi, seed, recent):
     root = roots[slot]
     root.colour, root.passes, root.last = colour, passes, last
-    root.superko, root.area, root.komi = superko, area, komi
+    root.rules, root.komi = rules, komi
     root.positions = positions
     root.random = seeded(seed)
     root.budget = UNLIMITED
@@ -270,16 +284,20 @@ class TreePool:
         self.owners = np.zeros((slots, CELLS), np.int32)
         self.slots = slots
 
-    def slots_of(self, games: list[Game], keep: bool = True) -> np.ndarray:
+    def slots_of(self, games: list[Game], keep: bool = True, earlier: bool = False) -> np.ndarray:
         """The slots (int64) of these games, their roots set to the present positions. With ``keep`` their trees stay as
-        far as they know the moves since, unless an exception ended a search while leaves waited for the net."""
+        far as they know the moves since, unless an exception ended a search while leaves waited for the net. With
+        ``earlier`` the roots know the positions one and two moves ago."""
         live = set(self._slots) | set(games)
         if len(live) > self.slots:
             self._grow(max(2 * self.slots, len(live)))
         needed = max(game.rules.move_limit for game in games) + MAX_DEPTH + 2
         if self.hashes.shape[1] < needed:
             self.hashes = np.zeros((self.slots, needed), np.uint64)
-        return np.array([self._place(game, keep) for game in games], np.int64)
+        slots = np.array([self._place(game, keep) for game in games], np.int64)
+        for game, slot in zip(games if earlier else (), slots, strict=False):
+            write_earlier(game, self.roots[slot]["earlier"])
+        return slots
 
     def _place(self, game: Game, keep: bool) -> int:
         slot = self._slots.get(game)
@@ -298,8 +316,7 @@ class TreePool:
         recent[: len(moves)] = moves
         last = point_from_move(moves[0], rules.size) if moves else 0
         passes = int(bool(moves) and last == 0)
-        is_area = int(rules.scoring is Scoring.AREA)
-        position = (int(game.to_play), passes, last, int(rules.superko), is_area, len(hashes), game.compensation)
+        position = (int(game.to_play), passes, last, rules.bits, len(hashes), game.compensation)
         set_root(self.roots, slot, *position, game.move_seed(), recent)
         return slot
 

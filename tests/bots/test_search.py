@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reference import wild_game
 
 from arena.contract.bot import Limits
 from arena.go.board import move_from_point
 from arena.go.coords import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
-from arena.go.game import BLACK, WHITE, Game, Rules
-from arena.go.planes import ENCODERS
+from arena.go.game import BLACK, PRESETS, WHITE, Game, Rules
+from arena.go.planes import ENCODERS, encode_game
 from bots.alphago import AlphaGo
 from bots.alphago import Config as AlphaGoConfig
 from bots.search import puct, tree, uct
@@ -139,6 +140,33 @@ def test_visits_count_simulations_and_nothing_stays_pending(params: puct.PuctPar
     for node in np.flatnonzero(trees.nodes.first[slot, :used] >= 0):
         below = trees.nodes.visits[slot, family_of(trees, slot, node)]
         assert trees.nodes.visits[slot, node] == 1 + below[below > 0].sum()  # its own evaluation, and what went on
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+@pytest.mark.parametrize("played", [0, 1, 24])
+def test_leaves_are_encoded_as_the_same_positions_of_a_game(rules: str, played: int) -> None:
+    """With the positions before them and what superko forbids; several trees at once."""
+    encoder, trees, params = ENCODERS["katago-22"], tree.TreePool(100_000), TRUST_NET._replace(symmetries=True)
+    games = [wild_game(5, rules, seed, played) for seed in (6, 1)]
+    games = [game for game in games if not game.is_over]
+    slots = trees.slots_of(games, earlier=True)
+    leaves, planes = puct.Leaves.empty(8, has_past=True), np.empty((8, encoder.planes, 25), np.float32)
+    tables, known = symmetry_table(5), (trees.boards, trees.roots, trees.hashes, trees.nodes)
+    depths, superkos = set(), 0
+    while count := puct.select_leaves(*known, slots, 120, 4, params, leaves):
+        encoder.encode(leaves.positions, count, planes)
+        for leaf in range(count):
+            slot = leaves.slots[leaf]
+            game = games[slots.tolist().index(slot)]
+            for node in leaves.paths[leaf, 1 : leaves.depths[leaf]]:
+                game = game.after(move_from_point(int(trees.nodes.point[slot, node]), 5))
+            expected = encode_game(encoder, game, int(leaves.positions.symmetries[leaf]))
+            assert np.array_equal(planes[leaf].reshape(expected.shape), expected)
+            depths.add(int(leaves.depths[leaf]))
+            superkos += expected[6].sum() > (game.board.ko_point is not None)
+        found = stone_counter(planes[:count])
+        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found)
+    assert {1, 2, 3, 4} <= depths and (played < 24 or rules == "japanese" or superkos)
 
 
 def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:

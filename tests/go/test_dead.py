@@ -2,13 +2,14 @@
 known, counts that agree with records, and a score over GTP."""
 
 import random
-from itertools import combinations
+from itertools import combinations, product
 
 import numba
 import numpy as np
 import pytest
 from reference import Point, ReferenceBoard, board_of_diagram, drawn, random_game, twin_of
 
+from arena.go.alive import SAFE, TAKEN, mark_alive
 from arena.go.board import Board
 from arena.go.coords import BLACK, WHITE, gtp_from_move, pass_move
 from arena.go.game import Ending, Game, Outcome, Rules
@@ -18,25 +19,24 @@ from arena.gtp.server import Server
 from arena.people import counting
 from bots.nets.rollout import shipped_weights
 from bots.random import BOT
-from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.dead import judge, mark_dead
 from trainers.records import owners_without_dead
 
 
 @numba.njit
-def alive_map(boards, index, colour, owned):
+def alive_map(boards, index, colour, suicide, owned):
     """Write to ``owned`` (size², uint8) what of the board is SAFE or TAKEN for ``colour``, else 0."""
     board = boards[index]
     marks = np.zeros(CELLS, np.uint8)
-    mark_alive(board, colour, marks)
+    mark_alive(board, colour, suicide, marks)
     for move in range(len(owned)):
         owned[move] = marks[point_of(board, move)]
 
 
-def kernel_map(board: Board, colour: int) -> np.ndarray:
+def kernel_map(board: Board, colour: int, suicide: bool = True) -> np.ndarray:
     """(size, size): what the kernel finds of ``colour``."""
     owned = np.zeros(board.size**2, np.uint8)
-    alive_map(board.array, 0, int(colour), owned)
+    alive_map(board.array, 0, int(colour), suicide, owned)
     return owned.reshape(board.size, board.size)
 
 
@@ -54,7 +54,7 @@ def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
     return found
 
 
-def slow_map(board: ReferenceBoard, colour: int) -> np.ndarray:
+def slow_map(board: ReferenceBoard, colour: int, suicide: bool = True) -> np.ndarray:
     """Benson's algorithm as it is told: take away chains and regions until none has to go."""
 
     def touches(point: Point, stones: set[Point]) -> bool:
@@ -64,7 +64,8 @@ def slow_map(board: ReferenceBoard, colour: int) -> np.ndarray:
     regions = groups(board, {0, 3 - colour})
     changed = True
     while changed:
-        vital = [[region for region in regions if all(touches(point, chain) for point in region)] for chain in chains]
+        asked = [region if suicide else region - board.stones.keys() for region in regions]
+        vital = [[points for points in asked if all(touches(point, chain) for point in points)] for chain in chains]
         staying = [chain for chain, eyes in zip(chains, vital, strict=True) if len(eyes) >= 2]
         lost = {point for point, stone in board.stones.items() if stone == colour} - set().union(*staying)
         enclosed = [region for region in regions if not any(touches(point, lost) for point in region)]
@@ -86,14 +87,14 @@ def slow_map(board: ReferenceBoard, colour: int) -> np.ndarray:
 
 @pytest.mark.parametrize("size", [5, 9])
 def test_the_kernel_finds_what_the_slow_twin_finds(size: int) -> None:
-    found = 0
+    found = {True: 0, False: 0}
     for seed in range(60 if size == 5 else 20):
         board = random_game(size, seed, size * size + 7 * (seed % 9)).board
-        for colour in (1, 2):
-            expected = slow_map(twin_of(board), colour)
-            assert kernel_map(board, colour).tolist() == expected.tolist()
-            found += expected.any()
-    assert found > 15
+        for colour, suicide in product((1, 2), (True, False)):
+            expected = slow_map(twin_of(board), colour, suicide)
+            assert kernel_map(board, colour, suicide).tolist() == expected.tolist()
+            found[suicide] += np.count_nonzero(expected)
+    assert 200 < found[True] < found[False]
 
 
 ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]

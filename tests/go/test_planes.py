@@ -218,6 +218,7 @@ FROZEN_DIGESTS = {
     "arena-17": "6ebb586e0fafb10f4d81c393e4ffbc8260766d5f0bf05d595bffc6904f456252",
     "arena-31": "634045dcaff596c6c5136fd64531788d9c9b1ff6228fe0d937517da1c19cb453",
     "alphago-48": "bc18eb8c1d5fdc934decddb82223c6fee8faaf2547662e08acbf36f55f898853",
+    "katago-22": "d3c7ea4f33e20cf63ccff8641ad1b7bfba9bf35faf694fdac5bfdd88e6a01212",
     "human-34": "4d2325b4020427d7640a5f6256df04bcaa26c71e0503da78b24862ae5d8f6f93",
 }
 

@@ -13,7 +13,7 @@ from test_gumbel import odd_net
 from arena import IllegalMove
 from arena.go.coords import BLACK
 from arena.go.game import Ending, Game, Rules
-from arena.go.planes import find_encoder
+from arena.go.planes import encode_game, find_encoder
 from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
 from bots.alphago import Config as Search
@@ -253,6 +253,41 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves_whateve
     for shape in (Shape(1), Shape(9, 2), Shape(5, 1, 2)):
         for one, other in zip(games, play_gumbel(8, shape), strict=False):
             assert np.array_equal(one.moves, other.moves) and np.array_equal(one.levels, other.levels)
+
+
+class Watcher:
+    """A net that likes all moves, by an encoder that wants earlier positions; remembers what it was shown."""
+
+    encoder = find_encoder("katago-22")
+
+    def __init__(self) -> None:
+        self.shown = set[bytes]()
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.shown.update(position.tobytes() for position in planes)
+        logits = np.zeros((len(planes), SIZE**2 + 1), np.float32)
+        logits[:, -1] = -3
+        return logits, np.full(len(planes), 0.5, np.float32)
+
+
+@pytest.mark.parametrize("searches", [False, True])
+def test_an_encoder_with_a_past_sees_in_self_play_what_it_sees_in_a_game(searches: bool) -> None:
+    rules, net = Rules.preset("cgos", SIZE, move_limit=LIMIT), Watcher()
+    if searches:
+        new = (NewGame(number, number, 6.5) for number in range(6))
+        played = list(SearchGames(rules, net, PARAMS, GUMBEL, Shape(4, 2, 2)).play(new))
+    else:
+        played = play(rules, 12, [net], the_first, shape=Shape(5))
+    superkos, known = 0, set[bytes]()
+    for game in played:
+        referee = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT))
+        for move in game.moves.tolist():
+            turned = [encode_game(net.encoder, referee, symmetry) for symmetry in range(8 if searches else 1)]
+            assert any(planes.tobytes() in net.shown for planes in turned)
+            known.update(planes.tobytes() for planes in turned)
+            superkos += turned[0][6].sum() > (referee.board.ko_point is not None)
+            referee.play(move)
+    assert searches or (superkos and known == net.shown)
 
 
 @pytest.mark.parametrize("shape", [Shape(4), Shape(4, 2, 2)])
