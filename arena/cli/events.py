@@ -105,11 +105,34 @@ def note_event(store: Store, event: Event) -> None:
     store.add_event(StoredEvent(event.event, created, event.settings, event_to_json(event)))
 
 
-def require_same_terms(store: Store, event: Tournament | Ladder) -> None:
+def continued(event: Event, store: Store, say: Callable[[str], None], is_counted: bool) -> tuple[Event, bool]:
+    """The event as it is stored, with the games of ``event`` where these are more, and whether any may be played. An
+    event without stored games is new. ``is_counted`` says that the number of games was asked for; else, unless players
+    join, the stored one counts. Raises ConfigError where anything else differs."""
+    from arena.match.event import continue_event, event_from_json, games_asked, with_games
+    from arena.match.ladder import Ladder
+    from arena.match.schedule import Match
+
+    found = next((one for one in store.events() if one.id == event.event), None)
+    if found is None or not store.count(event=found.id):
+        return event, True
+    if not isinstance(event, Match):
+        _require_same_terms(found.settings, event)
+    try:
+        stored = event_from_json(found.plan)
+    except ConfigError:  # by an earlier version; it is written anew
+        return event, True
+    planned, games = games_asked(stored), games_asked(event)
+    if not is_counted and (not isinstance(event, Ladder) or event.players.keys() == stored.players.keys()):
+        event = with_games(event, planned)
+    if is_counted and games < planned:
+        again = "--new starts again" if isinstance(event, Match) else "take another name for a new one"
+        say(f"{event.event} has {planned} planned games: with -n {games}, none is played ({again}).")
+    return continue_event(stored, event), not is_counted or games >= planned
+
+
+def _require_same_terms(stored: dict[str, Any], event: Tournament | Ladder) -> None:
     """Raise ConfigError for the name of a stored event that was played by other settings, or is of another kind."""
-    stored = next((one.settings for one in store.events() if one.id == event.event), None)
-    if stored is None:
-        return
     (kind,) = {"tournament", "ladder"} & event.settings.keys()
     if kind not in stored:
         other = next((name for name in ("ladder", "tournament") if name in stored), "match")
@@ -160,27 +183,37 @@ class EventSetup:
                 self.crew = stack.enter_context(Cluster(self.cluster, self.workers, event.players, rules, adjudication))
             yield stack.enter_context(Store.of(self.results, write=True, say=self.console.say))
 
-    def play(self, event: Event, store: Store) -> EventState:
+    def play(self, event: Event, store: Store, is_counted: bool = True) -> EventState:
         """Store the event and its players, play the games that are missing, and show them meanwhile; returns the
-        event's state. Whatever ends it, the ratings are written."""
-        from arena.match.runner import Control, play_event
+        event's state. Whatever ends it, the ratings are written. ``is_counted`` is as in ``continued``. Raises
+        ConfigError for an event that began otherwise."""
         from arena.report.log import EventState
 
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
+        event, may_play = continued(event, store, self.console.say, is_counted)
         for line in notes_on(event, store):
             self.console.say(line)
         note_event(store, event)
-        control, state = Control(), EventState(event)
+        state = EventState(event)
         with event_kept(state, store, self.console, self.results):
-            updates = play_event(event, store, self.crew, control)
-            with _finishing(control) as end:
-                if self.as_json:
-                    print_games(event, updates, store)
-                else:
-                    show(state, updates, control, self.console)
-            if control.finishing and not _is_whole(event, store):
-                end()
+            self.show(state, store, may_play)
+        if state.standings.is_decided and state.stored == state.resumed:
+            self.console.say("The test is decided; for more games, play another match: --name NAME --seed NUMBER.")
         return state
+
+    def show(self, state: EventState, store: Store, may_play: bool = True) -> None:
+        """Play the games of an event that are missing in ``store``, if they may be played, and show them meanwhile."""
+        from arena.match.runner import Control, play_event
+
+        event, control = state.event, Control(finishing=not may_play)
+        updates = play_event(event, store, self.crew, control)
+        with _finishing(control) as end:
+            if self.as_json:
+                print_games(event, updates, store)
+            else:
+                show(state, updates, control, self.console)
+            if may_play and control.finishing and not _is_whole(event, store):
+                end()
 
 
 def show(state: EventState, updates: Iterator[Update], control: Control, console: Console) -> None:
@@ -260,15 +293,15 @@ def _is_whole(event: Event, store: Store) -> bool:
 
 @contextmanager
 def event_kept(state: EventState, store: Store, console: Console, results: Path) -> Iterator[None]:
-    """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
+    """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
     from arena.match.runner import GamesNotStored
     from arena.results.export import write_elo_csv
 
-    before, ratings, event = store.count(), results / "elo.csv", state.event
+    ratings, event = results / "elo.csv", state.event
     try:
         yield
     except (KeyboardInterrupt, GamesNotStored) as stop:
-        done = min(store.count(event=event.event), event.games)  # a smaller -n plans fewer than are stored
+        done = store.count(event=event.event)
         words = f"Stopped. {done} of {event.games} games are stored"
         if isinstance(stop, GamesNotStored):
             words += f", and {stop.games} finished ones are not, because another program has locked {store.path}"
@@ -278,6 +311,6 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
     finally:
         with suppress(StoreError) if isinstance(sys.exception(), StoreError) else nullcontext():  # the first one counts
             store.check_place()
-            if store.count() != before or (before and not ratings.exists()):
+            if store.count():
                 write_elo_csv(store, ratings, state.standings)
     console.say(f"Games in {store.path}, ratings in {ratings} (arena elo).")

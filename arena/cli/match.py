@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -12,17 +14,18 @@ from arena.cli import events
 from arena.cli.options import NO_TERMS, RESULTS, Cluster, ConfigFile, Json, Results, Workers, takes
 from arena.cli.play import Table, play_match, read_seat
 from arena.players.config import TermsTable, TournamentTable, first_given
+from arena.system import cores
 
 if TYPE_CHECKING:
     from arena.match.ladder import Ladder
-    from arena.match.schedule import Tournament
+    from arena.match.schedule import Match, Tournament
     from arena.ratings import Sprt
 
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest, by default."""
 
 PILOT = 10
-"""Games that --plan plays where fewer are stored."""
+"""Games that --plan plays where fewer are stored. They aren't stored: the event hasn't begun."""
 
 
 @takes(TermsTable)
@@ -47,7 +50,7 @@ def match(
     """Play a match of N games between A and B, with colours swapped.
 
     The same command resumes an interrupted match; a larger -n adds games. --plan estimates from the stored games, or
-    from ten that it plays.
+    from ten that it plays and doesn't store.
 
     Examples:
       arena match sl alphago -n 100
@@ -65,26 +68,40 @@ def match(
     if alpha is not None and sprt is None:
         raise ConfigError(f"--alpha {alpha:g} needs --sprt, as in --sprt 0 35")
     test = None if sprt is None else sequential_test(sprt, first_given(alpha, 0.05))
-    games = first_given(games, 100 if test is None else SPRT_GAMES)
+    most = first_given(games, 100 if test is None else SPRT_GAMES)
     agreed = events.read_terms(terms, setup.console.say)
     read = read_seat if plan is None else events.read_player
     one, other = (read(setup.registry, bot, terms) for bot in (first, second))
-    played = Match(one, other, agreed, games, test=test, name=name)
+    played = Match(one, other, agreed, most, test=test, name=name)
     if one.is_person or other.is_person:
         if as_json:
             raise ConfigError("--json prints games of bots; 'arena games --json' prints those of people")
-        play_match(played, new, Table(setup.registry, results))
-        return
-    with setup.opened(played) as store:
-        played = events.with_run(played, store, new)
-        if plan is None:
-            setup.play(played, store)
-            return
-        from arena.report.tables import plan_sheet
+        play_match(played, new, Table(setup.registry, results), is_counted=games is not None)
+    elif plan is None:
+        with setup.opened(played) as store:
+            setup.play(events.with_run(played, store, new), store, is_counted=games is not None)
+    else:
+        _forecast(played, plan, setup)
 
-        state = setup.play(replace(played, games=max(PILOT, store.count(event=played.event))), store)
-        workers = setup.crew if isinstance(setup.crew, int) else setup.crew.most
-        setup.console.print(plan_sheet(state.standings.between(*played.players), plan, workers))
+
+def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
+    """Show how many games a difference takes, by the stored games of a match, or by some that aren't stored."""
+    from arena.report.log import EventState
+    from arena.report.tables import plan_sheet
+    from arena.results.store import Store, database
+
+    standings, workers = match.standings(), setup.workers or cores()
+    if database(setup.results).exists():
+        with Store.of(setup.results) as store:
+            for games in store.game_summaries(event=events.with_run(match, store, False).event):
+                standings.add(games)
+    if standings.games < PILOT:
+        with TemporaryDirectory() as folder:
+            setup.results = Path(folder)
+            with setup.opened(match) as store:
+                setup.show(state := EventState(replace(match, games=PILOT)), store)
+                standings, workers = state.standings, setup.crew if isinstance(setup.crew, int) else setup.crew.most
+    setup.console.print(plan_sheet(standings.between(*match.players), precision, workers))
 
 
 def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Sprt:
@@ -126,18 +143,19 @@ def tournament(
     setup = events.EventSetup(results, config, workers, cluster, as_json)
     from arena.match.ladder import Ladder
 
-    played = _tournament(name, bots or [], terms, setup)
+    played, is_counted = _tournament(name, bots or [], terms, setup)
     with setup.opened(played) as store:
-        events.require_same_terms(store, played)
-        gap = setup.play(played, store).gap
+        gap = setup.play(played, store, is_counted).gap
         if gap is not None and isinstance(played, Ladder):
             words = f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {gap[0]} and {gap[1]}."
             setup.console.say(words)
 
 
-def _tournament(name: str, bots: list[str], terms: TournamentTable, setup: events.EventSetup) -> Tournament | Ladder:
-    """The event of a name and options, with what arena.toml declares. Raises ConfigError, also where the first bot
-    stands in the place of a name."""
+def _tournament(
+    name: str, bots: list[str], terms: TournamentTable, setup: events.EventSetup
+) -> tuple[Tournament | Ladder, bool]:
+    """The event of a name and options, with what arena.toml declares, and whether that gives its number of games.
+    Raises ConfigError, also where the first bot stands in the place of a name."""
     from arena.match.ladder import Ladder
     from arena.match.schedule import Style, Tournament
 
@@ -158,6 +176,7 @@ def _tournament(name: str, bots: list[str], terms: TournamentTable, setup: event
     agreed = events.read_terms(given, setup.console.say)
     if given.style == "ladder":
         most = 100 * len(entries) if given.precision is None else 5_000
-        return Ladder(name, entries, agreed, first_given(given.games, most), given.precision or 0.0)
+        ladder = Ladder(name, entries, agreed, first_given(given.games, most), given.precision or 0.0)
+        return ladder, given.games is not None
     style = Style((given.style or "round-robin").replace("-", " "))
-    return Tournament(name, entries, agreed, first_given(given.games, 20), style)
+    return Tournament(name, entries, agreed, first_given(given.games, 20), style), given.games is not None

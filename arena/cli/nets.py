@@ -14,7 +14,7 @@ from arena import CheckpointError, ConfigError, RecordError, UserError, plural
 from arena.cli import events
 from arena.cli.match import SPRT_GAMES, sequential_test
 from arena.cli.options import CONFIG, NO_TERMS, RESULTS, Cluster, ConfigFile, Results, Workers, registry_of, takes
-from arena.players.config import TermsTable
+from arena.players.config import TermsTable, first_given
 from arena.system import cores
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def gate(
     checkpoint: Annotated[str, Argument(help="New checkpoint: its name or folder.")],
     against: Annotated[str | None, Option(metavar="ENTRY", help="Player whose net to replace.")] = None,
     played_as: Annotated[str | None, Option("--as", metavar="BOT", help="Play both nets in this bot.")] = None,
-    sprt: Annotated[tuple[float, float], Option(metavar="ELO0 ELO1", help="Hypotheses (default 0 35).")] = (0, 35),
-    games: Annotated[int, Option("-n", "--games", help="Maximum number of games (default 5000).")] = SPRT_GAMES,
+    sprt: Annotated[tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Hypotheses (default 0 35).")] = None,
+    games: Annotated[int | None, Option("-n", "--games", help="Maximum number of games (default 5000).")] = None,
     terms: TermsTable = NO_TERMS,
     workers: Workers = 0,
     cluster: Cluster = None,
@@ -62,7 +62,8 @@ def gate(
     name = against or entry_for(registry, folder)
     if ":" in name or "@" in name:
         raise ConfigError(f"--against {name} is not an entry's name; put a bot with settings behind --as")
-    agreed, limits, test = events.read_terms(terms, setup.console.say), events.read_limits(terms), sequential_test(sprt)
+    agreed, limits = events.read_terms(terms, setup.console.say), events.read_limits(terms)
+    test = sequential_test(sprt or (0, 35))
     entry = _player_with_net(registry, name).for_size(agreed.rules.size)
     player = entry if played_as is None else _player_with_net(registry, played_as)
     net = player.identify(folder)
@@ -84,14 +85,15 @@ def gate(
                 raise UserError(f"{folder} was changed while it was copied; run the same command again")
         candidate = with_checkpoint(player, kept).with_limits(limits)
         about = Gate(name, kept.name)
-        match = Match(candidate, present.with_limits(limits), agreed, games, test=test, gate=about)
+        most = first_given(games, SPRT_GAMES)
+        match = Match(candidate, present.with_limits(limits), agreed, most, test=test, gate=about)
         with Store.of(results) if database(results).exists() else nullcontext() as store:
-            match, before = (match, 0) if store is None else resume_gate(store, match)
+            match, before = (match, 0) if store is None else resume_gate(store, match, is_tested=sprt is not None)
         if before:
             found = f"These two played {plural(before, 'game')} before ({match.event})"
             setup.console.say(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")
         with setup.opened(match) as store:
-            evidence, changed = Evidence(match, setup.play(match, store).standings), None
+            evidence, changed = Evidence(match, setup.play(match, store, games is not None).standings), None
             if evidence.ruling is Ruling.ACCEPTED:
                 changed = _promote(entry, candidate, kept, path, registry_of(config, results), results)
         ruling = evidence.ruling

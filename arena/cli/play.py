@@ -124,22 +124,25 @@ def play(
     table.leave()
 
 
-def play_match(match: Match, new: bool, table: Table) -> None:
+def play_match(match: Match, new: bool, table: Table, is_counted: bool) -> None:
     """Play the games of a match that has a person in it, and store each when it is over. A game that was left goes on.
-    Raises UserError, SystemExit when the person leaves."""
+    ``is_counted`` is as in ``continued``. Raises UserError, SystemExit when the person leaves."""
     from arena.people.saved_game import SavedGameFile
     from arena.report.text import print_sections, summary
     from arena.results.store import Store, database
 
     require_two(match.first, match.second)
+    may_play = True
     if database(table.results).exists():
         with Store.of(table.results) as store:
-            match = events.with_run(match, store, new)
+            last = events.with_run(match, store, new)
+            event, may_play = events.continued(last, store, table.console.say, is_counted)
+            match = replace(match, run=last.run, games=event.games, grown=event.grown)
     while True:
         played = table.stored(match.event)
         standings, known = match.standings(), {game.id for game in played}
         standings.add(played)
-        if standings.is_decided or not (missing := match.pairings(played, known.__contains__)):
+        if not may_play or standings.is_decided or not (missing := match.pairings(played, known.__contains__)):
             break
         with SavedGameFile(table.results / f"{missing[0].id}.sgf") as file:
             if file.id in {game.id for game in table.stored(match.event)}:

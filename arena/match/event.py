@@ -9,7 +9,7 @@ import msgspec
 
 from arena import ConfigError
 from arena.match.ladder import Ladder
-from arena.match.schedule import Match, Tournament
+from arena.match.schedule import Match, Style, Tournament
 
 Event = Match | Tournament | Ladder
 """What they share: ``event`` is the id that its games are stored under, ``players`` are by the names that the games
@@ -47,3 +47,40 @@ def event_from_json(text: str) -> Event:
     except (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, ConfigError) as error:
         detail = f"{type(error).__name__}: {error}" if text else "there is none"
         raise ConfigError(f"the stored plan of an event can't be read ({detail}); play it again") from error
+
+
+def games_asked(event: Event) -> int:
+    """The number that ``-n`` sets: all games of a match, the most of a ladder, those of each two in a tournament."""
+    return event.games_each if isinstance(event, Tournament) else event.games
+
+
+def with_games(event: Event, games: int) -> Event:
+    """The event with another number for ``-n``."""
+    return replace(event, games_each=games) if isinstance(event, Tournament) else replace(event, games=games)
+
+
+def continue_event(stored: Event, asked: Event) -> Event:
+    """The ``stored`` event, which has begun, as ``asked`` continues it: with more games where it has more. Raises
+    ConfigError, with what to do, where anything else would change."""
+    old, new = _unchanging(stored), _unchanging(asked)
+    if old != new:
+        more = "or take another name"
+        if isinstance(asked, Match):
+            more = "a gate has one test" if asked.gate else "or add --name NAME --seed NUMBER for another match"
+        raise ConfigError(f"{stored.event} began {old}, not {new}; repeat that, {more}")
+    if left := [name for name in stored.players if name not in asked.players]:
+        raise ConfigError(f"{stored.event} began with {', '.join(left)}, too; name all its bots, or take another name")
+    planned, games = games_asked(stored), games_asked(asked)
+    return replace(with_games(asked, max(planned, games)), grown=stored.grown or games > planned)
+
+
+def _unchanging(event: Event) -> str:
+    """What never changes in an event that has begun, beside its settings and players, in words."""
+    if isinstance(event, Ladder):
+        return f"with --precision {event.precision:g}"
+    if isinstance(event, Tournament):
+        first = f" of {event.entries[0].name}" if event.style is Style.GAUNTLET else ""
+        return f"as a {event.style}{first}"
+    if event.test is None:
+        return "without --sprt"
+    return f"with --sprt {event.test.elo0:g} {event.test.elo1:g} --alpha {event.test.alpha:g}"

@@ -32,6 +32,7 @@ class Ladder(OpenEvent):
     games: int
     precision: float = 0.0
     block: int = 8
+    grown: bool = False
     style: ClassVar[str] = "ladder"
 
     def __post_init__(self) -> None:

@@ -123,9 +123,9 @@ class Gate:
 class Match:
     """Two players, each opening with both colours.
 
-    ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh starts of the
-    same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that decides. A
-    ``name`` makes another match of the same settings.
+    ``games`` may grow: the first games of a longer match are those of a shorter one; ``grown`` says that they did when
+    some were played. ``run`` counts fresh starts of the same match. ``test`` ends it before all games are played;
+    ``gate``, which has a test, says what that decides. A ``name`` makes another match of the same settings.
     """
 
     first: Player
@@ -136,6 +136,7 @@ class Match:
     test: Sprt | None = None
     gate: Gate | None = None
     name: str = ""
+    grown: bool = False
 
     def __post_init__(self) -> None:
         require_range("games", self.games, 1)
@@ -237,11 +238,12 @@ class Tournament(OpenEvent):
     """A round robin, or a gauntlet, in which the first player meets each of the others.
 
     Each two play ``games_each`` games, every opening with both colours, the same openings as all others. ``games_each``
-    may grow.
+    may grow; ``grown`` says that it did when some were played.
     """
 
     games_each: int = 20
     style: Style = Style.ROUND_ROBIN
+    grown: bool = False
 
     def __post_init__(self) -> None:
         self.check_players("tournament")

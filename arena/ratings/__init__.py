@@ -1,9 +1,11 @@
-"""Elo of two players (``elo``), the sequential test of two (``sprt``), joint ratings of a pool (``bradley_terry``).
+"""Elo of two players (``elo``), an interval for it that is valid whenever one stops (``confidence_sequence``), the
+sequential test of two (``sprt``), joint ratings of a pool (``bradley_terry``).
 
 Every figure is for the player named first. A draw is half a point. No figure is ever nan or infinite: an end of an
 interval that the games don't bound is None.
 """
 
 from arena.ratings.bradley_terry import Ratings, Result, rate  # noqa: F401
+from arena.ratings.confidence_sequence import ConfidenceSequence  # noqa: F401
 from arena.ratings.elo import Z95, Estimate, PairCounts, WinDrawLoss, compare, expected_score, share_interval  # noqa: F401
 from arena.ratings.sprt import Sprt, SprtState, Verdict, logistic_llr  # noqa: F401

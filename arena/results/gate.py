@@ -118,9 +118,9 @@ def entry_for(registry: Registry, folder: Path) -> str:
     return STANDS_FOR.get(trainer, "sl")
 
 
-def resume_gate(store: Store, match: Match) -> tuple[Match, int]:
-    """The stored gate of the same players by the same rules, with the number of games and the test of ``match``, and
-    how many games it has. ``match`` itself and 0 where there is none."""
+def resume_gate(store: Store, match: Match, is_tested: bool) -> tuple[Match, int]:
+    """The stored gate of the same players by the same rules, with the number of games of ``match`` and, if
+    ``is_tested``, its test, and how many games it has. ``match`` itself and 0 where there is none."""
     settings = json.loads(json.dumps(match.settings))
     for event in store.events():
         if event.settings == settings:
@@ -128,6 +128,7 @@ def resume_gate(store: Store, match: Match) -> tuple[Match, int]:
                 plan = event_from_json(event.plan)
                 assert isinstance(plan, Match)
                 first, second = replace(match.first, name=plan.first.name), replace(match.second, name=plan.second.name)
-                changed = replace(plan, first=first, second=second, games=match.games, test=match.test)
+                changed = replace(plan, first=first, second=second, games=match.games)
+                changed = replace(changed, test=match.test) if is_tested else changed
                 return changed, store.count(event=event.id)
     return match, 0
