@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest, by default."""
 
-PILOT = 10
+PILOT = 20
 """Games that --plan plays where fewer are stored. They aren't stored: the event hasn't begun."""
 
 
@@ -50,7 +50,7 @@ def match(
     """Play a match of N games between A and B, with colours swapped.
 
     The same command resumes an interrupted match; a larger -n adds games. --plan estimates from the stored games, or
-    from ten that it plays and doesn't store.
+    from 20 that it plays and does not store.
 
     Examples:
       arena match sl alphago -n 100

@@ -54,7 +54,15 @@ def gate(
     from arena.match.schedule import Gate, Match
     from arena.players.config import require_writable
     from arena.report.text import gate_lines
-    from arena.results.gate import Evidence, Ruling, checkpoint_of, entry_for, resume_gate, with_checkpoint
+    from arena.results.gate import (
+        Evidence,
+        Ruling,
+        checkpoint_of,
+        count_candidates,
+        entry_for,
+        resume_gate,
+        with_checkpoint,
+    )
     from arena.results.store import Store, database
     from bots.nets.checkpoint import SHIPPED, add_gate, copy_checkpoint, find
 
@@ -93,7 +101,8 @@ def gate(
             found = f"These two played {plural(before, 'game')} before ({match.event})"
             setup.console.say(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")
         with setup.opened(match) as store:
-            evidence, changed = Evidence(match, setup.play(match, store, games is not None).standings), None
+            standings, changed = setup.play(match, store, games is not None).standings, None
+            evidence = Evidence(match, standings, count_candidates(store, match))
             if evidence.ruling is Ruling.ACCEPTED:
                 changed = _promote(entry, candidate, kept, path, registry_of(config, results), results)
         ruling = evidence.ruling

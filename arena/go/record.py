@@ -115,7 +115,8 @@ class GameRecord:
     traceback of a fault. ``adjudged`` is the winner by adjudication; if ``outcome`` has another ending, the game was
     played on to check it. ``unrated`` is why the game doesn't count for ratings, in a few words. ``continued`` counts
     how often the game went on from its last move after a process that played it had ended, ``restarted`` how often it
-    began again. ``facts`` has one for each move, or is empty.
+    began again; ``black_late`` and ``white_late`` count moves that took much longer than their limit. ``facts`` has
+    one for each move, or is empty.
     """
 
     rules: Rules
@@ -142,6 +143,8 @@ class GameRecord:
     unrated: str = ""
     continued: int = 0
     restarted: int = 0
+    black_late: int = 0
+    white_late: int = 0
     facts: tuple[MoveStats, ...] = ()
 
     @classmethod
@@ -221,6 +224,8 @@ class GameSummary(NamedTuple):
     unrated: str
     continued: int
     restarted: int
+    black_late: int
+    white_late: int
     canonical: bytes
     first: Colour
     adjudged: Colour | None

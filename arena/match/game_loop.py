@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from time import perf_counter
 
@@ -27,6 +27,7 @@ DEATHS = 3
 again there: nobody gains by dying."""
 
 ROUNDING = 1e-3  # how far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none
+LATE = 1.2  # times its limit from which a move counts as late
 LONG = 1.0  # seconds of a game from which the time of each move is kept though no bot reported anything
 
 
@@ -34,16 +35,18 @@ LONG = 1.0  # seconds of a game from which the time of each move is kept though 
 class LiveGame:
     """A game under way between two named players.
 
-    ``clocks`` are of the sides that play on one. ``facts`` has one for each move; ``ownership`` is the last that a bot
-    reported: size² int8, in per cent, positive for Black. ``adjudged`` is whom an adjudication gave the game to, played
-    on or not. ``deaths`` counts how often a bot was ended by a signal at the present position, and ``spent`` are the
-    seconds that it had thought there. ``copies`` are the bots' own, by their names.
+    ``clocks`` are of the sides that play on one; ``late`` counts moves that took ``LATE`` times their limit. ``facts``
+    has one for each move; ``ownership`` is the last that a bot reported: size² int8, in per cent, positive for Black.
+    ``adjudged`` is whom an adjudication gave the game to, played on or not. ``deaths`` counts how often a bot was ended
+    by a signal at the present position, and ``spent`` are the seconds that it had thought there. ``copies`` are the
+    bots' own, by their names.
     """
 
     pairing: Pairing
     game: Game
     clocks: dict[Colour, Clock] = field(default_factory=dict)
     seconds: dict[Colour, float] = field(default_factory=lambda: {BLACK: 0.0, WHITE: 0.0})
+    late: dict[Colour, int] = field(default_factory=lambda: {BLACK: 0, WHITE: 0})
     facts: list[MoveStats] = field(default_factory=list)
     ownership: bytes | None = None
     adjudged: Colour | None = None
@@ -99,6 +102,8 @@ class LiveGame:
             adjudged=self.adjudged,
             black_seconds=round(self.seconds[BLACK], 3),
             white_seconds=round(self.seconds[WHITE], 3),
+            black_late=self.late[BLACK],
+            white_late=self.late[WHITE],
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
             facts=worth_keeping(self.facts),
         )
@@ -270,6 +275,7 @@ class GameLoop:
             live.forfeit(colour, Ending.ILLEGAL, f"illegal move {len(game.moves) + 1}: {error}")
             return
         live.facts.append(MoveStats(*report, live.spent))
+        live.late[colour] += live.spent > LATE * (self._players[live.player(colour)].limits.seconds or inf)
         live.deaths, live.spent = 0, 0.0
         if decision.ownership is not None:
             black = decision.ownership if colour is BLACK else -decision.ownership

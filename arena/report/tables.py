@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from arena.results.store import Pool
     from trainers.metrics import Evaluation
 
-ROUGH = 50
-"""With fewer games, their spread is hardly known."""
-
 LABELS = 11
 
 LEAST = 8
@@ -223,25 +220,27 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
     from arena.ratings import Sprt
     from arena.results.planning import Outlook, games_for_interval, sprt_games
 
-    outlook, test = Outlook.of(tally.counts), Sprt(0, precision)
+    outlook, others, test = Outlook.of(tally.counts), Outlook.sample(tally.counts), Sprt(0, precision)
     thought = tally.seconds / tally.games
-    asked = [
-        (f"the 95 % interval is ±{precision:g} Elo", games_for_interval(outlook, precision)),
-        (f"--sprt 0 {precision:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
-        (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", sprt_games(outlook, test, precision)),
+    asked: list[tuple[str, Callable[[Outlook], int]]] = [
+        (f"the 95 % interval is ±{precision:g} Elo", lambda one: games_for_interval(one, precision)),
+        (f"--sprt 0 {precision:g} ends, if 0 Elo are true", lambda one: sprt_games(one, test, 0)),
+        (f"--sprt 0 {precision:g} ends, if {precision:+g} Elo are true", lambda one: sprt_games(one, test, precision)),
     ]
     rows = []
-    for words, games in asked:
-        seconds = games * thought / workers
-        rows.append((words, f"{games:,}", style.duration(seconds) if seconds >= 1 else "< 1 s"))
+    for words, forecast in asked:
+        games, possible = forecast(outlook), sorted(map(forecast, others))
+        seconds, cut = games * thought / workers, len(possible) // 40
+        range_95 = f"{possible[cut]:,} to {possible[-1 - cut]:,}"
+        rows.append((words, f"{games:,}", range_95, style.duration(seconds) if seconds >= 1 else "< 1 s"))
     note = (
         f"Estimated from {plural(tally.games, 'game')}, {plural(tally.counts.games // 2, 'different pair')}, with "
         f"{style.seconds(thought)} of thinking per game on {plural(workers, 'worker')}. "
         "The games of a test are an average. Stored games are included."
     )
-    if tally.games < ROUGH:
-        note += " From so few games, a figure may be wrong by a factor of 2.5."
-    return Sheet((f"{tally.first} against {tally.second}: until", "games", "thinking"), rows, note, (0,), (1, 2))
+    return Sheet(
+        (f"{tally.first} against {tally.second}: until", "games", "95 %", "thinking"), rows, note, (0,), (1, 2, 3)
+    )
 
 
 # --- What a net knows ---

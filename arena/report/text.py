@@ -252,5 +252,11 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
     else:
         games = plural(evidence.tally.games, "game")
         yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
+    if sum(found := evidence.candidates) > 1:
+        counts = ", ".join(f"{count} {word}" for word, count in found._asdict().items() if count)
+        alpha = evidence.test.test.alpha
+        rates = f"{style.per_cent(found.error_rate(alpha))}, not {style.per_cent(alpha)}"
+        yield f"Nets tested against {against} as {entry}: {sum(found)} ({counts})."
+        yield f"If none of {sum(found)} nets is stronger, the probability that one passes is {rates}."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
     yield f"The evidence: event {event}{manifests}; arena games --event {event} lists its games."

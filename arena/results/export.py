@@ -93,7 +93,7 @@ def _game_fields(record: GameRecord) -> Row:
 def game_line(record: GameRecord, number: int) -> str:
     """A stored game as JSON: its number in the database, its moves and what was reported of them."""
     outcome, size = record.outcome, record.rules.size
-    names = ("black_player", "white_player", "unrated", "opening", "continued", "restarted")
+    names = ("black_player", "white_player", "unrated", "opening", "continued", "restarted", "black_late", "white_late")
     more = {
         "number": number,
         "handicap": [gtp_from_move(move, size) for move in record.setup[0]],

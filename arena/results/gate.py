@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from arena import CheckpointError, ConfigError
 from arena.match.event import event_from_json
@@ -31,12 +32,26 @@ class Ruling(StrEnum):
     UNDECIDED = "undecided"
 
 
+class Candidates(NamedTuple):
+    """How many different nets were tested against one net of an entry, by the result."""
+
+    accepted: int
+    rejected: int
+    undecided: int
+
+    def error_rate(self, alpha: float) -> float:
+        """The probability that at least one passes if none is stronger and each does with probability ``alpha``."""
+        return 1 - (1 - alpha) ** sum(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A gate's games, from the candidate's view, up to the pair that decided."""
+    """A gate's games, from the candidate's view, up to the pair that decided; ``candidates`` are all of the entry's
+    present net, with this one."""
 
     match: Match
     standings: Standings
+    candidates: Candidates
 
     @property
     def test(self) -> SequentialTest:
@@ -53,8 +68,7 @@ class Evidence:
 
     @property
     def ruling(self) -> Ruling:
-        verdict = Verdict.RUNNING if self.test.state is None else self.test.state.verdict
-        return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)
+        return _ruling(self.test)
 
     @property
     def against(self) -> str:
@@ -80,7 +94,32 @@ class Evidence:
             "lost": games.losses,
             **{"elo" if key == "value" else key: value and round(value, 2) for key, value in figures.items()},
             **asdict(self.test.test),
+            "candidates": self.candidates._asdict(),
+            "error_rate": round(self.candidates.error_rate(self.test.test.alpha), 4),
         }
+
+
+def _ruling(test: SequentialTest) -> Ruling:
+    verdict = Verdict.RUNNING if test.state is None else test.state.verdict
+    return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)
+
+
+def count_candidates(store: Store, match: Match) -> Candidates:
+    """The different nets that the stored gates of this gate's entry have tested against its present net. A net that was
+    tested in several bots counts once, as accepted if it was ever."""
+    rulings: dict[str, set[Ruling]] = {}
+    for event in store.events():
+        if "gate" in event.settings:
+            with suppress(ConfigError):
+                plan = event_from_json(event.plan)
+                assert isinstance(plan, Match) and plan.gate is not None and match.gate is not None
+                if (plan.gate.entry, plan.second.net) == (match.gate.entry, match.second.net):
+                    standings = plan.standings()
+                    for games in store.game_summaries(event=event.id):
+                        standings.add(games)
+                    rulings.setdefault(plan.first.net, set()).add(_ruling(standings.tests[event.id]))
+    found = Counter(next(ruling for ruling in Ruling if ruling in own) for own in rulings.values())
+    return Candidates(*(found[ruling] for ruling in Ruling))
 
 
 # --- Who plays ---

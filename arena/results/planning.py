@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from arena.ratings import Z95, PairCounts, Sprt, expected_score
+from arena.ratings.elo import SCORES
+
+RARE = 0.2  # pairs of each result in the prior of a range: few, as all pairs but one in fifty may be split
+TINY = 1e-9  # least score and spread of an outlook
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,16 @@ class Outlook:
         score = sum(count * step / 4 for step, count in enumerate(seen)) / sum(seen)
         variance = sum(count * (step / 4 - score) ** 2 for step, count in enumerate(seen)) / sum(seen)
         return cls(score, variance / (score * (1 - score)))
+
+    @classmethod
+    def sample(cls, counts: PairCounts) -> list[Outlook]:
+        """Outlooks that are about as likely, for the range of a forecast: shares of the results of a pair from their
+        posterior, with ``RARE`` pairs of each result as prior. The 95 % range of the games that they give has the true
+        number in 90 to 99 % of cases from 5 pairs on, also where 49 in 50 pairs are split (simulated)."""
+        shares = np.random.default_rng(1).dirichlet(np.array(counts) + RARE, 400)
+        scores = np.clip(shares @ SCORES, TINY, 1 - TINY)
+        variances = (shares * (SCORES - scores[:, None]) ** 2).sum(1) / (scores * (1 - scores))
+        return [cls(*both) for both in zip(scores.tolist(), np.maximum(variances, TINY).tolist(), strict=True)]
 
     def variance(self, score: float) -> float:
         """Of the mean score of a pair, where this score is expected."""

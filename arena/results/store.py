@@ -77,6 +77,8 @@ _CREATE = (
         arena         TEXT NOT NULL DEFAULT '',  -- the version of arena that stored it
         continued     INTEGER NOT NULL DEFAULT 0,  -- how often it went on after an interruption
         restarted     INTEGER NOT NULL DEFAULT 0,  -- how often it began again
+        black_late    INTEGER NOT NULL DEFAULT 0,  -- Black's moves that took much longer than their limit
+        white_late    INTEGER NOT NULL DEFAULT 0,
         stats         BLOB               -- of each move, see _pack; NULL where nothing is known of any
     ) STRICT
     """,
@@ -99,11 +101,12 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
-_LATER = ("continued", "restarted")  # columns of games that results of earlier versions don't have; 0 there
+# Columns of games that results of earlier versions don't have; 0 there.
+_LATER = ("continued", "restarted", "black_late", "white_late")
 _RESULT = ("first", "adjudged", "winner", "ending", "margin")
 _SUMMARY = (
     "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
-    f"white_seconds, reason, unrated, continued, restarted, canonical, {', '.join(_RESULT)}"
+    f"white_seconds, reason, unrated, {', '.join(_LATER)}, canonical, {', '.join(_RESULT)}"
 )
 _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"  # may be rated
 # What a record and its row have under the same name and in the same form.
@@ -295,7 +298,7 @@ class Store:
 
     def _game_summary(self, row: tuple[Any, ...]) -> GameSummary:
         try:
-            return GameSummary._make(row[:16] + _decode_result(*row[16:]))
+            return GameSummary._make(row[:-5] + _decode_result(*row[-5:]))
         except FOREIGN as error:
             raise self._damaged(f"game '{row[1]}'", error) from error
 

@@ -70,13 +70,15 @@ def test_more_games_are_added_and_new_starts_afresh(tmp_path: Path) -> None:
 def test_a_plan_is_estimated_without_storing_anything(tmp_path: Path) -> None:
     match = ("match", "random", "fast-random", *SMALL)
     pilot = arena(*match, "--plan", "40", folder=tmp_path).stdout
-    assert "in 10 games" in pilot and re.search(r"the 95 % interval is ±40 Elo +[\d,]+ ", pilot)
+    assert "in 20 games" in pilot and re.search(r"the 95 % interval is ±40 Elo +[\d,]+ ", pilot)
     assert not (tmp_path / "results").exists()
-    arena(*match, "-n", "12", folder=tmp_path)
-    kept = [*(tmp_path / "results").rglob("*")], plans_in(tmp_path)
+    arena(*match, "-n", "22", folder=tmp_path)
+    table = tmp_path / "results" / "elo.csv"
+    kept = plans_in(tmp_path), table.stat().st_mtime_ns
     planned = arena(*match, "--plan", "40", folder=tmp_path).stdout
-    assert "Estimated from 12 games" in planned
-    assert kept == ([*(tmp_path / "results").rglob("*")], plans_in(tmp_path))
+    assert "Estimated from 22 games" in planned
+    assert kept == (plans_in(tmp_path), table.stat().st_mtime_ns)
+    assert "22 games" in arena("games", folder=tmp_path).stdout
 
 
 def plans_in(folder: Path) -> list[str]:

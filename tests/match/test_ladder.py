@@ -49,7 +49,8 @@ def summary(played: Ladder, pairing: Pairing, outcome: Outcome) -> GameSummary:
     """A game without moves, like no other."""
     identities = (played.players[name].identity for name in (pairing.black, pairing.white))
     names, form = (pairing.black, pairing.white), pairing.id.encode()
-    return GameSummary(0, pairing.id, "", *names, *identities, 9, 4, 0, 0, "", "", 0, 0, form, BLACK, None, outcome)
+    more = (9, 4, 0, 0, "", "", 0, 0, 0, 0, form, BLACK, None, outcome)
+    return GameSummary(0, pairing.id, "", *names, *identities, *more)
 
 
 def rated(games: Iterable[GameSummary]) -> Ratings:

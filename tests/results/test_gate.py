@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 from commandline import arena, refused
 from learners import STRONG, WEAK, install, learn
+from stored_events import games_of, player, store_event
 
 from arena import ConfigError
 from arena.go.game import Rules
+from arena.match.schedule import Gate, Match, Terms
 from arena.players.config import set_bot
 from arena.players.registry import Registry
-from arena.results.gate import entry_for
+from arena.ratings import Sprt
+from arena.results.gate import Candidates, count_candidates, entry_for
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint, find
 
@@ -68,6 +71,7 @@ def test_a_stronger_checkpoint_takes_its_entrys_place_and_only_that_changes(fold
     assert said["verdict"] == "accepted" and said["entry"] == "pupil" and said["opponent_checkpoint"] == "start"
     assert said["games"] == said["won"] + said["drawn"] + said["lost"] and said["llr"] > 2.9  # type: ignore[operator]
     assert [said] == gates_of(mine.with_name(kept))
+    assert said["candidates"] == {"accepted": 1, "rejected": 0, "undecided": 0} and said["error_rate"] == 0.05
     with Store.open(folder / "results" / "arena.db") as store:
         assert store.event(str(said["event"])).id.startswith("gate-pupil-mine-")
 
@@ -154,3 +158,20 @@ def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
     for trainer, entry in entries.items():
         assert entry_for(registry, learn(folder / "net", STRONG, trainer=trainer).folder) == entry
     assert entry_for(registry, find("rollout-9x9")) == "mcts"
+
+
+def test_the_nets_that_one_net_was_tested_against_are_counted_once_each(tmp_path: Path) -> None:
+    """Of twenty equal nets, each gated at 5 %, one passes with 64 %."""
+    terms, winners = Terms(RULES), {"up": "up", "down": "base", "few": "few"}
+
+    def gate(name: str, games: int, base: str = "net of base", entry: str = "sl") -> Match:
+        first, second = player(name, net=f"net of {name}"), player("base", net=base)
+        return Match(first, second, terms, games, test=Sprt(0, 200), gate=Gate(entry, name))
+
+    gates = [gate("up", 60), gate("down", 60), gate("few", 2), gate("down", 2, base="older"), gate("up", 2, entry="rl")]
+    with Store.open(tmp_path / "arena.db", write=True) as store:
+        for match in gates:
+            store_event(store, match, games_of(match, lambda pairing, match=match: winners[match.first.name]))
+        found = count_candidates(store, gates[0])
+    assert found == Candidates(accepted=1, rejected=1, undecided=1)
+    assert Candidates(0, 20, 0).error_rate(0.05) == pytest.approx(0.64, abs=0.005)

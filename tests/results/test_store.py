@@ -227,7 +227,7 @@ def test_results_of_an_earlier_version_are_read_and_go_on(path: Path, store: Sto
     """They have no columns for interruptions."""
     store.append([finished(1)])
     store.close()
-    for column in ("continued", "restarted"):
+    for column in ("continued", "restarted", "black_late", "white_late"):
         change(path, f"ALTER TABLE games DROP COLUMN {column}")
     before = path.read_bytes()
     with Store.open(path) as reader:
