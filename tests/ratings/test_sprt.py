@@ -125,7 +125,7 @@ def test_a_gate_continues_the_test_of_the_same_players_with_another_seed_and_onc
     begun = arena(*gate, "-n", "2", folder=tmp_path)
     assert begun.returncode == 1
     assert "Undecided after 2 games: learner keeps start. More games (-n) continue the test." in begun.stdout
-    more = arena(*gate, "--seed", "2", folder=tmp_path)
+    more = arena(*gate, "--seed", "2", "-n", "5000", folder=tmp_path)
     assert "These two played 2 games before (gate-learner-mine-" in more.stdout
     assert "continues, from --seed 1." in more.stdout
     assert "Rejected: learner keeps " in more.stdout and more.returncode == 1
