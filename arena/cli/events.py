@@ -172,15 +172,16 @@ class EventSetup:
     @contextmanager
     def opened(self, event: Event) -> Iterator[Store]:
         """The results, while there are workers that play such an event. Raises UserError where there are none."""
-        from arena.results.store import Store
+        from arena.results.store import Store, journals_of
 
         with ExitStack() as stack:
             self.crew = self.workers or cores()
             if self.cluster is not None:
                 from arena.match.cluster import Cluster
 
-                rules, adjudication = event.terms.rules, event.terms.adjudication
-                self.crew = stack.enter_context(Cluster(self.cluster, self.workers, event.players, rules, adjudication))
+                terms, journals = event.terms, journals_of(self.results, event.event)
+                crew = Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication, journals)
+                self.crew = stack.enter_context(crew)
             yield stack.enter_context(Store.of(self.results, write=True, say=self.console.say))
 
     def play(self, event: Event, store: Store, is_counted: bool = True) -> EventState:

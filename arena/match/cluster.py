@@ -1,7 +1,8 @@
 """A cluster: a crew on each node of a Ray cluster.
 
 On each node one actor owns a ``Crew`` and streams back what it plays, so a bot's death is judged as on one machine. A
-node that is lost gives its unfinished games to others, and nodes that come are used. Nets and bots of one file travel
+node that is lost gives its unfinished games to others, which continue them from what it last reported, and nodes that
+come are used. Nets and bots of one file travel
 by their content. Needs ``pip install 'arena[cluster]'``.
 """
 
@@ -12,9 +13,10 @@ import math
 import os
 import platform
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from socket import create_connection
 from time import monotonic, sleep
 from types import ModuleType
@@ -27,6 +29,7 @@ from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import GameRecord
 from arena.match.crew import Crew, Update, bots_and_boards, delay_signals
+from arena.match.journal import Assignment, Journals, continued
 from arena.match.schedule import Pairing
 from arena.match.worker import CARDS, Snapshot
 from arena.players.player import Player
@@ -37,6 +40,7 @@ LOOK = 5.0  # seconds between two searches for new nodes, and before a lost node
 PATIENCE = 30.0  # seconds for the cluster to answer, and for a node to get ready
 CONNECT = 10.0  # seconds for an address to answer
 LEAVE = 5.0  # seconds for nodes to send their last games
+KEEP = 1.0  # seconds between two times when the games under way are written down here
 AHEAD = 0.5  # seconds of games that a node is sent ahead
 TRIES = 2  # how often a node may fail to get ready
 MAX_LOSSES = 5  # how often in a row the same game may be lost with its node
@@ -46,7 +50,7 @@ class NodeActor:
     """The actor on a node, which plays games with a crew. Ray runs ``control`` in a thread beside ``play``."""
 
     def __init__(self) -> None:
-        self._inbox: deque[Pairing] = deque()
+        self._inbox: deque[Assignment] = deque()
         self._is_paused = self._is_closed = False
 
     def prepare(self, software: str, size: int, players: list[Any], shipped: dict[str, Any]) -> Iterator[None]:
@@ -77,17 +81,22 @@ class NodeActor:
         """Play the games that arrive until the node is closed. Raises UserError when a bot can't be built."""
         players = {name: player.unpack(SENT) for name, player in players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(player.gpus for player in players.values()) else []
+        reported = monotonic()
         with Crew(players, rules, adjudication, workers, cards) as crew:
             while not self._is_closed:
                 while self._inbox:
-                    crew.add([self._inbox.popleft()])
+                    crew.resume([self._inbox.popleft()])
                 crew.pause(self._is_paused)
-                yield crew.poll(REPORT)
-            yield Update(crew.stop())
+                update = crew.poll(REPORT)
+                if monotonic() - reported > REPORT:
+                    reported, update = monotonic(), replace(update, games=crew.games())
+                yield update
+            games = crew.games()
+            yield Update(crew.stop(), games=games)
 
-    def control(self, pairings: Sequence[Pairing], is_paused: bool, is_closed: bool = False) -> None:
+    def control(self, games: Sequence[Assignment], is_paused: bool, is_closed: bool = False) -> None:
         """Add games; pause or resume; close."""
-        self._inbox.extend(pairings)
+        self._inbox.extend(games)
         self._is_paused, self._is_closed = is_paused, is_closed
 
 
@@ -233,7 +242,7 @@ class Nodes:
         self.news.append(f"{node.name} " + ("isn't used" if is_refused else "was lost") + f": {why}")
         if is_refused:
             self._refused[node.id] = f"{node.name}: {why}"
-        self.queue.extendleft(reversed(node.items.values()))
+        self.queue.extendleft(map(self.interrupted, reversed(node.items.values())))
         self.tasks = {stream: other for stream, other in self.tasks.items() if other is not node}
         del self.nodes[node.id]
         self._looked = monotonic()
@@ -242,6 +251,10 @@ class Nodes:
         self._losses.update(node.items.keys())
         if any(self._losses[key] >= MAX_LOSSES for key in node.items):
             raise UserError(f"{MAX_LOSSES} nodes in a row were lost over the same game ({why}); check their memory")
+
+    def interrupted(self, item: Any) -> Any:
+        """An item of a lost node, as it goes to another."""
+        return item
 
     def _start_actor(self, there: Mapping[str, Any]) -> None:
         """Start an actor on a node, with a worker for each core, and GPUs where a worker needs a part of one."""
@@ -266,15 +279,31 @@ class Cluster(Nodes):
     """Crews on the nodes of a Ray cluster, with the methods of a ``Crew``."""
 
     def __init__(
-        self, address: str, workers: int, players: Mapping[str, Player], rules: Rules, adjudication: Adjudication
+        self,
+        address: str,
+        workers: int,
+        players: Mapping[str, Player],
+        rules: Rules,
+        adjudication: Adjudication,
+        journals: Path | None = None,
     ):
         bots, self._boards = bots_and_boards(players)
         super().__init__(address, workers, bots, rules)
         self._adjudication = adjudication
         self._is_paused = self._is_finishing = False
+        self._journals = Journals(journals or scratch() / "journals", bots, rules)
+        self._kept = -math.inf  # when the games under way were written down
 
-    def add(self, pairings: Iterable[Pairing]) -> None:
-        self.queue.extend(pairings)
+    def add(self, pairings: Iterable[Pairing], had_begun: Callable[[Pairing], bool] = lambda _: False) -> None:
+        if self._kept < 0:
+            self._journals.load()
+            self._kept = monotonic()
+        self.queue.extend(self._journals.assignment(pairing, had_begun(pairing)) for pairing in pairings)
+        self.news += self._journals.news
+        self._journals.news.clear()
+
+    def interrupted(self, item: Assignment) -> Assignment:
+        return continued(item)
 
     @property
     def is_busy(self) -> bool:
@@ -295,12 +324,12 @@ class Cluster(Nodes):
             self._assign_games()
         records, snapshots = list[Any](), list[Snapshot]()
         for node, update in self.wait(seconds):
-            for record in update.records:
-                self.note_finished(node, record.id)
-            records += update.records
+            records += self._note(node, update)
             snapshots += update.snapshots
             node.games += len(update.records)
             node.workers = update.workers
+        if monotonic() - self._kept > KEEP:
+            self._keep_games()
         news, self.news = self.news, []
         rates = {node.name: node.rate for node in self.nodes.values() if node.is_ready}
         return Update(records, snapshots, sum(node.workers for node in self.nodes.values()), rates, news)
@@ -310,9 +339,27 @@ class Cluster(Nodes):
             node.actor.control.remote((), is_paused=False, is_closed=True)
         records, until = list[Any](), monotonic() + LEAVE
         while self.tasks and monotonic() < until:
-            records += [record for _, update in self.wait(REPORT) for record in update.records]
+            records += [record for node, update in self.wait(REPORT) for record in self._note(node, update)]
         self.tasks = {}
+        self._keep_games()
         return records
+
+    def _note(self, node: Node, update: Update) -> Sequence[Any]:
+        """Note how the games of a node stand; returns those that are over."""
+        for game in update.games:
+            if game.pairing.id in node.items:  # else it is over
+                node.items[game.pairing.id] = game
+        for record in update.records:
+            if record.id in node.items:
+                self._journals.forget(node.items[record.id].pairing)
+            self.note_finished(node, record.id)
+        return update.records
+
+    def _keep_games(self) -> None:
+        """Write the games under way down."""
+        if games := [game for node in self.nodes.values() for game in node.items.values() if game.played]:
+            self._journals.keep(games)
+        self._kept = monotonic()
 
     def _assign_games(self) -> None:
         """Start the crews of nodes that are ready, and keep every node supplied: with a game for each board, and with
@@ -325,13 +372,13 @@ class Cluster(Nodes):
                 left -= node.slots
                 self.start("play", node, self._players, self._rules, self._adjudication, node.slots)
                 playing.add(node)
-        games = len(self.queue) + sum(len(node.items) for node in playing)
-        share = min(self._boards, -(-games // max(1, sum(node.slots for node in playing))))
+        left = len(self.queue) + sum(len(node.items) for node in playing)
+        share = min(self._boards, -(-left // max(1, sum(node.slots for node in playing))))
         for node in playing:
             wanted = node.slots * share + math.ceil(node.rate * AHEAD) - len(node.items)
-            if pairings := [self.queue.popleft() for _ in range(min(len(self.queue), wanted))]:
-                node.items.update((pairing.id, pairing) for pairing in pairings)
-                node.actor.control.remote(pairings, self._is_paused)
+            if games := [self.queue.popleft() for _ in range(min(len(self.queue), wanted))]:
+                node.items.update((game.pairing.id, game) for game in games)
+                node.actor.control.remote(games, self._is_paused)
 
 
 def _import_ray() -> ModuleType:

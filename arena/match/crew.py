@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
@@ -22,10 +22,10 @@ from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord, Played
 from arena.match.game_loop import DEATHS, LiveGame
+from arena.match.journal import Assignment, Journals, continued
 from arena.match.schedule import Pairing
 from arena.match.worker import (
     READY,
-    Assignment,
     Call,
     Message,
     SharedState,
@@ -56,7 +56,8 @@ class Update:
 
     ``nodes`` are the machines of a cluster with their games per second so far; None on this machine alone. ``news`` are
     lines about them for the user. The runner's records are durable; ``resumed`` ones were played by an earlier run, and
-    ``waiting`` finished games can't be stored yet, because another program holds the results.
+    ``waiting`` finished games can't be stored yet, because another program holds the results. ``games`` are those under
+    way on a node of a cluster, as they stand.
     """
 
     records: Sequence[Played] = ()
@@ -66,27 +67,27 @@ class Update:
     news: Sequence[str] = ()
     resumed: bool = False
     waiting: int = 0
+    games: Sequence[Assignment] = ()
 
 
 class WorkerProcess:
     """One worker, as its parent sees it: its pipe, and the shared memory with the last call and the journal."""
 
-    def __init__(self, spec: WorkerSpec, number: int, folder: Path):
+    def __init__(self, spec: WorkerSpec, number: int, folder: Path, journal: Path):
         """Start the process. Raises ConnectionError or EOFError when the process that starts workers is gone."""
         self.is_ready = False
         self.is_solo = False  # plays a suspect game, and no other beside it
         self.started = monotonic()
-        self.games: dict[int, Assignment] = {}
-        """The games that it hasn't finished, by the order in which they were sent, from 1."""
-        self._sent = 0
+        self.games: dict[str, Assignment] = {}  # that it hasn't finished, by their ids
         self._names = list(spec.players)
         self.stderr = folder / f"stderr-{number}"
         self.stderr.touch()
+        self.journal = journal
         context = start_method()
         self.connection, there = context.Pipe()
-        shared = context.RawArray("d", SharedState.size(spec))
-        self.state = SharedState(shared, spec)
-        self.process = context.Process(target=work, args=(there, shared, spec, str(self.stderr), number))
+        shared = context.RawArray("d", SharedState.SIZE)
+        self.state = SharedState(shared)
+        self.process = context.Process(target=work, args=(there, shared, spec, journal, str(self.stderr), number))
         with there, starting_processes():
             self.process.start()
 
@@ -98,8 +99,7 @@ class WorkerProcess:
     def send(self, message: Message) -> None:
         """Does nothing if the process is gone."""
         if isinstance(message, Assignment):
-            self._sent += 1
-            self.games[self._sent] = message
+            self.games[message.pairing.id] = message
         with suppress(OSError):
             self.connection.send(message)
 
@@ -107,10 +107,7 @@ class WorkerProcess:
         """The messages that have arrived: snapshots, records, ``READY``, or a UserError."""
         with suppress(EOFError, OSError):
             while self.connection.poll():
-                message = self.connection.recv()
-                if isinstance(message, GameRecord):
-                    del self.games[next(number for number, game in self.games.items() if game.pairing.id == message.id)]
-                yield message
+                yield self.connection.recv()
 
     def end(self, seconds: float) -> None:
         """Wait up to ``seconds`` for the process to end, then kill it."""
@@ -120,15 +117,13 @@ class WorkerProcess:
             self.process.join()
         kill_marked(f"{self.process.pid}-")  # engines that it couldn't close, and whose watchers may be dead, too
 
-    def interrupted_games(self, call: Call) -> dict[int, Assignment]:
-        """The games that it had begun when it died in this call, as they stood, by their numbers."""
+    def interrupted_games(self, call: Call, journals: Journals) -> dict[str, Assignment]:
+        """The games that it had begun when it died in this call, as they stood, by their ids."""
         found = {}
-        for board, number, played, spent in self.state.games():
-            if number in self.games:  # else it ended with its game
-                sent, seconds = self.games[number], call.seconds if call.board == board else 0.0
-                deaths = sent.deaths if len(played) == len(sent.played) else 0
-                deaths += self.is_solo or seconds > 0
-                found[number] = Assignment(sent.pairing, played, spent + seconds, deaths)
+        for slot, game in journals.interrupted(self.journal, self.games.values()):
+            seconds = call.seconds if call.slot == slot else 0.0
+            deaths = game.deaths + (self.is_solo or seconds > 0)
+            found[game.pairing.id] = replace(game, seconds=game.seconds + seconds, deaths=deaths)
         return found
 
 
@@ -151,10 +146,13 @@ class Crew:
         adjudication: Adjudication,
         workers: int,
         cards: Sequence[str] = (),
+        journals: Path | None = None,
     ):
-        """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any."""
+        """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any. Games under
+        way are kept in the folder ``journals`` for a later crew, by default in a temporary one."""
         bots, boards = bots_and_boards(players)
         self._spec = WorkerSpec(bots, rules, adjudication, boards)
+        self._journal_folder = journals
         self.most, self._cards = workers, cards
         self._queue: deque[Assignment] = deque()
         self._suspects: deque[Assignment] = deque()  # their worker died or hung: to be played on alone
@@ -176,15 +174,27 @@ class Crew:
                 f"use --workers {most} or raise the limit (ulimit -n)"
             )
         self._folder = TemporaryDirectory(dir=scratch())
+        folder = self._journal_folder or Path(self._folder.name, "journals")
+        self._journals = Journals(folder, self._spec.players, self._spec.rules)
+        self._journals.load()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._folder.cleanup()
 
-    def add(self, pairings: Iterable[Pairing]) -> None:
-        """Queue games."""
-        self._queue.extend(map(Assignment, pairings))
+    def add(self, pairings: Iterable[Pairing], had_begun: Callable[[Pairing], bool] = lambda _: False) -> None:
+        """Queue games, as they stand in the journals; those that ``had_begun`` elsewhere count as begun again."""
+        self._queue.extend(self._journals.assignment(pairing, had_begun(pairing)) for pairing in pairings)
+
+    def resume(self, games: Iterable[Assignment]) -> None:
+        """Queue games as they stand."""
+        self._queue.extend(games)
+
+    def games(self) -> list[Assignment]:
+        """The games under way, as they stand."""
+        read = self._journals.interrupted
+        return [game for worker in self._workers for _, game in read(worker.journal, worker.games.values())]
 
     @property
     def _left(self) -> int:
@@ -218,7 +228,8 @@ class Crew:
             self._start_workers()
             self._assign_games()
         records, self._finished = self._finished, []
-        return Update(records, [*snapshots.values()], len(self._workers))
+        news, self._journals.news = self._journals.news, []
+        return Update(records, [*snapshots.values()], len(self._workers), news=news)
 
     def stop(self) -> list[GameRecord]:
         """End all workers; returns the games that were over and not yet reported."""
@@ -249,6 +260,7 @@ class Crew:
                 worker.is_ready = self._has_started = True
                 self._failed_starts = 0
             else:
+                self._journals.forget(worker.games.pop(message.id).pairing)
                 self._finished.append(message)
                 self._records += 1
         return snapshots
@@ -261,7 +273,9 @@ class Crew:
             card = self._cards[self._started % len(self._cards)] if self._cards else ""
             try:
                 with delay_signals():  # else a process could be started, and not known
-                    worker = WorkerProcess(replace(self._spec, card=card), self._started, Path(self._folder.name))
+                    journal = self._journals.create(self._started, self._spec.boards)
+                    spec, folder = replace(self._spec, card=card), Path(self._folder.name)
+                    worker = WorkerProcess(spec, self._started, folder, journal)
                     self._workers.append(worker)
             except (EOFError, ConnectionError):
                 self._note_failed_start("workers can't be started: what starts them is killed again and again")
@@ -305,10 +319,11 @@ class Crew:
             elif not worker.is_ready:
                 words = f"can't be built: its process ended with {_exit_words(worker)}"
                 self._note_failed_start(f"{worker.last_called} {words}")
-            begun = worker.interrupted_games(call)
-            for number, game in reversed(worker.games.items()):
-                if number in begun:
-                    self._assign_fault(begun[number], worker, is_hanging)
+            begun = worker.interrupted_games(call, self._journals)
+            self._journals.retire([worker.journal])
+            for id, game in reversed(worker.games.items()):
+                if id in begun:
+                    self._assign_fault(begun[id], worker, is_hanging)
                 else:
                     (self._suspects if worker.is_solo else self._queue).appendleft(game)
 
@@ -327,9 +342,10 @@ class Crew:
         elif not is_hanging and worker.is_solo and game.deaths >= DEATHS:
             ending, reason = Ending.CRASH, f"its process ended with {_exit_words(worker)}"
         else:
-            self._suspects.appendleft(game)
+            self._suspects.appendleft(continued(game))
             return
         live = LiveGame.begin(game.pairing, self._spec.rules, game.played)
+        live.continued, live.restarted = game.continued, game.restarted
         live.seconds[live.game.to_play] += game.seconds
         details = worker.stderr.read_text(errors="replace")[-LAST_WORDS:]
         live.forfeit(BLACK if worker.last_called == game.pairing.black else WHITE, ending, reason, details)

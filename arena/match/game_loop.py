@@ -39,7 +39,7 @@ class LiveGame:
     has one for each move; ``ownership`` is the last that a bot reported: size² int8, in per cent, positive for Black.
     ``adjudged`` is whom an adjudication gave the game to, played on or not. ``deaths`` counts how often a bot was ended
     by a signal at the present position, and ``spent`` are the seconds that it had thought there. ``copies`` are the
-    bots' own, by their names.
+    bots' own, by their names. ``continued`` and ``restarted`` are those of a record.
     """
 
     pairing: Pairing
@@ -55,15 +55,20 @@ class LiveGame:
     deaths: int = 0
     spent: float = 0.0
     copies: dict[str, GameCopy] = field(default_factory=dict)
+    continued: int = 0
+    restarted: int = 0
 
     @classmethod
     def begin(cls, pairing: Pairing, rules: Rules, played: Sequence[tuple[Move, MoveStats]] = ()) -> LiveGame:
-        """A game with its opening on the board, and what was ``played`` after that."""
+        """A game with its opening on the board, and what was ``played`` after that. Raises IllegalMove."""
         live = cls(pairing, Game(rules, seed=pairing.seed))
         for move, stats in (*((move, UNKNOWN) for move in pairing.opening), *played):
             live.seconds[live.game.to_play] += stats.seconds or 0.0
-            live.game.play(move)
-            live.facts.append(stats)
+            if move < 0:
+                live.game.resign(live.game.to_play)
+            else:
+                live.game.play(move)
+                live.facts.append(stats)
         return live
 
     @property
@@ -100,6 +105,8 @@ class LiveGame:
             reason=self.reason,
             fault_details=self.fault_details,
             adjudged=self.adjudged,
+            continued=self.continued,
+            restarted=self.restarted,
             black_seconds=round(self.seconds[BLACK], 3),
             white_seconds=round(self.seconds[WHITE], 3),
             black_late=self.late[BLACK],
@@ -137,7 +144,7 @@ class GameLoop:
     A bot that is ended by a signal is asked again where it was, up to ``DEATHS`` times; what it had thought is charged.
 
     ``on_call`` hears of every call before it is made, so that a watchdog can tell who hangs: the player, the games, the
-    seconds that it may take, and whether they are charged to the bot. ``on_move`` hears of every move that was made.
+    seconds that it may take, and whether they are charged to the bot. ``on_move`` hears of every move and resignation.
     """
 
     def __init__(
@@ -155,16 +162,24 @@ class GameLoop:
         self._rules, self._adjudication = rules, adjudication
         self._on_call, self._on_move, self._now = on_call, on_move, now
 
-    def start_game(self, pairing: Pairing, played: Sequence[tuple[Move, MoveStats]] = (), seconds: float = 0.0) -> None:
-        """Begin a game. One that was under way elsewhere goes on behind the moves ``played`` after the opening; the
-        side to move has thought for ``seconds`` already."""
+    def start_game(
+        self,
+        pairing: Pairing,
+        played: Sequence[tuple[Move, MoveStats]] = (),
+        seconds: float = 0.0,
+        continued: int = 0,
+        restarted: int = 0,
+    ) -> None:
+        """Begin a game. One that was under way elsewhere goes on behind the moves ``played`` after the opening, where a
+        negative one is a resignation. The side to move has thought for ``seconds`` already."""
         live = LiveGame.begin(pairing, self._rules)
+        live.continued, live.restarted = continued, restarted
         for colour in Colour:
             if clock := self._players[live.player(colour)].limits.start_clock():
                 live.clocks[colour] = clock
         self.live_games.append(live)
         for move, (rate, score, visits, taken) in played:
-            self._carry_out(live, Decision(move), (rate, score, visits), taken or 0.0)
+            self._carry_out(live, Decision(move if move >= 0 else None), (rate, score, visits), taken or 0.0)
         if seconds:
             self._charge(live, seconds)
 
@@ -268,6 +283,7 @@ class GameLoop:
             clock.spend(live.spent)
         if decision.move is None:
             game.resign(colour)
+            self._on_move(live)
             return
         try:
             game.play(decision.move)

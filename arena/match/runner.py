@@ -1,19 +1,21 @@
 """Plays an event: gives the missing games to a crew, stores its records, and ends when the test is decided.
 
-What is missing is the schedule less the ids in the store. No other state is kept, so an interrupted event resumes where
-it stopped.
+What is missing is the schedule less the ids in the store. Games under way are kept in journals, so an interrupted event
+resumes where it stopped.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
+from pathlib import Path
+from shutil import rmtree
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from arena import StoreBusy, StoreError, UserError, plural
 from arena.go.record import GameRecord, Played
@@ -21,6 +23,7 @@ from arena.match.crew import Crew, delay_signals
 from arena.match.crew import Update as Update
 from arena.match.event import Event
 from arena.match.ladder import Ladder
+from arena.match.schedule import Pairing
 from arena.match.worker import Snapshot
 
 if TYPE_CHECKING:  # not needed for an event on this machine
@@ -63,6 +66,9 @@ class RecordStore(Protocol):
 
     def game_summaries(self, *, event: str) -> Iterator[Sequence[Played]]: ...
 
+    def journals(self, event: str) -> Path:
+        """The folder where the games of an event are kept that are under way."""
+
 
 def play_event(
     event: Event,
@@ -80,9 +86,16 @@ def play_event(
     run = _Run(event, store, control or Control())
     yield from run.resume()
     players, terms = event.players, event.terms
-    own = Crew(players, terms.rules, terms.adjudication, workers) if isinstance(workers, int) else nullcontext(workers)
+    folder = store.journals(event.event)
+    own: Any = nullcontext(workers)
+    if isinstance(workers, int):
+        own = Crew(players, terms.rules, terms.adjudication, workers, journals=folder)
     with own as crew:
         yield from run.play(crew)
+    if not (control and control.finishing) or run.is_decided:  # nothing is under way any more
+        rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            folder.parent.rmdir()  # if it was the last
 
 
 class _Run:
@@ -94,6 +107,7 @@ class _Run:
         self._played: list[Played] = []  # of a ladder, which plans by them
         self._standings = event.standings()
         self._finished: list[GameRecord] = []  # not durable yet
+        self._highest: dict[str, int] = {}  # the number of the last game of each series that an earlier run stored
         self._identities = {name: player.identity for name, player in event.players.items()}
 
     def resume(self) -> Iterator[Update]:
@@ -101,6 +115,8 @@ class _Run:
         is_planned = _membership(self._event, self._store)
         for games in self._store.game_summaries(event=self._event.event):
             if known := [game for game in games if is_planned(game.id)]:
+                for series, _, number in (game.id.rpartition("/") for game in known):
+                    self._highest[series] = max(int(number), self._highest.get(series, 0))
                 self._count(known)
                 yield Update(known, resumed=True)
         if not self._ids:
@@ -110,14 +126,23 @@ class _Run:
         """Play the planned games until no more are planned or the event is to end."""
         while not self._is_over:
             missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
-            crew.add(missing)
+            crew.add(missing, self._had_begun)
             yield from self._play(crew)
             if not missing or not isinstance(self._event, Ladder):
                 return  # no other plans more
 
+    def _had_begun(self, pairing: Pairing) -> bool:
+        """Whether a later game of the same series was stored: games begin in their order."""
+        series, _, number = pairing.id.rpartition("/")
+        return int(number) < self._highest.get(series, 0)
+
+    @property
+    def is_decided(self) -> bool:
+        return self._standings.is_decided
+
     @property
     def _is_over(self) -> bool:
-        return self._control.finishing or self._standings.is_decided
+        return self._control.finishing or self.is_decided
 
     def _play(self, crew: AnyCrew) -> Generator[Update, None, None]:
         """Play until all games of the crew are stored, the test is decided, or the time for games to end is over."""

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from math import inf, isnan, nan
+from math import inf
 from multiprocessing import current_process, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
+from pathlib import Path
 from queue import SimpleQueue
-from struct import Struct
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any, NamedTuple
@@ -27,11 +27,11 @@ from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits, describe_error
 from arena.contract.guard import kill_marked
 from arena.files import scratch
-from arena.go.coords import Move
-from arena.go.game import Game, Rules
+from arena.go.game import Ending, Game, Rules
 from arena.go.jit import while_compiling
-from arena.go.record import MoveStats
+from arena.go.record import UNKNOWN
 from arena.match.game_loop import GameLoop, LiveGame
+from arena.match.journal import RESIGNATION, Assignment, GameKeys, Journal
 from arena.match.schedule import Pairing
 from arena.players.player import Player
 
@@ -74,54 +74,33 @@ class WorkerSpec:
     cold: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """A game for a worker: a new one, or one whose worker died, as it stood. ``played`` are the moves after the
-    opening, ``seconds`` how long the side to move has thought, ``deaths`` how often workers died at this position."""
-
-    pairing: Pairing
-    played: tuple[tuple[Move, MoveStats], ...] = ()
-    seconds: float = 0.0
-    deaths: int = 0
-
-
 Message = Assignment | bool | None
 """What a worker is sent: a game; whether to pause, which lets calls that have begun finish; None to exit."""
 
 
 class Call(NamedTuple):
     """The last call of a bot: its seconds so far (0 once it is over), the seconds that it may take, the index of the
-    player, and the board that is charged for it (-1: none, or several)."""
+    player, and the slot of the game that is charged for it (-1: none, or several)."""
 
     seconds: float
     allowed: float
     player: int
-    board: int
+    slot: int
 
 
 class SharedState:
-    """Shared memory that a worker writes and its parent reads, also after the worker's death: the last call of a bot,
-    and a journal of the games under way.
+    """Shared memory that a worker writes and its parent reads, also after the worker's death: the last call of a bot.
+    The doubles are those of ``Call``, with the time when it began (0 between calls) in place of its seconds."""
 
-    Doubles: those of ``Call``, with the time when it began (0 between calls) in place of its seconds. Then each board
-    has rows of 5: the number of its game by the order in which they were sent (from 1; 0: no game), of its moves, and
-    the seconds spent on the next one; then for each move the point, win rate, score, visits and seconds.
-    """
+    SIZE = 4
 
-    _ROW = Struct("5d")
-
-    def __init__(self, memory: Any, spec: WorkerSpec):
-        """``memory`` is a ctypes array of ``size(spec)`` doubles."""
+    def __init__(self, memory: Any):
+        """``memory`` is a ctypes array of ``SIZE`` doubles."""
         self._memory = memoryview(memory).cast("B").cast("d")
-        self._starts = range(4, self.size(spec), self.size(spec) // spec.boards)
 
-    @staticmethod
-    def size(spec: WorkerSpec) -> int:
-        return 4 + spec.boards * 5 * (spec.rules.move_limit + 1)
-
-    def start_call(self, player: int, allowed: float, board: int = -1) -> None:
+    def start_call(self, player: int, allowed: float, slot: int = -1) -> None:
         self.end_call()
-        self._memory[1], self._memory[2], self._memory[3] = allowed, player, board
+        self._memory[1], self._memory[2], self._memory[3] = allowed, player, slot
         self._memory[0] = monotonic()
 
     def end_call(self) -> None:
@@ -137,39 +116,9 @@ class SharedState:
 
     @property
     def call(self) -> Call:
-        start, allowed, player, board = self._memory[:4]
+        start, allowed, player, slot = self._memory
         is_one = start and start == self._memory[0]  # else another began meanwhile, and the rest may be of that one
-        return Call(max(0.0, monotonic() - start) if is_one else 0.0, allowed, int(player), int(board))
-
-    def start_game(self, board: int, number: int) -> None:
-        """Begin the journal of a game; 0 for none."""
-        start = self._starts[board]
-        self._memory[start], self._memory[start + 1], self._memory[start + 2] = number, 0.0, 0.0
-
-    def write_move(self, board: int, number: int, move: Move, stats: MoveStats) -> None:
-        """Add the move of this number, from 1."""
-        start, memory = self._starts[board], self._memory
-        rate, score, visits, seconds = stats
-        known = nan if rate is None else rate, nan if score is None else score, nan if visits is None else visits
-        self._ROW.pack_into(memory, 8 * (start + 5 * number), move, *known, nan if seconds is None else seconds)
-        memory[start + 1], memory[start + 2] = number, 0.0
-
-    def spend(self, board: int, seconds: float) -> None:
-        """Note the seconds that were spent on the next move."""
-        self._memory[self._starts[board] + 2] = seconds
-
-    def games(self) -> Iterator[tuple[int, int, tuple[tuple[Move, MoveStats], ...], float]]:
-        """The board, number, moves and spent seconds of each game."""
-        for board, start in enumerate(self._starts):
-            number, moves, spent = self._memory[start : start + 3]
-            if number:
-                places = range(start + 5, start + 5 + 5 * int(moves), 5)
-                yield board, int(number), tuple(self._move_at(place) for place in places), spent
-
-    def _move_at(self, place: int) -> tuple[Move, MoveStats]:
-        move, *row = self._memory[place : place + 5]
-        rate, score, visits, seconds = (None if isnan(value) else value for value in row)
-        return int(move), MoveStats(rate, score, None if visits is None else int(visits), seconds)
+        return Call(max(0.0, monotonic() - start) if is_one else 0.0, allowed, int(player), int(slot))
 
 
 # --- How it starts, and that it ends with its parent ---
@@ -235,9 +184,9 @@ def end_with_parent() -> None:
 # --- What it does ---
 
 
-def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, number: int) -> None:
-    """Run a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent ends,
-    or on SIGTERM.
+def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, stderr: str, number: int) -> None:
+    """Run a worker; what it prints goes into the file ``stderr``, its games into its journal. It ends when it is sent
+    None, when its parent ends, or on SIGTERM.
 
     Worker ``number`` builds that player first, so that workers that start together compile different kernels."""
     leave_to_the_parent()
@@ -251,14 +200,14 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, stderr: str, num
             os.dup2(log.fileno(), descriptor)
     faulthandler.enable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
-    state = SharedState(shared, spec)
+    state = SharedState(shared)
     bots: dict[str, Bot] = {}
     try:
         for place in range(number, number + len(spec.players)):
             _build(spec, place % len(spec.players), bots, state)
         state.end_call()
         connection.send(READY)
-        _play(connection, state, bots, spec)
+        _play(connection, state, bots, spec, Journal(journal))
     except UserError as error:
         connection.send(error)
     except ConnectionError:
@@ -295,26 +244,33 @@ def warm_up(bot: Bot, rules: Rules) -> None:
         pass
 
 
-def _play(connection: Connection, state: SharedState, bots: Mapping[str, Bot], spec: WorkerSpec) -> None:
+def _play(
+    connection: Connection, state: SharedState, bots: Mapping[str, Bot], spec: WorkerSpec, journal: Journal
+) -> None:
     """Play the games that arrive until the parent sends None or ends."""
     indexes = {name: index for index, name in enumerate(spec.players)}
-    boards: dict[str, int] = {}  # by the ids of the games
-    free = list(range(spec.boards))
+    keys = GameKeys(spec.players, spec.rules)
+    slots: dict[str, int] = {}  # of the journal, by the ids of the games
+    free = deque(range(journal.slots))  # in turn: so games that are over stay there until they are stored
 
     def note_call(player: str, live_games: Sequence[LiveGame], allowed: float, is_charged: bool) -> None:
         live = live_games[0]
-        board = boards[live.pairing.id]
+        slot = slots[live.pairing.id]
         state.end_call()  # the one before, while the parent is waited for
         if spec.boards == 1:
             connection.send(Snapshot.at(live))
         if live.spent:
-            state.spend(board, live.spent)
-        state.start_call(indexes[player], allowed, board if is_charged and len(live_games) == 1 else -1)
+            journal.spend(slot, live.spent)
+        state.start_call(indexes[player], allowed, slot if is_charged and len(live_games) == 1 else -1)
 
     def note_move(live: LiveGame) -> None:
-        pairing, moves = live.pairing, live.game.moves
+        pairing, moves, outcome = live.pairing, live.game.moves, live.game.outcome
+        number = len(moves) - len(pairing.opening)
         state.end_call()  # else a death right now would be charged to the other side
-        state.write_move(boards[pairing.id], len(moves) - len(pairing.opening), moves[-1], live.facts[-1])
+        if outcome is not None and outcome.ending is Ending.RESIGN:
+            journal.write_move(slots[pairing.id], number + 1, RESIGNATION, UNKNOWN)
+        else:
+            journal.write_move(slots[pairing.id], number, moves[-1], live.facts[-1])
 
     limits = {name: player.limits for name, player in spec.players.items()}
     loop = GameLoop(bots, spec.rules, limits, spec.adjudication, on_call=note_call, on_move=note_move)
@@ -322,7 +278,7 @@ def _play(connection: Connection, state: SharedState, bots: Mapping[str, Bot], s
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     waiting: deque[Assignment] = deque()
     reported = monotonic()
-    is_paused, number = False, 0
+    is_paused = False
     while True:
         while is_paused or not inbox.empty() or not (waiting or loop.live_games):
             message = inbox.get()
@@ -332,16 +288,15 @@ def _play(connection: Connection, state: SharedState, bots: Mapping[str, Bot], s
                 is_paused = message
             else:
                 waiting.append(message)
-        while waiting and free:
-            game, number = waiting.popleft(), number + 1
-            boards[game.pairing.id] = free.pop()
-            state.start_game(boards[game.pairing.id], number)
-            loop.start_game(game.pairing, game.played, game.seconds)
+        while waiting and len(loop.live_games) < spec.boards:
+            game = waiting.popleft()
+            slot = slots[game.pairing.id] = free.popleft()
+            journal.start_game(slot, keys(game.pairing), game.continued, game.restarted)
+            loop.start_game(game.pairing, game.played, game.seconds, game.continued, game.restarted)
         for record in loop.play_round():
             state.end_call()  # while the parent is waited for
             connection.send(record)
-            free.append(boards.pop(record.id))
-            state.start_game(free[-1], 0)
+            free.append(slots.pop(record.id))
         state.end_call()
         if monotonic() - reported > SNAPSHOT_SECONDS:
             reported = monotonic()

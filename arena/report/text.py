@@ -196,7 +196,7 @@ def findings(report: Standings) -> Iterator[tuple[str, str]]:
         words = f"{plural(report.continued, 'game')} went on from the last move after an interruption"
         if report.restarted:
             words += f", {report.restarted} had to begin again: a game that begins again may end sooner"
-        yield "Interrupted", words
+        yield "Continued", words
     groups = [] if report.league is None else report.league.ratings.components
     if report.tally is None and len(groups) > 1:
         order = "; ".join(", ".join(group) for group in groups)

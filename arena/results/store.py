@@ -150,6 +150,11 @@ def database(results: Path) -> Path:
     return results / "arena.db"
 
 
+def journals_of(results: Path, event: str) -> Path:
+    """The folder in a folder of results where the games of an event are kept that are under way."""
+    return results / "journals" / event
+
+
 class Store:
     """The database, open for one thread; ``with`` closes it."""
 
@@ -247,6 +252,10 @@ class Store:
                 if not self._connection.execute(insert, row).rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
             self._last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
+
+    def journals(self, event: str) -> Path:
+        """The folder of an event's journals."""
+        return journals_of(self.path.parent, event)
 
     def ids(self, event: str) -> set[str]:
         """The ids of an event's games."""

@@ -80,7 +80,7 @@ class PassingCrew:
     def __init__(self, match: Any):
         self._rules, self._waiting = match.terms.rules, []
 
-    def add(self, pairings: Any) -> None:
+    def add(self, pairings: Any, had_begun: Any) -> None:
         self._waiting += pairings
 
     @property

@@ -17,8 +17,9 @@ from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.files import scratch
 from arena.go.game import Rules
+from arena.match.journal import Assignment, create_journal
 from arena.match.schedule import Pairing
-from arena.match.worker import READY, Assignment, SharedState, WorkerSpec, start_method, work
+from arena.match.worker import READY, SharedState, WorkerSpec, start_method, work
 
 LONG = 300.0  # seconds after which a worker that says nothing has failed
 GAME = Assignment(Pairing("event/1", 1, "one", "two", (16, 30), seed=1))
@@ -38,12 +39,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
         own = Limits.read(limits, "here")
         players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
         spec = WorkerSpec(players, Rules.preset("cgos", 7, move_limit=20), OFF, boards)
-        shared = context.RawArray("d", SharedState.size(spec))
-        workers.append(context.Process(target=work, args=(there, shared, spec, str(tmp_path / "stderr"), 0)))
+        shared, journal = context.RawArray("d", SharedState.SIZE), tmp_path / "journal"
+        create_journal(journal, "event", boards, spec.rules)
+        workers.append(context.Process(target=work, args=(there, shared, spec, journal, str(tmp_path / "stderr"), 0)))
         workers[0].start()
         there.close()
         assert heard(here) == READY
-        return workers[0], here, SharedState(shared, spec)
+        return workers[0], here, SharedState(shared)
 
     yield started
     workers[0].kill()
