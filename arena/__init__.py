@@ -1,6 +1,12 @@
 """A terminal arena for Go bots: the version, and the errors that every part shares."""
 
+import os
+
 __version__ = "0.1.0"
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""Threads of numpy's linear algebra wait for each other by spinning: beside other load, inverting a matrix of 200
+players took 290 ms instead of 1 ms."""
 
 
 class ArenaError(Exception):

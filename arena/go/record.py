@@ -13,6 +13,8 @@ from arena import IllegalMove, RecordError
 from arena.go.coords import BLACK, WHITE, Colour, Move, symmetry_table
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from arena.go.game import Game, Rules
 
 Stones = tuple[tuple[Move, ...], tuple[Move, ...]]
@@ -185,6 +187,12 @@ class GameRecord:
         return _canonical(self.rules, self.setup, self.first, self.moves)
 
     @property
+    def opening_key(self) -> int:
+        """A number that games share whose openings are the same up to the 8 symmetries, see ``opening_keys``."""
+        moves = self.moves[: self.opening or FIRST_MOVES]
+        return _opening_key(self.rules.size, moves)
+
+    @property
     def length(self) -> int:
         """The number of moves, including the opening."""
         return len(self.moves)
@@ -203,6 +211,38 @@ def _canonical(rules: Rules, setup: Stones, first: Colour, moves: tuple[Move, ..
     smallest = min(forms, key=lambda form: [part.tobytes() for part in form])
     text = json.dumps([rules.to_json(), int(first), [part.tolist() for part in smallest]], separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).digest()
+
+
+FIRST_MOVES = 8
+"""Moves that count as the opening of a game that began on the empty board."""
+
+
+def opening_keys(size: int, openings: np.ndarray) -> list[int]:
+    """A number for each opening, the same for those that are equal up to the 8 symmetries; for others, but for a chance
+    of 1 in 2**64, another. ``openings`` (games, moves) have one length."""
+    import numpy as np
+
+    table, numbers = symmetry_table(size), _move_numbers(size, openings.shape[1])
+    sums = np.zeros((len(openings), len(table)), np.uint64)
+    for at, own in enumerate(numbers):
+        sums += own[table[:, openings[:, at]]].T
+    keys: list[int] = sums.min(1).tolist()
+    return keys
+
+
+@lru_cache(maxsize=512)  # of a game in several places
+def _opening_key(size: int, moves: tuple[Move, ...]) -> int:
+    import numpy as np
+
+    return opening_keys(size, np.array([moves], int).reshape(1, -1))[0]
+
+
+@lru_cache(maxsize=64)
+def _move_numbers(size: int, moves: int) -> np.ndarray:
+    """A random number for each move of an opening and each point, (moves, size² + 1)."""
+    import numpy as np
+
+    return np.random.default_rng(size).integers(1 << 64, size=(moves, size * size + 1), dtype=np.uint64)
 
 
 class GameSummary(NamedTuple):
@@ -226,7 +266,7 @@ class GameSummary(NamedTuple):
     restarted: int
     black_late: int
     white_late: int
-    canonical: bytes
+    opening_key: int
     first: Colour
     adjudged: Colour | None
     outcome: Outcome | None

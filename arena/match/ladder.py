@@ -15,7 +15,7 @@ from arena.go.record import Played
 from arena.match.schedule import IsKnown, OpenEvent, Pairing, digest_of, pairings_of, require_range
 from arena.match.standings import Standings
 from arena.players.player import Player
-from arena.ratings import Z95, Ratings, expected_score, rate
+from arena.ratings import Ratings, expected_score
 
 GIVE_UP = 4  # blocks after which two players who have not both won, directly or not, count as too far apart
 
@@ -84,11 +84,12 @@ class Ladder(OpenEvent):
         players = {player.identity: player for player in self.entries}
         standings = Standings({identity: identity for identity in players})
         standings.add(earlier)
-        rated = standings.evidence.rated
-        known = {identity for result in rated for identity in (result.black, result.white)}
+        ratings = standings.rate()
+        known = {*ratings.players} if ratings else set()
         if new := [both for both in pairwise(self.entries) if not {player.identity for player in both} <= known]:
             return new
-        return [(players[one], players[other]) for one, other in next_matchups(rate(rated), self.block, self.precision)]
+        assert ratings is not None
+        return [(players[one], players[other]) for one, other in next_matchups(ratings, self.block, self.precision)]
 
 
 def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[tuple[str, str]]:
@@ -123,5 +124,9 @@ def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[
 def measured_gaps(ratings: Ratings) -> list[tuple[str, str, float]]:
     """Neighbours in the ranking whose distance is measured, the stronger first, each with the half width (95 %) of that
     in Elo; the widest first."""
-    measured = [both for both in pairwise(ratings.ranking()) if ratings.difference(*both).is_bounded]
-    return sorted(((*both, Z95 * ratings.standard_error(*both)) for both in measured), key=lambda gap: -gap[2])
+    gaps = []
+    for both in pairwise(ratings.ranking()):
+        _, low, high = ratings.difference(*both)
+        if low is not None and high is not None:
+            gaps.append((*both, (high - low) / 2))
+    return sorted(gaps, key=lambda gap: -gap[2])

@@ -5,84 +5,109 @@ The runner, the screen, reports, ratings and gates take their figures from here.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from math import inf
 from operator import attrgetter
+from time import monotonic
 from typing import NamedTuple
+
+import numpy as np
 
 from arena.go.coords import BLACK, Colour
 from arena.go.record import Ending, Played
-from arena.ratings import Estimate, PairCounts, Ratings, Result, Sprt, SprtState, WinDrawLoss, compare, rate
-from arena.ratings.elo import Comparison
+from arena.ratings import (
+    Comparison,
+    Estimate,
+    PairCounts,
+    Ratings,
+    Results,
+    Sprt,
+    SprtState,
+    WinDrawLoss,
+    normalised_elo,
+    rate,
+)
 
 PEOPLE = "play"  # the event id of games with people. No event can have this name; its games are not in pairs
 AFTER_A_MOVE = {Ending.SCORE, Ending.MOVE_LIMIT, Ending.ADJUDICATED}  # all other endings are a turn without a move
 
 
-class Pairs:
-    """Pentanomial counts of pairs of games on one opening, with the colours swapped. Identical pairs, in which both
-    games are the same up to symmetry, count once."""
+class PlannedOrder:
+    """The games of two players in one event, in the order in which they were planned.
+
+    Short games end first: where a game's length depends on its winner, counting games as they end would favour a side.
+    A pair of games on one opening, colours swapped, is complete when all games before it have come.
+    """
 
     def __init__(self) -> None:
-        self.counts = [0] * 5
-        self._seen: set[int] = set()
-        self._halves: dict[object, tuple[int, int]] = {}
+        self.scores: list[float] = []
+        """The mean score (0, 1/4, 1/2, 3/4 or 1) of a player on each opening, when it is met first: games on one
+        opening are alike, so further ones are no further observations."""
+        self.complete: list[int] = []  # of each score, the number of complete pairs that it took
+        self._seen: set[int] = set()  # openings
+        self._waiting: dict[int, tuple[Played, int | None]] = {}  # by number, from 1, with the points
+        self._next = 1
 
-    def add(self, pair: object, is_second: bool, game: int, points: int) -> None:
-        """Count a game: the number that identifies it up to symmetry, and a player's points in halves (0 to 2)."""
-        other = self._halves.pop(pair, None)
-        if other is None:
-            self._halves[pair] = game, points
-            return
-        form = hash((other[0], game) if is_second else (game, other[0]))
-        if form not in self._seen:
-            self._seen.add(form)
-            self.counts[other[1] + points] += 1
+    @property
+    def waiting(self) -> int:
+        """Finished games of pairs that are not complete."""
+        return len(self._waiting)
+
+    def add(self, number: int, game: Played, points: int | None) -> list[Played]:
+        """Take the game of this number, from 1, with the player's points in halves, None where it has no outcome.
+        Returns the games of pairs that are complete from now on; their scores count."""
+        self._waiting[number] = game, points
+        complete = list[Played]()
+        while self._next in self._waiting and self._next + 1 in self._waiting:
+            (one, won), (other, more) = self._waiting.pop(self._next), self._waiting.pop(self._next + 1)
+            self._next += 2
+            complete += [one, other]
+            openings = {one.opening_key, other.opening_key}
+            if won is not None and more is not None and not openings <= self._seen:
+                self._seen |= openings
+                self.scores.append((won + more) / 4)
+                self.complete.append(self._next // 2)
+        return complete
+
+
+def _points(game: Played, has_black: bool) -> int:
+    """A player's points, in halves."""
+    assert game.outcome is not None
+    winner = game.outcome.winner
+    return 1 if winner is None else 2 * ((winner is BLACK) is has_black)
 
 
 class MatchTally:
-    """How two players did against each other, from the first one's view.
+    """How two players did against each other, from the first one's view."""
 
-    Identical games (same players, colours, result and moves up to symmetry) count once in the ratings and in full
-    elsewhere. Unrated games do not count in the ratings.
-    """
-
-    def __init__(self, first: str, second: str):
+    def __init__(self, first: str, second: str, is_of_event: bool = False):
         self.first = first
         self.second = second
         self.games = 0
         self.seconds = 0.0  # that both thought
-        self.repeats = 0  # games that are identical to an earlier one
-        self.is_paired = True  # whether all rated games belong to pairs
-        self._pairs = Pairs()
+        self._order = PlannedOrder() if is_of_event else None
+        self._pairs = [0] * 5
+        self._halves: dict[tuple[str, int], int] = {}
         self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
-        self._rated: dict[bool, list[int]] = {True: [0, 0], False: [0, 0]}  # Black's points in halves, distinct games
-        self._seen: set[int] = set()
 
     def add(self, game: Played, has_black: bool) -> None:
         """Count a finished game. ``has_black`` says whether the first player has Black."""
-        assert game.outcome is not None
-        winner = game.outcome.winner
-        points = 1 if winner is None else 2 if (winner is BLACK) is has_black else 0
+        points = _points(game, has_black)
         self.games += 1
         self.seconds += game.black_seconds + game.white_seconds
         self._results[has_black, points] += 1
-        form = hash((has_black, points, game.canonical))
-        is_new = form not in self._seen
-        self._seen.add(form)
-        self.repeats += not is_new
-        if game.unrated:
-            return
-        if is_new:
-            rated = self._rated[has_black]
-            rated[0] += points if has_black else 2 - points
-            rated[1] += 1
         event, _, digits = game.id.rpartition("/")
-        if digits.isdecimal() and event != PEOPLE:
-            number = int(digits)
-            self._pairs.add((event, (number - 1) // 2), number % 2 == 0, form, points)
+        if not digits.isdecimal() or event == PEOPLE:
+            return
+        pair = event, (int(digits) - 1) // 2
+        if (other := self._halves.pop(pair, None)) is None:
+            self._halves[pair] = points
         else:
-            self.is_paired = False
+            self._pairs[other + points] += 1
+        if self._order is not None:
+            self._order.add(int(digits), game, points)
 
     def results(self, colour: Colour | None = None) -> WinDrawLoss:
         """The first player's games, or only those that it played with ``colour``."""
@@ -98,65 +123,65 @@ class MatchTally:
 
     @property
     def counts(self) -> PairCounts:
-        """Finished pairs by the first player's score, identical ones once."""
-        return PairCounts(*self._pairs.counts)
+        """Complete pairs of games by the first player's score."""
+        return PairCounts(*self._pairs)
 
     @property
-    def rated(self) -> list[Result]:
-        """Black's points from all distinct rated games, one result for each colour."""
-        seats = {True: (self.first, self.second), False: (self.second, self.first)}
-        return [
-            Result(*seats[has_black], halves / 2, games) for has_black, (halves, games) in self._rated.items() if games
-        ]
+    def scores(self) -> list[float]:
+        """The first player's scores on the openings of one event, in planned order; see ``PlannedOrder``."""
+        return [] if self._order is None else self._order.scores
 
 
 class SequentialTest:
-    """The test of one match, which counts its games in the planned order, not in the order in which they end.
+    """The test of one match. It takes openings in the planned order, each once, and nothing after it is decided: its
+    state depends on the stored games alone, not on the number of workers or on interruptions."""
 
-    A pair counts when all pairs before it are complete, because short games end first: where a game's length depends on
-    its winner, counting games as they end would favour a side. Nothing counts after the test is decided. So what counts
-    depends on the stored games alone, not on the number of workers or on interruptions.
-    """
-
-    def __init__(self, test: Sprt):
+    def __init__(self, test: Sprt, openings: int | None = None):
+        """``openings`` is the number of different ones that the match has, None where they don't end."""
         self.test = test
         self.state: SprtState | None = None
         """Where the test stands; None before the first pair."""
-        self._waiting: dict[int, Played] = {}  # by number, from 1
-        self._next = 1
-        self._pairs = Pairs()
+        self._openings = openings
+        self._order = PlannedOrder()
+        self._pairs = 0  # that were returned
 
     @property
     def is_decided(self) -> bool:
         return self.state is not None and self.state.is_decided
 
     @property
+    def is_exhausted(self) -> bool:
+        """Whether the match has no new opening with which the test could go on."""
+        return not self.is_decided and self._openings is not None and self.openings >= self._openings
+
+    @property
+    def openings(self) -> int:
+        """The number of openings that the test has counted."""
+        return len(self._order.scores)
+
+    @property
     def waiting(self) -> int:
         """Finished games that do not count as long as an earlier one is missing."""
-        return len(self._waiting)
+        return 0 if self.is_decided else self._order.waiting
 
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Take games; returns the finished ones that count from now on, in their order."""
         if self.is_decided:
             return []
-        self._waiting |= {int(game.id.rpartition("/")[2]): game for game in games}
-        ready: list[Played] = []
-        course = []
-        while self._next in self._waiting and self._next + 1 in self._waiting:
-            for number in (self._next, self._next + 1):
-                game = self._waiting.pop(number)
-                ready.append(game)
-                if game.outcome is not None:
-                    winner, is_second = game.outcome.winner, number > self._next  # where the first player has White
-                    points = 1 if winner is None else 2 * ((winner is BLACK) is not is_second)
-                    self._pairs.add(self._next, is_second, hash((points, game.canonical)), points)
-            self._next += 2
-            course.append(tuple(self._pairs.counts))
-        if course:
-            pairs, self.state = self.test.first_decision(course)
+        order, ready = self._order, list[Played]()
+        known = len(order.scores)
+        for game in games:
+            number = int(game.id.rpartition("/")[2])  # the first player has Black in games 1, 3, ...
+            points = None if game.outcome is None else _points(game, number % 2 == 1)
+            ready += order.add(number, game, points)
+        if len(order.scores) > known:
+            counts = np.eye(5)[np.multiply(order.scores, 4).astype(int)].cumsum(0)[known:]
+            place, self.state = self.test.first_decision(counts)
             if self.is_decided:
-                del ready[2 * pairs :]
-                self._waiting.clear()
+                last, complete = order.complete[known + place - 1], self._pairs + len(ready) // 2
+                del ready[len(ready) - 2 * (complete - last) :]
+                del order.scores[known + place :]
+        self._pairs += len(ready) // 2
         return [game for game in ready if game.outcome is not None]
 
 
@@ -167,8 +192,7 @@ class Standings:
     itself, it counts for the names. Games of a match with a sequential test count as ``SequentialTest`` says, all
     others at once.
 
-    A match is seen by its first player: its Elo comes from pairs of games, that of more than two players from joint
-    ratings.
+    All players are rated together. A match is seen by its first player, and its second player is at 0.
     """
 
     def __init__(
@@ -179,9 +203,11 @@ class Standings:
         *,
         is_match: bool = False,
         tests: Mapping[str, Sprt] | None = None,
+        openings: int | None = None,
     ):
         """``players`` are names by identity, in a match by name, in the order in which they are shown; no two have one
-        name. ``planned`` games are None where the plan isn't known. ``tests`` are those of matches, by event."""
+        name. ``planned`` games are None where the plan isn't known. ``tests`` are those of matches, by event;
+        ``openings`` the number of different ones in a match, None where they don't end."""
         self.players = dict(players)
         self.event = event
         self.planned = planned
@@ -198,11 +224,18 @@ class Standings:
         self._endings: dict[Ending, Counter[str]] = defaultdict(Counter)  # by winner, "" where there is none
         self._turns: Counter[str] = Counter()  # that players had
         self._seconds: dict[str, float] = defaultdict(float)
-        self.tests = {event: SequentialTest(test) for event, test in (tests or {}).items()}
+        self.tests = {event: SequentialTest(test, openings) for event, test in (tests or {}).items()}
         self._keys = attrgetter("black", "white") if is_match else attrgetter("black_player", "white_player")
         self._tallies: dict[frozenset[str], MatchTally] = {}
         self._seats: dict[tuple[str, str], tuple[str, str, MatchTally]] = {}  # by Black's key and White's
-        self._league: tuple[int, League | None] = 0, None  # after so many games
+        self._rated = RatedGames()
+        self._rank: dict[str, int] = {}  # of names, in the order of the players
+        self.rating_share = 1.0
+        """The share of the time that ``league`` may take; below 1 it may lack the last games of a tournament."""
+        self._league: tuple[int, Ratings | None] = 0, None  # after so many rated games
+        self._rate_again = 0.0  # when
+        self._black: tuple[int, Estimate | None] = 0, None
+        self._met: tuple[int, dict[str, WinDrawLoss]] = 0, {}  # after so many games
 
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
@@ -229,6 +262,8 @@ class Standings:
             self._seats[keys] = *names, self.between(*names)
         black, white, tally = self._seats[keys]
         tally.add(game, tally.first == black)
+        if not game.unrated:
+            self._rated.add(black, white, _points(game, True), game.opening_key)
         outcome, length = game.outcome, game.length
         assert outcome is not None
         winner, ending = outcome.winner, outcome.ending
@@ -260,7 +295,10 @@ class Standings:
         """The tally of two players, given by name."""
         both = frozenset((one, other))
         if both not in self._tallies:
-            self._tallies[both] = MatchTally(*(name for name in self.players.values() if name in both))
+            if len(self._rank) != len(self.players):
+                self._rank = {name: rank for rank, name in enumerate(self.players.values())}
+            first, second = sorted(both, key=self._rank.__getitem__)
+            self._tallies[both] = MatchTally(first, second, bool(self.event))
         return self._tallies[both]
 
     @property
@@ -275,13 +313,23 @@ class Standings:
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, from the player's view."""
-        own = [0, 0, 0]
-        for tally in self.tallies:
-            names = (tally.first, tally.second)
-            if player in names and other in (None, *names) and player != other:
-                results = tally.results()[:: 1 if player == tally.first else -1]
-                own = [sum(games) for games in zip(own, results, strict=True)]
-        return WinDrawLoss(*own)
+        if other is None:
+            return self._all_meetings.get(player, WinDrawLoss(0, 0, 0))
+        tally = self._tallies.get(frozenset((player, other)))
+        results = WinDrawLoss(0, 0, 0) if tally is None else tally.results()
+        return results if tally is None or player == tally.first else results.swapped
+
+    @property
+    def _all_meetings(self) -> dict[str, WinDrawLoss]:
+        """All games of each player."""
+        if self._met[0] != self.games:
+            sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+            for tally in self.tallies:
+                results = tally.results()
+                for name, own in ((tally.first, results), (tally.second, results.swapped)):
+                    sums[name] = [one + more for one, more in zip(sums[name], own, strict=True)]
+            self._met = self.games, {name: WinDrawLoss(*own) for name, own in sums.items()}
+        return self._met[1]
 
     @property
     def endings(self) -> dict[Ending, Counter[str]]:
@@ -306,50 +354,73 @@ class Standings:
         return self.tests.get(self.event)
 
     @property
-    def evidence(self) -> Evidence:
-        """What Elo is estimated from."""
-        tallies = self.tallies
-        rated = [result for tally in tallies for result in tally.rated]
-        if len(tallies) == 1 and tallies[0].is_paired and tallies[0].counts.games:
-            return Evidence(rated, tallies[0].first, tallies[0].counts)
-        return Evidence(rated)
+    def rated_games(self) -> int:
+        return len(self._rated)
 
     @property
-    def league(self) -> League | None:
-        """All players rated together, in a match above its second player; None without rated games."""
-        if self._league[0] != self.games:
-            evidence, anchor = self.evidence, "" if self.tally is None else self.tally.second
-            self._league = self.games, rate_all(evidence, anchor) if evidence.rated else None
+    def rated(self) -> Results:
+        """The games that ratings are estimated from."""
+        return self._rated.results()
+
+    def rate(self, games: int | None = None) -> Ratings | None:
+        """Rate all players by the first ``games`` that are rated (default: all); of two, the second is at 0. None
+        without games."""
+        results = self._rated.results(games)
+        if not len(results.points):
+            return None
+        ratings = rate(results)
+        last = [name for name in self.players.values() if name in ratings.players][-1]
+        return ratings.relative_to({last: 0.0}) if len(ratings.players) == 2 else ratings
+
+    @property
+    def league(self) -> Ratings | None:
+        """All players rated together; None without rated games."""
+        begin, is_at_once = monotonic(), self.is_match or self.rating_share == 1
+        if self._league[0] != self.rated_games and (is_at_once or begin >= self._rate_again):
+            self._league = self.rated_games, self.rate()
+            end = monotonic()
+            self._rate_again = end + (end - begin) * (1 / self.rating_share - 1)
         return self._league[1]
 
     @property
+    def openings(self) -> int:
+        """The number of different openings of rated games."""
+        return 0 if self.league is None else self.league.openings
+
+    @property
+    def black_advantage(self) -> Estimate | None:
+        """Black's advantage in Elo; None where the games don't bound it."""
+        if self.league is not None and self._black[0] != self._league[0]:
+            results = self._rated.results(self._league[0])
+            self._black = self._league[0], rate(results, black_advantage=True).black_advantage
+        return self._black[1]
+
+    @property
     def comparison(self) -> Comparison | None:
-        """How much stronger the first of two players is, from their pairs; None without games, and for more players."""
-        pairs = self.evidence.pairs if self.tally is None else self.tally.counts
-        return None if pairs is None else compare(pairs)
+        """How much stronger the first of two players is; None for more players, and without rated games."""
+        if self.league is None or len(self.tallies) != 1:
+            return None
+        tally, both = self.tallies[0], (self.tallies[0].first, self.tallies[0].second)
+        return Comparison(self.league.difference(*both), normalised_elo(tally.counts), self.league.los(*both))
 
     @property
     def anchor(self) -> str:
-        """The name of the player whose Elo is 0; empty without games."""
-        return "" if self.league is None else self.league.anchor
+        """The name of the player whose Elo is 0; empty where that is the mean of several."""
+        return "" if self.league is None or len(self.league.zero) > 1 else next(iter(self.league.zero))
 
     @property
     def places(self) -> list[Standing]:
-        """Everybody, the strongest first, with all games that count; those without games come last."""
-        elo = {} if self.league is None else self.league.elo
-        order = [*elo, *(name for name in self.players.values() if name not in elo)]
-        if self.tally is not None:
-            order = [self.tally.first, self.tally.second][:: -1 if self.tally.points < self.tally.games / 2 else 1]
+        """Everybody, the strongest first, with all games that count; those without rated games come last."""
+        elo = {} if self.league is None else self.league.estimates
+        order = sorted(self.players.values(), key=lambda name: -round(elo[name].value, 6) if name in elo else inf)
         met = {name: self.meetings(name) for name in order}
         return [Standing(name, elo.get(name), own.games, own.share) for name, own in met.items()]
 
     def los(self, name: str, other: str) -> float | None:
         """The likelihood that one player is stronger than another; None for itself, or without games."""
-        if name == other or self.league is None or not {name, other} <= self.league.elo.keys():
+        if name == other or self.league is None or not {name, other} <= {*self.league.players}:
             return None
-        if (comparison := self.comparison) is not None:
-            return comparison.los if name == self.tallies[0].first else 1 - comparison.los
-        return self.league.ratings.los(name, other)
+        return self.league.los(name, other)
 
 
 # --- Ratings ---
@@ -365,41 +436,36 @@ class Standing(NamedTuple):
     score: float | None
 
 
-class Evidence(NamedTuple):
-    """Black's points from all distinct rated games; of two players alone also their ``pairs``, as ``first`` saw them,
-    if any is finished."""
+class RatedGames:
+    """Games as columns: what ratings need of them."""
 
-    rated: Sequence[Result]
-    first: str = ""
-    pairs: PairCounts | None = None
+    def __init__(self) -> None:
+        self._players: dict[str, int] = {}
+        self._black, self._white, self._points, self._opening = array("I"), array("I"), array("B"), array("Q")
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def add(self, black: str, white: str, points: int, opening: int) -> None:
+        """``points`` are Black's, in halves."""
+        self._black.append(self._players.setdefault(black, len(self._players)))
+        self._white.append(self._players.setdefault(white, len(self._players)))
+        self._points.append(points)
+        self._opening.append(opening)
+
+    def results(self, games: int | None = None) -> Results:
+        """The first ``games``, all by default."""
+        black, white, points, opening = (
+            np.array(column[:games]) for column in (self._black, self._white, self._points, self._opening)
+        )
+        return Results(tuple(self._players), black.astype(np.int64), white.astype(np.int64), points / 2, opening)
 
 
-class League(NamedTuple):
-    """All players with rated games, rated together by these; the strongest first. ``anchor`` is the player whose Elo is
-    0."""
-
-    standings: list[Standing]
-    anchor: str
-    ratings: Ratings
-
-    @property
-    def elo(self) -> dict[str, Estimate]:
-        """Everybody's, by name."""
-        return {one.name: one.elo for one in self.standings if one.elo is not None}
-
-
-def rate_all(evidence: Evidence, anchor: str = "") -> League:
-    """Rate everybody. The anchor is by default the weakest of the largest group whose members have all beaten each
-    other, directly or through others. The Elo difference of two players alone comes from their pairs."""
-    ratings = rate(evidence.rated)
-    ratings = ratings.relative_to(anchor := anchor or max(ratings.components, key=len)[-1])
-    games, points = ratings.games.sum(1), ratings.points.sum(1)
-    standings = []
-    for name in ratings.ranking():
-        index = ratings.players.index(name)
-        if evidence.pairs is None or name == anchor:
-            elo = ratings.difference(name, anchor)
-        else:
-            elo = compare(PairCounts(*evidence.pairs[:: 1 if name == evidence.first else -1])).elo
-        standings.append(Standing(name, elo, round(games[index]), float(points[index] / games[index])))
-    return League(standings, anchor, ratings)
+def rated_places(ratings: Ratings) -> list[Standing]:
+    """Everybody with rated games, the strongest first, with these games."""
+    games, points = ratings.games.sum(1).tolist(), ratings.points.sum(1).tolist()
+    rows = dict(zip(ratings.players, zip(games, points, strict=True), strict=True))
+    return [
+        Standing(name, ratings.estimates[name], round(rows[name][0]), rows[name][1] / rows[name][0])
+        for name in ratings.ranking()
+    ]

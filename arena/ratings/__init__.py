@@ -5,7 +5,17 @@ Every figure is for the player named first. A draw is half a point. No figure is
 interval that the games don't bound is None.
 """
 
-from arena.ratings.bradley_terry import Ratings, Result, rate  # noqa: F401
+from arena.ratings.bradley_terry import Misfit, Ratings, compare, rate  # noqa: F401
 from arena.ratings.confidence_sequence import ConfidenceSequence  # noqa: F401
-from arena.ratings.elo import Z95, Estimate, PairCounts, WinDrawLoss, compare, expected_score, share_interval  # noqa: F401
+from arena.ratings.elo import (  # noqa: F401
+    Z95,
+    Comparison,
+    Estimate,
+    PairCounts,
+    WinDrawLoss,
+    expected_score,
+    normalised_elo,
+    share_interval,
+)
+from arena.ratings.results import Result, Results  # noqa: F401
 from arena.ratings.sprt import Sprt, SprtState, Verdict, logistic_llr  # noqa: F401

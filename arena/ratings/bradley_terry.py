@@ -1,174 +1,431 @@
-"""Bradley-Terry ratings of a pool of players, fitted to all their results at once."""
+"""Bradley-Terry ratings of a pool of players, with the opening as the unit of evidence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from copy import copy
+from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.ratings.elo import VIRTUAL_GAMES, Z95, ZERO, Estimate, FloatArray, K, score_estimate, superiority
-
-NEAR, NEAR_ENOUGH = 1e-18, 1e-9
-"""The fit has converged at this squared distance from the optimum, in standard errors; with a contrast held fixed."""
+from arena.ratings.elo import (
+    SCORES,
+    TAIL,
+    VIRTUAL_GAMES,
+    Comparison,
+    Estimate,
+    FloatArray,
+    K,
+    PairCounts,
+    normalised_elo,
+    student_cdf,
+    student_quantile,
+)
+from arena.ratings.results import OpeningScores, Result, Results, sigmoid
 
 STEPS = 200  # Newton steps after which a fit ends in any case
-DAMPING = 1e-10  # added to the diagonal of a Hessian, as a share of its largest element
+CONVERGED = 1e-18  # squared distance from the optimum, in standard errors
 MAX_LOG_ODDS = 10.0  # some 1,700 Elo: an end of an interval that is farther from the value counts as unbounded
+MAX_LEVERAGE = 0.9  # of an opening, in the correction of its residual
+CHUNK = 2_000  # openings whose sums are kept at once
+UNLIKELY = 0.01  # probability below which a result counts as unexplained
 
 
-class Result(NamedTuple):
-    """Black's points in games against one opponent; by default in one game."""
+class Misfit(NamedTuple):
+    """A result of two players that their ratings don't explain: the points of the first, those that the ratings
+    predict, and the probability of a result as far from that, corrected for the number of pairs."""
 
-    black: str
-    white: str
-    black_points: float
-    games: float = 1
+    first: str
+    second: str
+    points: float
+    games: int
+    expected: float
+    chance: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Contrasts(NamedTuple):
+    """Every player less one reference, (n,) each, in log odds."""
+
+    gap: FloatArray
+    error: FloatArray  # standard; in another component, of both distances to the middle of their components
+    openings: FloatArray  # effective number
+    lead: FloatArray  # of the lower end before the gap by sweeps; 0 in the reference's component, inf where unbounded
+    lag: FloatArray  # the same of the upper end
+
+    def ends(self, tail: float = TAIL) -> tuple[FloatArray, FloatArray]:
+        """Of the intervals with this probability beyond each end; infinite where the games don't bound them."""
+        freedom = np.maximum(self.openings - 1, 0.05)
+        width = student_quantile(1 - tail, freedom) * self.error
+        width[(freedom < 0.1) | (width > MAX_LOG_ODDS)] = np.inf
+        return self.gap - np.hypot(width, self.lead), self.gap + np.hypot(width, self.lag)
+
+    def estimates(self, level: float = 0.0) -> list[Estimate]:
+        """In Elo, above ``level``."""
+        low, high = self.ends()
+        values, *ends = ((column * K + level).tolist() for column in (self.gap, low, high))
+        known = [[None if math.isinf(end) else end for end in column] for column in ends]
+        return [Estimate(*row) for row in zip(values, *known, strict=True)]
+
+    @property
+    def los(self) -> FloatArray:
+        """(n,): the likelihood that each is stronger than the reference."""
+        ratio = np.divide(self.gap, self.error, out=np.zeros_like(self.gap), where=self.error > 0)
+        los = student_cdf(ratio, np.maximum(self.openings - 1, 0.05))
+        # after a sweep, 1 less its probability between equals: at the interval's end, that is TAIL
+        low, high = self.ends()
+        above, below = (np.exp(math.log(TAIL) * math.log(2) / np.logaddexp(0, -end)) for end in (low, -high))
+        swept = np.where(np.isinf(low), np.minimum(0.5, below), np.maximum(0.5, 1 - above))
+        return np.where(self.lead == 0, los, swept)
+
+
 class Ratings:
-    """A league at its fit. Matrices are (n, n) in the order of `players`, row against column.
+    """A pool of players at its fit. Matrices are (n, n) in the order of ``players``, row against column.
 
-    `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest
-    component. The games don't measure the distance between components: there, `elo` depends on the prior, and
-    `difference` is unbounded on one side or both.
+    ``elo`` (n,) is above the mean of the largest component, or as ``relative_to`` says. The games don't measure the
+    distance between components: there, ``elo`` depends on the prior, and an estimate is unbounded on one side or both.
+
+    Variances are sums over openings ("sandwich" estimates), corrected for the leverage of each (R. Bell and D.
+    McCaffrey, "Bias reduction in standard errors", 2002). For two players with K equal openings, that is the variance
+    of K mean scores with the factor K / (K - 1).
     """
 
-    players: tuple[str, ...]  # by name
-    elo: FloatArray
-    covariance: FloatArray
-    prior: float  # virtual games per player
-    anchor: str | None
-    components: tuple[tuple[str, ...], ...]  # strongest first; within one, each has beaten each other, see `beaten`
-    points: FloatArray  # both colours together
-    games: FloatArray
-    beaten: NDArray[np.bool_]  # directly or through others; a draw beats both ways
-    likelihood: Likelihood
+    def __init__(self, results: Results, prior: float | None, black_advantage: bool):
+        self._scores = scores = OpeningScores.of(results)
+        self.players, self.openings, n = scores.players, scores.openings, len(scores.players)
+        self.games = scores.table(scores.games, scores.games)  # both colours together
+        self.points = scores.table(scores.points, scores.games - scores.points)
+        self.beaten = _closure(self.points)
+        """(n, n): row has beaten column, directly or through others; a draw beats both ways."""
+        points, games = scores.black_tables()
+        self._has_black = black_advantage and _is_identifiable(games)
+        self._is_black_known = self._has_black and all(_is_black_bounded(points, games, side) for side in (-1, 1))
+        is_finite = bool(self.beaten.all()) and self._is_black_known is self._has_black
+        usual = 0.0 if is_finite else VIRTUAL_GAMES
+        self.prior = usual if prior is None else prior  # virtual games per player
+        if not (self.prior or is_finite):
+            raise ValueError("some players never lost to the others; only a prior above 0 gives them a rating")
+        fit, self._inverse = _fit(points, games, self.prior, self._has_black)
+        self._strength, self._advantage = fit[:n], float(fit[n])
+        labels = np.argmax(self.beaten & self.beaten.T, axis=1)  # the first player of each one's component
+        groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        self._groups = groups = sorted(groups, key=lambda group: -self._strength[group].mean())
+        self._group = np.empty(n, int)  # of each player
+        for number, group in enumerate(self._groups):
+            self._group[group] = number
+        self.components: tuple[tuple[str, ...], ...] = tuple(
+            tuple(self.players[group[k]] for k in _ranked(self._strength[group])) for group in self._groups
+        )
+        """Strongest first; within one, each has beaten each other."""
+        largest = max(groups, key=len)
+        self.zero = {self.players[i]: 0.0 for i in largest}
+        """Players by name, and their mean Elo."""
+
+    # --- Figures ---
 
     def ranking(self) -> tuple[str, ...]:
         """The players, strongest first."""
         return tuple(self.players[i] for i in _ranked(self.elo))
 
+    def relative_to(self, zero: Mapping[str, float]) -> Ratings:
+        """The same ratings on a scale on which these players have, on average, the given Elo. Raises ValueError for an
+        unknown player, and for Elo that the games exclude (with 99 %)."""
+        for player in zero:
+            self._index(player)
+        pairs = list(combinations(zero.items(), 2))
+        for (one, own), (other, its) in pairs:
+            contrasts = self._against(self._unit(other))
+            low, high = (K * end[self._index(one)] for end in contrasts.ends(UNLIKELY / 2 / len(pairs)))
+            if not low <= own - its <= high:
+                measured = contrasts.estimates()[self._index(one)]
+                raise ValueError(f"{one}={own:g} and {other}={its:g}: the games give a difference of {measured}")
+        moved = copy(self)
+        moved.__dict__.pop("estimates", None)
+        moved.zero = dict(zero)
+        return moved
+
     @property
-    def black_advantage(self) -> Estimate | None:
-        """Black's advantage in Elo. None if it wasn't fitted, if the games can't separate it from strength (as if each
-        pairing keeps its colours), or if they don't bound it on both sides."""
-        return self.likelihood.black_advantage()
+    def elo(self) -> FloatArray:
+        """(n,): the rating of each player."""
+        return K * (self._strength - self._reference @ self._strength) + self._level
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """The Elo of each player on the scale of ``elo``."""
+        return dict(zip(self.players, self._against(self._reference).estimates(self._level), strict=True))
 
     def difference(self, a: str, b: str) -> Estimate:
-        """How much stronger a is than b. Raises ValueError for an unknown player.
+        """How much stronger a is than b, in Elo. Raises ValueError for an unknown player.
 
         Across components it is bounded on one side at most: from below if a has beaten b, directly or through others.
         """
-        i, j = self._index(a), self._index(b)
-        if i == j:
-            return ZERO
-        if self._is_one_sweep:
-            return score_estimate(self._sweep(i, j))
-        return self.likelihood.estimate(self._contrast(i, j), bool(self.beaten[i, j]), bool(self.beaten[j, i]))
-
-    def relative_to(self, anchor: str) -> Ratings:
-        """The same ratings relative to this player. Raises ValueError for an unknown player."""
-        i = self._index(anchor)
-        from_anchor = self.covariance - self.covariance[i]
-        covariance = _symmetric(from_anchor - from_anchor[:, [i]])
-        return replace(self, elo=self.elo - self.elo[i], covariance=covariance, anchor=anchor)
-
-    def standard_error(self, a: str, b: str) -> float:
-        """Of the difference of two players, in Elo; across components it depends on the prior."""
-        i, j = self._index(a), self._index(b)
-        variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
-        return math.sqrt(max(float(variance), 0.0))
+        return self._against(self._unit(b)).estimates()[self._index(a)]
 
     def los(self, a: str, b: str) -> float:
         """The likelihood in [0, 1] that a is stronger than b."""
-        i, j = self._index(a), self._index(b)
-        if i == j:
-            return 0.5
-        if self._is_one_sweep:
-            return superiority(self._sweep(i, j))
-        return math.erfc(-self.likelihood.signed_root(self._contrast(i, j), 0.0) / math.sqrt(2)) / 2
+        return 0.5 if a == b else float(self.los_matrix[self._index(a), self._index(b)])
+
+    @cached_property
+    def los_matrix(self) -> FloatArray:
+        """(n, n): the likelihood that the player of the row is stronger than that of the column."""
+        return np.column_stack([self._against(self._unit(player)).los for player in self.players])
+
+    @property
+    def black_advantage(self) -> Estimate | None:
+        """Black's advantage in Elo. None where it wasn't fitted, where the games can't separate it from strength (as if
+        each pairing keeps its colours), or where they don't bound it on both sides."""
+        if not self._is_black_known:
+            return None
+        one, error = np.ones(1), np.sqrt(self._covariance[-1:, -1])
+        return Contrasts(one * self._advantage, error, one * self.openings, 0 * one, 0 * one).estimates()[0]
+
+    def misfits(self) -> list[Misfit]:
+        """The results that the fit doesn't explain, the least likely first: Student's test of the sum over openings of
+        what a player scored above its expectation."""
+        scores, n = self._scores, len(self.players)
+        excess, _, variance = scores.residuals(self._strength, self._advantage)
+        met, pair = np.unique(scores.first * n + scores.second, return_inverse=True)
+        columns = (np.ones(len(pair)), excess, excess**2, variance, scores.points, scores.games)
+        count, total, squares, least, points, games = (np.bincount(pair, column) for column in columns)
+        freedom = np.maximum(count - 1, 1)
+        spread = np.sqrt(np.maximum(squares * count / freedom, least))
+        chances = np.where(count > 1, 2 * student_cdf(-np.abs(total) / spread, freedom), 1) * (count > 1).sum()
+        found = []
+        for at in np.flatnonzero(chances < UNLIKELY).tolist():
+            first, second = (self.players[place] for place in divmod(int(met[at]), n))
+            expected = float(points[at] - total[at])
+            found.append(Misfit(first, second, float(points[at]), int(games[at]), expected, float(chances[at])))
+        return sorted(found, key=lambda misfit: misfit.chance)
+
+    # --- Inside ---
 
     def _index(self, player: str) -> int:
         if player not in self.players:
             raise ValueError(f"{player} has no rated games; rated are {', '.join(self.players)}")
         return self.players.index(player)
 
-    def _contrast(self, i: int, j: int) -> FloatArray:
-        size = len(self.players) + 1
-        return _unit(i, size) - _unit(j, size)
-
-    def _sweep(self, i: int, j: int) -> FloatArray:
-        """Counts of pairs for the games of two players of whom one took every point."""
-        pairs = np.zeros(5)
-        pairs[-1 if self.points[i, j] else 0] = self.games[i, j] / 2
-        return pairs
+    def _unit(self, player: str) -> FloatArray:
+        unit = np.zeros(len(self.players))
+        unit[self._index(player)] = 1
+        return unit
 
     @property
-    def _is_one_sweep(self) -> bool:
-        """Whether there are two players and one took every point: they are then rated as a match."""
-        return len(self.players) == 2 and not self.beaten.all()
+    def _reference(self) -> FloatArray:
+        """(n,): the weights of the players whose mean is fixed."""
+        weights: FloatArray = np.isin(self.players, list(self.zero)) / len(self.zero)
+        return weights
+
+    @property
+    def _level(self) -> float:
+        return sum(self.zero.values()) / len(self.zero)
+
+    def _against(self, reference: FloatArray) -> Contrasts:
+        """Every player less a weighted mean of players, weights (n,)."""
+        inside = self._measure(reference)
+        components = np.unique(self._group[reference > 0])
+        apart = np.setdiff1d(np.arange(len(self._groups)), components[:1])
+        if not len(apart):
+            return inside
+        error, openings = (column.copy() for column in inside[1:3])
+        lead, lag = np.zeros((2, len(self.players)))
+        own = self._in_component
+        for group in (self._groups[number] for number in apart):
+            error[group] = np.hypot(own.error[group], reference @ own.error if reference.max() == 1 else 0.0)
+            openings[group] = np.minimum(own.openings[group], openings[group])
+            lead[group] = self._leads[self._group[group[0]], components].max()
+            lag[group] = self._leads[components, self._group[group[0]]].max()
+        return Contrasts(inside.gap, error, openings, lead, lag)
+
+    def _measure(self, reference: FloatArray) -> Contrasts:
+        """The same as far as the players are of one component.
+
+        The effective number of openings is that of equal ones which would say as much (F. Satterthwaite, 1946). The
+        variance is at least that of one of them which a side wins whole: a few openings may agree by chance.
+        """
+        n = len(self.players)
+        variance, of_whole = (_variances(matrix[:n, :n], reference) for matrix in (self._covariance, self._whole))
+        table, through = self._fourth_moments
+        base = self._inverse[:n, :n] @ reference
+        reach = self._inverse[:n, :n] - base[:, None]  # influence of each player on each contrast
+        squares = reach**2
+        # half the sum over two players of (their difference)**4, which needs one product of matrices
+        terms = table.sum(0)[:, None] * squares - 4 * (through - (table @ base)[:, None]) * reach + 3 * table @ squares
+        fourth = (terms * squares).sum(0)
+        own = self._own_openings
+        openings = np.minimum(own, own[reference.argmax()] if reference.max() == 1 else np.inf)
+        openings = np.minimum(openings, np.divide(of_whole**2, fourth, out=np.full(n, np.inf), where=fourth > 0))
+        of_games = _variances(self._inverse[:n, :n], reference)
+        error = np.sqrt(variance + of_games / np.maximum(openings, 1.0))
+        return Contrasts(self._strength - reference @ self._strength, error, openings, *np.zeros((2, n)))
+
+    @cached_property
+    def _in_component(self) -> Contrasts:
+        """Each player less the mean of its component."""
+        n = len(self.players)
+        columns = np.zeros((3, n))
+        for group in self._groups:
+            if len(group) > 1:
+                mean = np.zeros(n)
+                mean[group] = 1 / len(group)
+                columns[:, group] = np.array(self._measure(mean)[:3])[:, group]
+            else:
+                columns[:, group] = [[0.0], [0.0], [2.0]]
+        return Contrasts(*columns, *np.zeros((2, n)))
+
+    @cached_property
+    def _leads(self) -> FloatArray:
+        """(components, components): by how much the lower end of the distance of two lies below the fit, in log odds.
+
+        One that won all games against another one won K openings whole: the end is where that has the probability
+        ``TAIL``. What it means for further components follows from the shortest path (R. Floyd, "Algorithm 97", 1962).
+        """
+        scores, m = self._scores, len(self._groups)
+        ahead = scores.points > 0
+        winner, loser = np.where(ahead, (scores.first, scores.second), (scores.second, scores.first))
+        pair = self._group[winner] * m + self._group[loser]
+        across = np.flatnonzero(self._group[winner] != self._group[loser])
+        codes, row = np.unique(pair[across] * scores.openings + scores.opening[across], return_inverse=True)
+        gap = np.full(len(codes), np.inf)
+        np.minimum.at(gap, row, (self._strength[winner] - self._strength[loser])[across])
+        pairs, of = np.unique(codes // scores.openings, return_inverse=True)
+        near, far = np.zeros(len(pairs)), np.full(len(pairs), 4 * MAX_LOG_ODDS)
+        for _ in range(50):
+            middle = (near + far) / 2
+            is_likely = np.bincount(of, -np.logaddexp(0, middle[of] - gap), len(pairs)) > math.log(TAIL)
+            near, far = np.where(is_likely, middle, near), np.where(is_likely, far, middle)
+        leads = np.full((m, m), np.inf)
+        np.fill_diagonal(leads, 0.0)
+        leads[pairs // m, pairs % m] = far
+        for middle_one in range(m):
+            leads = np.minimum(leads, leads[:, middle_one, None] + leads[middle_one])
+        return leads
+
+    @cached_property
+    def _whole_squares(self) -> FloatArray:
+        """(rows,): the variance of the points on an opening that one side wins whole."""
+        return self._scores.games * self._scores.residuals(self._strength, self._advantage)[2]
+
+    @cached_property
+    def _fourth_moments(self) -> tuple[FloatArray, FloatArray]:
+        """(n, n): sums of the squares of the above for each two players; and times the inverse."""
+        table = self._scores.table(self._whole_squares**2, self._whole_squares**2)
+        return table, table @ self._inverse[:-1, :-1]
+
+    @cached_property
+    def _whole(self) -> FloatArray:
+        """The covariance, as below, if a side won every opening whole."""
+        inner = np.zeros_like(self._inverse)
+        inner[: len(self.players), : len(self.players)] = self._scores.laplacian(self._whole_squares)
+        return self._inverse @ inner @ self._inverse
+
+    @cached_property
+    def _own_openings(self) -> FloatArray:
+        """(n,): the effective number of openings of each player."""
+        scores, n = self._scores, len(self.players)
+        codes = np.concatenate([scores.opening * n + scores.first, scores.opening * n + scores.second])
+        met, place = np.unique(codes, return_inverse=True)
+        weight = np.bincount(place, np.tile(self._whole_squares, 2))
+        return np.bincount(met % n, weight, n) ** 2 / np.bincount(met % n, weight**2, n)
+
+    @cached_property
+    def _covariance(self) -> FloatArray:
+        """(n + 1, n + 1) in squared log odds; the last row is Black's advantage. Only differences have a meaning."""
+        scores, n = self._scores, len(self.players)
+        excess, black, variance = scores.residuals(self._strength, self._advantage)
+        distance = _variances(self._inverse[:n, :n], None)[scores.first, scores.second]
+        leverage = np.minimum(np.maximum(variance * distance, 1 / scores.openings), MAX_LEVERAGE)
+        excess, black = excess / np.sqrt(1 - leverage), black / np.sqrt(1 - leverage)
+        # an opening that two players alone have had is one row; sums of the others are multiplied out
+        is_alone = (np.bincount(scores.opening)[scores.opening] == 1) & (not self._has_black)
+        inner = np.zeros((n + 1, n + 1))
+        inner[:n, :n] = scores.laplacian(np.where(is_alone, excess**2, 0.0))
+        rows = np.flatnonzero(~is_alone)
+        shared, place = np.unique(scores.opening[rows], return_inverse=True)
+        for begin in range(0, len(shared), CHUNK):
+            some = (begin <= place) & (place < begin + CHUNK)
+            at, row = place[some] - begin, rows[some]
+            sums = np.zeros((min(CHUNK, len(shared) - begin), n + 1))
+            np.add.at(sums, (at, scores.first[row]), excess[row])
+            np.add.at(sums, (at, scores.second[row]), -excess[row])
+            if self._has_black:
+                sums[:, n] = np.bincount(at, black[row], len(sums))
+            inner += sums.T @ sums
+        return self._inverse @ inner @ self._inverse
 
 
-def rate(results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advantage: bool = True) -> Ratings:
-    """Rate all players at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
+def rate(results: Results | Iterable[Result], *, prior: float | None = None, black_advantage: bool = False) -> Ratings:
+    """Rate all players at once (R. Bradley and M. Terry, 1952), at the posterior mode.
 
-    P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is the number of virtual games that each
-    player drew with a phantom of strength 0; the advantage has the same prior. If some never lost to the rest, it must
-    be at least 0.01, or rounding spoils the errors. Raises ValueError without results.
+    P(Black wins) = sigma(strength_black - strength_white + advantage); the advantage is 0 unless it is asked for. Two
+    players without it are as far apart as the Elo of their mean score. ``prior`` is the number of virtual games that
+    each player draws with a phantom of strength 0: by default ``VIRTUAL_GAMES`` if some players never lost to the rest,
+    which would make them infinitely strong, else none. Raises ValueError without games, and where such players have no
+    prior.
     """
-    players, black_points, black_games = _tables(results)
-    n = len(players)
-    games = black_games + black_games.T
-    points = black_points + (black_games - black_points).T
-    beaten = _closure(points)
-    likelihood = Likelihood(black_points, black_games, prior, black_advantage and _is_identifiable(black_games))
-    fit = likelihood.mode
-    strength = K * fit[:n]
-    labels = np.argmax(beaten & beaten.T, axis=1)  # the first player of each one's component
-    groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    groups.sort(key=lambda group: -strength[group].mean())
-    zero = np.zeros(n)
-    zero[max(groups, key=len)] = 1
-    shift = np.eye(n) - zero / zero.sum()
-    relative = shift @ strength
-    return Ratings(
-        players=players,
-        elo=relative,
-        covariance=_symmetric(shift @ (K**2 * likelihood.inverse)[:n, :n] @ shift.T),
-        prior=prior,
-        anchor=None,
-        components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
-        points=points,
-        games=games,
-        beaten=beaten,
-        likelihood=likelihood,
-    )
+    return Ratings(results if isinstance(results, Results) else Results.of(results), prior, black_advantage)
 
 
-def _tables(results: Iterable[Result]) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
-    """The players by name, and (n, n) Black's points and games, Black's row against White's column."""
-    rows = [result for result in results if result.games]
-    if not rows:
-        raise ValueError("there are no games to rate")
-    players = tuple(sorted({row.black for row in rows} | {row.white for row in rows}))
-    n, index = len(players), {player: i for i, player in enumerate(players)}
-    cell = [index[row.black] * n + index[row.white] for row in rows]
-    points, games = np.zeros(n * n), np.zeros(n * n)
-    np.add.at(points, cell, [row.black_points for row in rows])
-    np.add.at(games, cell, [row.games for row in rows])
-    return players, points.reshape(n, n), games.reshape(n, n)
+def compare(pairs: PairCounts) -> Comparison:
+    """How much stronger the first of two players is, from pairs of games on different openings."""
+    counts = np.array(pairs)
+    n = int(counts.sum())
+    if n == 0:
+        return Comparison(Estimate(0.0), None, los=0.5)
+    points = np.repeat(SCORES * 2, counts)
+    opening = np.arange(n, dtype=np.uint64)
+    halves = [np.minimum(points, 1.0), np.maximum(points - 1, 0.0)]  # of two games of the first player
+    zero = np.zeros(2 * n, int)
+    ratings = rate(Results(("a", "b"), zero, zero + 1, np.concatenate(halves), np.concatenate([opening, opening])))
+    return Comparison(ratings.difference("a", "b"), normalised_elo(pairs), ratings.los("a", "b"))
+
+
+def _fit(points: FloatArray, games: FloatArray, prior: float, has_black: bool) -> tuple[FloatArray, FloatArray]:
+    """The most likely strengths and, last, Black's advantage (0 if it is left out), (n + 1,) in log odds, and the
+    inverse of the information, (n + 1, n + 1); from Black's points and games, (n, n).
+
+    Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic losses
+    that always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019).
+    """
+    n = len(games)
+    free, fit = n + has_black, np.zeros(n + 1)
+    for _ in range(STEPS):
+        odds = fit[:n, None] - fit[:n] + fit[n]
+        win = sigmoid(odds)
+        pull, weight = points - games * win, games * win * sigmoid(-odds)
+        gradient = np.append(pull.sum(1) - pull.sum(0), pull.sum()) - prior / 2 * np.tanh(fit / 2)
+        information = np.empty((n + 1, n + 1))
+        information[:n, :n] = np.diag(weight.sum(0) + weight.sum(1)) - weight - weight.T
+        information[:n, n] = information[n, :n] = weight.sum(1) - weight.sum(0)
+        information[n, n] = weight.sum()
+        information += np.diag(prior * sigmoid(fit) * sigmoid(-fit))
+        information[:n, :n] += weight.sum() / n**2  # without a prior, the games don't say where the middle is
+        step = np.zeros(n + 1)
+        step[:free] = np.linalg.solve(information[:free, :free], gradient[:free])
+        if abs(gradient @ step) < CONVERGED:
+            break
+        d = np.abs(step[:n, None] - step[:n] + step[n])[games > 0].max()
+        fit = fit + step * (math.log1p(d) / d)
+    inverse = np.zeros((n + 1, n + 1))
+    inverse[:free, :free] = np.linalg.inv(information[:free, :free])
+    return fit, inverse
+
+
+def _variances(covariance: FloatArray, reference: FloatArray | None) -> FloatArray:
+    """(n,): of each player less a mean, weights (n,); without one, (n, n) of each two players."""
+    own = covariance.diagonal()
+    if reference is None:
+        return np.maximum(own[:, None] + own - 2 * covariance, 0.0)
+    return np.maximum(own - 2 * covariance @ reference + reference @ covariance @ reference, 0.0)
 
 
 def _closure(points: FloatArray) -> NDArray[np.bool_]:
     """(n, n): row has beaten column, directly or through others; each counts as having beaten himself."""
     reach = (points > 0) | np.eye(len(points), dtype=bool)
     while True:
-        further = (reach.astype(float) @ reach) > 0
+        further = (reach.astype(np.float32) @ reach) > 0
         if np.array_equal(further, reach):
             return reach
         reach = further
@@ -205,145 +462,6 @@ def _is_black_bounded(points: FloatArray, games: FloatArray, side: int) -> bool:
     return False
 
 
-class Likelihood:
-    """The penalised log-likelihood of a league's results, its mode, and profile-likelihood intervals.
-
-    Parameters (n + 1,) are strengths in log odds, then the black advantage, which stays 0 if it is left out. A contrast
-    (n + 1,) has the weights of a linear combination of them: 1 and -1 for the difference of two players.
-    """
-
-    def __init__(self, points: FloatArray, games: FloatArray, prior: float, with_black: bool):
-        """Black's points and games (n, n)."""
-        self._points, self._losses, self._games = points, games - points, games
-        self._prior = prior
-        self._free = len(games) + with_black
-        self.mode = self._maximize(np.zeros(len(games) + 1))
-        self.inverse = np.linalg.inv(self._gradient_and_hessian(self.mode)[1])
-        self._top = self._log_likelihood(self.mode)
-
-    def estimate(self, contrast: FloatArray, has_low: bool = True, has_high: bool = True) -> Estimate:
-        """The value of a contrast, in Elo, with the ends of its 95 % interval that the games give."""
-        value = float(contrast @ self.mode)
-        low = self._interval_end(contrast, value, -1) if has_low else None
-        high = self._interval_end(contrast, value, 1) if has_high else None
-        return Estimate(K * value, low, high)
-
-    def black_advantage(self) -> Estimate | None:
-        is_fitted = self._free > len(self._games)
-        is_known = is_fitted and all(_is_black_bounded(self._points, self._games, side) for side in (-1, 1))
-        return self.estimate(_unit(-1, len(self.mode))) if is_known else None
-
-    def signed_root(self, contrast: FloatArray, value: float) -> float:
-        """Standard deviations by which the mode's contrast exceeds this value: the signed root of the deviance."""
-        at = float(contrast @ self.mode)
-        if at == value:
-            return 0.0
-        loss = self._top - self._log_likelihood(self._maximize(self._shift_mode(contrast, value), contrast))
-        return math.copysign(math.sqrt(max(0.0, 2 * loss)), at - value)
-
-    def _interval_end(self, contrast: FloatArray, value: float, side: int) -> float | None:
-        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared, in Elo; None if it stays below.
-        The loss grows away from the mode: a Newton step that leaves the bracket becomes a bisection."""
-        own = contrast[: self._free]
-        inside, outside = value, value + side * MAX_LOG_ODDS
-        farthest = outside
-        at = value + side * min(MAX_LOG_ODDS, Z95 * math.sqrt(float(own @ self.inverse @ own)))
-        point = self._shift_mode(contrast, at)
-        for _ in range(100):
-            point = self._maximize(point, contrast)
-            excess = 2 * (self._top - self._log_likelihood(point)) - Z95**2
-            if at == farthest and excess < 0:
-                return None
-            if abs(excess) < 1e-6:
-                break
-            inside, outside = (at, outside) if excess < 0 else (inside, at)
-            slope = -2 * float(self._gradient_and_hessian(point)[0] @ own) / float(own @ own)
-            further = at - excess / slope if slope else math.inf
-            if not min(inside, outside) < further < max(inside, outside):
-                further = farthest if excess < 0 and outside == farthest else (inside + outside) / 2
-            point, at = point + self._direction(contrast) * (further - at), further
-        return K * at
-
-    def _direction(self, contrast: FloatArray) -> FloatArray:
-        """The change of all parameters, near the mode, when a contrast grows by 1."""
-        own = contrast[: self._free]
-        move = np.zeros(len(contrast))
-        move[: self._free] = self.inverse @ own / (own @ self.inverse @ own)
-        return move
-
-    def _shift_mode(self, contrast: FloatArray, value: float) -> FloatArray:
-        return self.mode + self._direction(contrast) * (value - float(contrast @ self.mode))
-
-    def _odds(self, fit: FloatArray) -> FloatArray:
-        return fit[:-1, None] - fit[:-1] + fit[-1]
-
-    def _log_likelihood(self, fit: FloatArray) -> float:
-        odds = self._odds(fit)
-        of_games = self._points * np.logaddexp(0, -odds) + self._losses * np.logaddexp(0, odds)
-        imagined = self._prior / 2 * (np.logaddexp(0, fit) + np.logaddexp(0, -fit))
-        return -float(of_games.sum() + imagined.sum())
-
-    def _gradient_and_hessian(self, fit: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradient and minus the Hessian, of the free parameters."""
-        n, free = len(self._games), self._free
-        odds = self._odds(fit)
-        win, loss = _sigma(odds), _sigma(-odds)
-        pull = self._points * loss - self._losses * win
-        gradient = np.append(pull.sum(1) - pull.sum(0), pull.sum()) - self._prior / 2 * np.tanh(fit / 2)
-        weight = self._games * win * loss
-        hessian = np.empty((n + 1, n + 1))
-        hessian[:n, :n] = np.diag(weight.sum(0) + weight.sum(1)) - weight - weight.T
-        hessian[:n, n] = hessian[n, :n] = weight.sum(1) - weight.sum(0)
-        hessian[n, n] = weight.sum()
-        hessian += np.diag(self._prior * _sigma(fit) * _sigma(-fit))
-        return gradient[:free], hessian[:free, :free]
-
-    def _maximize(self, fit: FloatArray, contrast: FloatArray | None = None) -> FloatArray:
-        """The most likely parameters; with a contrast, among those that keep its value.
-
-        Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic
-        losses that always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019).
-        """
-        free, near = self._free, NEAR if contrast is None else NEAR_ENOUGH
-        for _ in range(STEPS):
-            gradient, hessian = self._gradient_and_hessian(fit)
-            if contrast is not None:  # far from the mode it may be singular to rounding; damped steps gain as well
-                hessian = hessian + DAMPING * hessian.diagonal().max() * np.eye(free)
-            step = np.zeros(len(fit))
-            try:
-                if contrast is None:
-                    step[:free] = np.linalg.solve(hessian, gradient)
-                else:
-                    own = contrast[:free]
-                    ahead, aside = np.linalg.solve(hessian, np.column_stack([gradient, own])).T
-                    pull = (own @ ahead) / (own @ aside)
-                    gradient = gradient - pull * own
-                    step[:free] = ahead - pull * aside
-            except np.linalg.LinAlgError:
-                break
-            if abs(gradient @ step[:free]) < near:
-                return fit + step
-            d = np.abs(self._odds(step)[self._games > 0]).max() + np.abs(step).max()
-            fit = fit + step * (math.log1p(d) / d)
-        return fit  # rounding prevents a closer fit
-
-
-def _unit(index: int, size: int) -> FloatArray:
-    """(size,): 1 at this index, else 0."""
-    unit = np.zeros(size)
-    unit[index] = 1
-    return unit
-
-
-def _sigma(x: FloatArray) -> FloatArray:
-    return np.exp(-np.logaddexp(0, -x))
-
-
 def _ranked(strength: FloatArray) -> list[int]:
     """Strongest first; differences in the last digits don't break the order of names."""
-    return [int(i) for i in np.argsort(-np.round(strength, 6), kind="stable")]
-
-
-def _symmetric(matrix: FloatArray) -> FloatArray:
-    """Without rounding errors, so that a difference has the same error in both directions."""
-    return (matrix + matrix.T) / 2
+    return [int(i) for i in np.argsort(-np.round(strength, 8), kind="stable")]

@@ -21,7 +21,7 @@ from arena.match.worker import Snapshot
 from arena.report import style
 from arena.report.style import Console
 from arena.report.text import title
-from arena.results.league import Moment
+from arena.results.league import Moment, elo_of
 
 ENOUGH = 4
 """Games after which the time left is estimated."""
@@ -35,7 +35,10 @@ SHOWN_SECONDS = 2.0
 """How long the watched board shows a game that is over."""
 
 RATE_EVERY = 1.0
-"""Seconds between two ratings of everybody, at least: they take some milliseconds."""
+"""Seconds between two ratings of everybody, at least."""
+
+RATING_SHARE = 0.05
+"""The share of the time that ratings may take while the event runs."""
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines, at least; a hundredth of the time played when that is more."""
@@ -65,6 +68,7 @@ class EventState:
         self.event = event
         self.clock = clock
         self.standings = event.standings()
+        self.standings.rating_share = RATING_SHARE
         self.may_end_early = isinstance(event, Ladder) or (isinstance(event, Match) and event.test is not None)
         """Whether the number of games is only the most there can be."""
         self.seats: list[Seat] = []  # a board for each game, from its first move to its last
@@ -80,6 +84,8 @@ class EventState:
         self.waiting = 0  # finished games that can't be stored yet
         self.is_paused = self.finished = False
         self.ranking = list(event.players)  # names, the strongest first
+        self.gap: tuple[str, str, float] | None = None
+        """Of a ladder, the two neighbours whose distance is known worst, and the half width of that in Elo."""
         self._rated = 0, -RATE_EVERY  # games, and when
         self._spent, self._since = 0.0, clock()  # before the last pause, and since its end
         self._playing_since: float | None = None  # elapsed seconds
@@ -152,12 +158,14 @@ class EventState:
         if games == known or self.clock() < at + RATE_EVERY:
             return
         self._rated = games, self.clock()
-        places, anchor = self.standings.places, self.standings.anchor
-        self.ranking = [one.name for one in places]
+        ratings = self.standings.league
+        self.ranking = [one.name for one in self.standings.places]
         drawn = self.course[-1].games if self.course else 0
-        elo = {one.name: one.elo for one in places if one.elo is not None and one.name != anchor}
-        if games >= drawn + max(2, drawn // APART) and elo:
-            self.course.append(Moment(games, elo))
+        if ratings is not None:
+            if games >= drawn + max(2, drawn // APART):
+                self.course.append(Moment(games, elo_of(ratings)))
+            if isinstance(self.event, Ladder):
+                self.gap = next(iter(measured_gaps(ratings)), None)
 
     # --- How far it is ---
 
@@ -170,6 +178,10 @@ class EventState:
         """Stop the clock or let it run; ``finished`` stops it for good."""
         self._spent, self._since = self.elapsed, self.clock()
         self.is_paused, self.finished = paused, self.finished or finished
+        if finished:  # the last ratings have all games
+            self.standings.rating_share = 1.0
+            self._rated = 0, -inf
+            self._rate()
 
     @property
     def is_starting(self) -> bool:
@@ -209,13 +221,6 @@ class EventState:
         if self.nodes is not None and not self.nodes and self.workers:
             return "no node is left; the games wait for one to join"
         return self.news
-
-    @property
-    def gap(self) -> tuple[str, str, float] | None:
-        """Of a ladder, the two neighbours whose distance is known worst, and the half width of that in Elo."""
-        league = self.standings.league
-        found = [] if league is None else measured_gaps(league.ratings)
-        return found[0] if found else None
 
     # --- In lines ---
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
-from math import isnan
+from math import comb, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,25 @@ from arena.report import style
 # Listing the bots stays quick: the compiler is not imported for it.
 if TYPE_CHECKING:
     from arena.go.record import GameRecord
-    from arena.match.standings import League, MatchTally, Standing
+    from arena.match.standings import MatchTally, Standing, Standings
     from arena.players.player import Player
-    from arena.ratings import Estimate
+    from arena.ratings import Estimate, Ratings
     from arena.results.store import Pool
     from trainers.metrics import Evaluation
 
 LABELS = 11
+
+SQUARE = 30
+"""Players up to whose number tables of everybody against everybody are shown."""
+
+SHOWN = 0.05
+"""The chance that any LOS of a table is marked, where all players are equally strong."""
+
+MISFITS = 5
+"""Lines about results that the ratings don't explain, at most."""
+
+MANY = 5
+"""Games for each opening from which a report says that there are few openings."""
 
 LEAST = 8
 """Columns that a flexible column needs at least."""
@@ -108,17 +120,64 @@ def render(sections: Iterable[Section]) -> Group:
     return Group(*parts[1:])
 
 
-def standings_sheet(places: Iterable[Standing], anchor: str, prior: float | None, more: str = "") -> Sheet:
-    """Rank, name, Elo, games and score of everybody, the strongest first; ``prior`` virtual games went into joint
-    ratings."""
+def standings_sheet(places: Iterable[Standing], ratings: Ratings | None) -> Sheet:
+    """Rank, name, Elo, games and score of everybody, the strongest first."""
     rows = [
         (str(rank), one.name, "–" if one.elo is None else str(one.elo), str(one.games), style.per_cent(one.score))
         for rank, one in enumerate(places, 1)
     ]
-    note = f"Elo above {anchor}, with 95 % intervals" if anchor else ""
-    note += f"; {prior:g} virtual games a player" if prior is not None else ""
-    note = f"{note}{more}." if note else ""
+    note = ""
+    if ratings is not None:
+        note = f"Elo {scale_words(ratings)}, with 95 % intervals from {plural(ratings.openings, 'opening')}"
+        note += f"; {ratings.prior:g} virtual games a player." if ratings.prior else "."
     return Sheet(("#", "player", "Elo", "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
+
+
+def scale_words(ratings: Ratings) -> str:
+    """What Elo is measured from."""
+    names = list(ratings.zero)
+    if any(ratings.zero.values()):
+        return f"on the scale of {', '.join(f'{name} = {elo:g}' for name, elo in ratings.zero.items())}"
+    if len(names) == 1:
+        return f"above {names[0]}"
+    return f"above the mean of {'all' if len(names) == len(ratings.players) else 'the largest group of'} players"
+
+
+def points_sheet(report: Standings) -> Sheet:
+    """Points out of games of everybody against everybody."""
+
+    def met(name: str, other: str) -> str:
+        counts = report.meetings(name, other)
+        return f"{counts.points:g}/{counts.games}" if counts.games and name != other else ""
+
+    return square_sheet([place.name for place in report.places], met, "Points out of games against each, by rank.")
+
+
+def los_sheet(ratings: Ratings) -> Sheet:
+    """The likelihood of superiority of everybody over everybody; stars have the number of pairs in mind."""
+    names, pairs = ratings.ranking(), comb(len(ratings.players), 2)
+
+    def chance(name: str, other: str) -> str:
+        los = ratings.los(name, other)
+        star = "*" * (pairs > 1 and pairs * (1 - los) < SHOWN / 2)
+        return "" if name == other else style.likelihood(los).removesuffix(" %") + star
+
+    note = "Likelihood of superiority (LOS) of the row's player over the player of that rank, in per cent."
+    if pairs > 1:
+        note += f" A star: shown (95 %) although {pairs} pairs are compared; without it, even 97.5 may be luck."
+    return square_sheet(names, chance, note)
+
+
+def doubts(ratings: Ratings | None, games: int) -> Iterator[tuple[str, str]]:
+    """Lines about what the ratings don't explain, and about openings that are few for the games."""
+    if ratings is None:
+        return
+    for one in ratings.misfits()[:MISFITS]:
+        words = f"{one.first} scored {one.points:g} of {one.games} against {one.second}, {one.expected:.1f} expected"
+        yield "Warning", f"{words} by their Elo: one scale does not describe them (chance {one.chance:.1g})"
+    if games >= MANY * ratings.openings:
+        few = f"only {plural(ratings.openings, 'different opening')} in {plural(games, 'game')}"
+        yield "Warning", f"{few}; intervals count openings, not games: use more openings (--openings 0)"
 
 
 def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: str) -> Sheet:
@@ -187,13 +246,13 @@ def _plain(value: Any, name: str = "") -> str:
     return f"{value:g}" if isinstance(value, float) else describe(name, value)
 
 
-def elo_table(found: League | None, pool: Pool | None = None) -> Sheet:
+def elo_table(found: Ratings | None, pool: Pool | None = None) -> Sheet:
     """The ratings in a pool."""
     if found is None:
         return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
-    black = found.ratings.black_advantage
-    worth = "" if black is None else f"; advantage of playing Black {black}"
-    sheet = standings_sheet(found.standings, found.anchor, found.ratings.prior, worth)
+    from arena.match.standings import rated_places
+
+    sheet = standings_sheet(rated_places(found), found)
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 

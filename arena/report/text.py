@@ -6,7 +6,6 @@ Nothing is computed here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import comb
 from pathlib import Path
 from statistics import median
 
@@ -18,7 +17,7 @@ from arena.match.standings import SequentialTest, Standings
 from arena.players.config import Change
 from arena.ratings import Verdict, share_interval
 from arena.report import style
-from arena.report.tables import Facts, Section, Sheet, render, square_sheet, standings_sheet
+from arena.report.tables import SQUARE, Facts, Section, Sheet, doubts, los_sheet, points_sheet, render, standings_sheet
 from arena.results.gate import Evidence, Ruling
 from arena.results.league import Overview, Report
 
@@ -26,9 +25,6 @@ SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
 LEAST_CHECKED = 10
 """Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
-
-SHOWN = 0.05
-"""The chance that any LOS of a table is marked, where all players are equally strong."""
 
 
 def title(report: Standings) -> str:
@@ -51,6 +47,9 @@ def verdict(first: str, sequential: SequentialTest) -> str:
     test, state = sequential.test, sequential.state
     llr = "no pair is complete"
     words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) continue it"
+    if sequential.is_exhausted:
+        words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; it can't go on: all "
+        words += f"{plural(sequential.openings, 'opening')} are played, and one counts once (use more openings)"
     if state is not None:
         llr = f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}"
         if state.verdict is Verdict.H1:
@@ -94,8 +93,8 @@ def terms(report: Report) -> list[tuple[str, str]]:
 def sections(report: Standings) -> list[Section]:
     """All sections of the report in reading order; none without games."""
     found = first_sections(report, SHOWN_FORFEITS)
-    if found and report.tally is None:
-        found.append(("Who is stronger", _los(report)))
+    if found and report.tally is None and report.league is not None and len(report.places) <= SQUARE:
+        found.append(("Who is stronger", los_sheet(report.league)))
     return found
 
 
@@ -105,8 +104,9 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
         return []
     found: list[Section] = [("Strength", Facts(tuple(strength(report))))]
     if report.tally is None:
-        prior = None if report.league is None else report.league.ratings.prior
-        found = [("Standings", standings_sheet(report.places, report.anchor, prior)), ("Points", _points(report))]
+        found = [("Standings", standings_sheet(report.places, report.league))]
+        if len(report.places) <= SQUARE:
+            found.append(("Points", points_sheet(report)))
     found.append(("Over all games", Facts(tuple(findings(report)))))
     if forfeits := report.forfeits:
         rows = [(game.id, str(game.outcome and game.outcome.ending), game.reason) for game in forfeits[:most]]
@@ -126,7 +126,7 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
         if test.waiting:
             finished = plural(tally.games + test.waiting, "game")
             yield "All games", f"{finished}; the figures below are from the first {tally.games} in the planned order"
-    evidence, los = plural(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
+    evidence, los = plural(report.openings, "opening"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
     colours = ((colour.name.title(), tally.results(colour=colour)) for colour in Colour)
@@ -142,34 +142,10 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
         yield "Unfinished", f"{count}: short games end first, so the score may favour the side that wins quickly"
 
 
-def _points(report: Standings) -> Sheet:
-    def met(name: str, other: str) -> str:
-        counts = report.meetings(name, other)
-        return f"{counts.points:g}/{counts.games}" if counts.games else ""
-
-    return square_sheet([place.name for place in report.places], met, "Points out of games against each, by rank.")
-
-
-def _los(report: Standings) -> Sheet:
-    pairs = comb(len(report.places), 2)
-
-    def chance(name: str, other: str) -> str:
-        los = report.los(name, other)
-        if los is None:
-            return ""
-        star = "*" * (pairs > 1 and pairs * (1 - los) < SHOWN / 2)
-        return style.likelihood(los).removesuffix(" %") + star
-
-    note = "Likelihood of superiority (LOS) of the row's player over the player of that rank, in per cent."
-    if pairs > 1:
-        note += f" A star: shown (95 %) although {pairs} pairs are compared; without it, even 97.5 may be luck."
-    return square_sheet([place.name for place in report.places], chance, note)
-
-
 def findings(report: Standings) -> Iterator[tuple[str, str]]:
     """Statistics over all games: colours, endings, lengths, times; players without a measured distance, and games that
     repeat."""
-    worth = None if report.league is None else report.league.ratings.black_advantage
+    worth = report.black_advantage
     black = f"scored {style.per_cent(report.black_points / report.games)}"
     yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
     endings = []
@@ -197,14 +173,11 @@ def findings(report: Standings) -> Iterator[tuple[str, str]]:
         if report.restarted:
             words += f", {report.restarted} had to begin again: a game that begins again may end sooner"
         yield "Continued", words
-    groups = [] if report.league is None else report.league.ratings.components
+    groups = [] if report.league is None else report.league.components
     if report.tally is None and len(groups) > 1:
         order = "; ".join(", ".join(group) for group in groups)
         yield "Order", f"{order}: the distance between these groups, the strongest first, is not measured"
-    if repeats := [tally for tally in report.tallies if tally.repeats]:
-        pairs = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
-        different = f"games that differ: {'; '.join(pairs)}. Identical games count once in the Elo"
-        yield "Warning", f"{different}; use more openings, or bots that play at random"
+    yield from doubts(report.league, report.games)
 
 
 # --- In the terminal ---

@@ -14,13 +14,15 @@ import msgspec
 
 from arena import StoreError, files
 from arena.go.coords import gtp_from_move
+from arena.match.standings import rated_places
 from arena.results.league import league
 
 if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
 
     from arena.go.record import GameRecord
-    from arena.match.standings import League, Standing, Standings
+    from arena.match.standings import Standing, Standings
+    from arena.ratings import Ratings
     from arena.results.analysis import Evaluation
     from arena.results.league import Report
     from arena.results.store import Pool, Store
@@ -38,12 +40,13 @@ def json_line(type: str, values: Mapping[str, Any]) -> str:
 # --- Ratings ---
 
 
-def rating_rows(found: League | None, pool: Pool) -> list[Row]:
-    """A row for each player of a pool, the strongest first; none where there is no league."""
+def rating_rows(found: Ratings | None, pool: Pool) -> list[Row]:
+    """A row for each player of a pool, the strongest first; none where nobody is rated."""
     terms = {"size": pool.size, "rules": pool.name, "komi": pool.komi, "handicap": pool.handicap}
     if found is None:
         return []
-    return [{**terms, **_place_row(rank, one), "anchor": found.anchor} for rank, one in enumerate(found.standings, 1)]
+    anchor = next(iter(found.zero)) if len(found.zero) == 1 else None
+    return [{**terms, **_place_row(rank, one), "anchor": anchor} for rank, one in enumerate(rated_places(found), 1)]
 
 
 def _place_row(rank: int, one: Standing) -> Row:
@@ -162,7 +165,7 @@ def report_line(report: Report) -> str:
         "games": report.stored,
         "counted": report.games,
         "planned": report.planned,
-        "anchor": report.anchor,
+        "anchor": report.anchor or None,
         "standings": list(_standing_rows(report)),
         "won_drawn_lost": None if tally is None else tally.results(),
         "pairs": None if tally is None else tally.counts,

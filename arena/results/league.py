@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arena import ConfigError, StoreError
 from arena.contract.settings import FOREIGN
 from arena.go.record import GameRecord
-from arena.match.standings import Evidence, League, Standings, rate_all
+from arena.match.standings import Standings
 from arena.players.player import Player
-from arena.ratings import Estimate, Sprt
+from arena.ratings import Estimate, Ratings, Sprt
 
 if TYPE_CHECKING:
     from arena.results.store import Event, Pool, Store
@@ -27,16 +27,16 @@ EMBEDDED = 200  # games that a page of an event takes in
 # --- A pool of games ---
 
 
-def league(store: Store, pool: Pool | None = None, counted: Standings | None = None) -> League | None:
-    """Rate all players by the games of a pool (default: the one with the most games), identical ones once. None without
-    games. They aren't read where ``counted`` has all that are stored."""
+def league(store: Store, pool: Pool | None = None, counted: Standings | None = None) -> Ratings | None:
+    """Rate all players by the games of a pool (default: the one with the most games). None without games. They aren't
+    read where ``counted`` has all that are stored."""
     pool = pool or next(iter(store.pools()), None)
     if pool is None:
         return None
     standings = Standings(distinct_names(store.players()), tests=sequential_tests(store))
     if counted is not None and counted.games == pool.games == store.count():
         if {*counted.players.values()} == {*standings.players.values()}:
-            return rate_all(counted.evidence)
+            return counted.league
     for games in store.game_summaries(pool=pool):
         for identity in {game.black_player for game in games} | {game.white_player for game in games}:
             standings.players.setdefault(identity, identity)
@@ -49,7 +49,8 @@ def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
     pool = next(iter(store.pools()), None)
     found = league(store, pool)
     names = distinct_names(store.players())
-    return pool, {} if found is None else {one: found.elo[name] for one, name in names.items() if name in found.elo}
+    known = {} if found is None else found.estimates
+    return pool, {one: known[name] for one, name in names.items() if name in known}
 
 
 def sequential_tests(store: Store) -> dict[str, Sprt]:
@@ -80,7 +81,7 @@ def kind_of(settings: dict[str, Any]) -> str:
 
 
 class Moment(NamedTuple):
-    """The ratings after a number of games, by name."""
+    """The ratings after a number of games, by name, without a player who is always at 0."""
 
     games: int
     elo: dict[str, Estimate]
@@ -102,23 +103,25 @@ class Report(Standings):
         super().__init__(names, event.id, planned, is_match=self.kind == "match", tests=tests)
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
-        self._stages: list[tuple[int, Evidence]] = []  # games, and what was to be rated by then
+        self._stages: list[tuple[int, int]] = []  # games, and how many of them are rated
         for games in store.game_summaries(event=event.id, at_once=-(-store.count(event=event.id) // MOMENTS)):
             self.stored += sum(game.outcome is not None for game in games)
             if counted := self.add(games):
-                self._stages.append((self.games, self.evidence))
+                self._stages.append((self.games, self.rated_games))
             if dates := [*(self.dates or ()), *(game.date for game in counted if game.date)]:
                 self.dates = min(dates), max(dates)
 
     @cached_property
     def course(self) -> list[Moment]:
-        """The ratings of everybody but the anchor as the games came in: after each of some equal parts."""
-        moments = []
-        for games, evidence in self._stages:
-            if any(self.anchor in (result.black, result.white) for result in evidence.rated):
-                elo = rate_all(evidence, self.anchor).elo
-                moments.append(Moment(games, {name: one for name, one in elo.items() if name != self.anchor}))
-        return moments
+        """The ratings as the games came in: after each of some equal parts."""
+        rated = [(games, self.rate(part)) for games, part in self._stages if part]
+        return [Moment(games, elo_of(ratings)) for games, ratings in rated if ratings is not None]
+
+
+def elo_of(ratings: Ratings) -> dict[str, Estimate]:
+    """Everybody's, the strongest first, without a player who is always at 0."""
+    fixed = {*ratings.zero} if len(ratings.zero) == 1 else set()
+    return {name: ratings.estimates[name] for name in ratings.ranking() if name not in fixed}
 
 
 def read_report(store: Store, id: str | None = None) -> Report:

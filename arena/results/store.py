@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ from zlib import compress, decompress
 from zlib import error as ZlibError
 
 import msgspec
+import numpy as np
 
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.settings import FOREIGN
 from arena.go.coords import Colour
-from arena.go.record import Ending, GameRecord, GameSummary, MoveStats, Outcome
+from arena.go.record import FIRST_MOVES, Ending, GameRecord, GameSummary, MoveStats, Outcome, opening_keys
 from arena.players.player import Player
 
 if TYPE_CHECKING:  # pulls in the compiler, without which players and results are read
@@ -106,7 +108,8 @@ _LATER = ("continued", "restarted", "black_late", "white_late")
 _RESULT = ("first", "adjudged", "winner", "ending", "margin")
 _SUMMARY = (
     "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
-    f"white_seconds, reason, unrated, {', '.join(_LATER)}, canonical, {', '.join(_RESULT)}"
+    f"white_seconds, reason, unrated, {', '.join(_LATER)}, {', '.join(_RESULT)}, size, "
+    f"ifnull(substr(moves, 1, 2 * iif(opening > 0, opening, {FIRST_MOVES})), x'')"
 )
 _RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"  # may be rated
 # What a record and its row have under the same name and in the same form.
@@ -303,11 +306,12 @@ class Store:
             cursor.row_factory = None
             cursor.execute(f"SELECT {_SUMMARY} FROM games WHERE {condition} ORDER BY seq", values)
             while rows := cursor.fetchmany(at_once):
-                yield [self._game_summary(row) for row in rows]
+                keys = _opening_keys([row[-2:] for row in rows])
+                yield [self._game_summary(row, key) for row, key in zip(rows, keys, strict=True)]
 
-    def _game_summary(self, row: tuple[Any, ...]) -> GameSummary:
+    def _game_summary(self, row: tuple[Any, ...], opening_key: int) -> GameSummary:
         try:
-            return GameSummary._make(row[:-5] + _decode_result(*row[-5:]))
+            return GameSummary._make((*row[:-7], opening_key, *_decode_result(*row[-7:-2])))
         except FOREIGN as error:
             raise self._damaged(f"game '{row[1]}'", error) from error
 
@@ -628,6 +632,20 @@ def _record_from_row(row: sqlite3.Row) -> GameRecord:
         facts=_unpack(row["stats"]),
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
     )
+
+
+def _opening_keys(rows: Sequence[tuple[int, bytes]]) -> list[int]:
+    """Of the openings of games, each with the size of its board; 0 for a size that no board has."""
+    keys, kinds = [0] * len(rows), defaultdict[tuple[int, int], list[int]](list)
+    for at, (size, moves) in enumerate(rows):
+        if 1 < size < 26:
+            kinds[size, len(moves) // 2].append(at)
+    for (size, length), places in kinds.items():
+        moves = b"".join(rows[at][1][: 2 * length] for at in places)
+        openings = np.frombuffer(moves, "<u2").reshape(len(places), length).clip(max=size * size)
+        for at, key in zip(places, opening_keys(size, openings), strict=True):
+            keys[at] = key
+    return keys
 
 
 @lru_cache(maxsize=64)

@@ -20,8 +20,8 @@ from arena.go.record import GameSummary
 from arena.match.ladder import Ladder, measured_gaps, next_matchups
 from arena.match.runner import play_event
 from arena.match.schedule import Pairing
-from arena.ratings import Z95, Ratings, Result, expected_score, rate
-from arena.report.text import SHOWN
+from arena.ratings import Ratings, Result, expected_score, rate
+from arena.report.tables import SHOWN
 from arena.results.store import Store
 
 
@@ -48,13 +48,14 @@ def climb(
 def summary(played: Ladder, pairing: Pairing, outcome: Outcome) -> GameSummary:
     """A game without moves, like no other."""
     identities = (played.players[name].identity for name in (pairing.black, pairing.white))
-    names, form = (pairing.black, pairing.white), pairing.id.encode()
-    more = (9, 4, 0, 0, "", "", 0, 0, 0, 0, form, BLACK, None, outcome)
+    names, key = (pairing.black, pairing.white), hash(pairing.opening) % 2**64
+    more = (9, 4, 0, 0, "", "", 0, 0, 0, 0, key, BLACK, None, outcome)
     return GameSummary(0, pairing.id, "", *names, *identities, *more)
 
 
 def rated(games: Iterable[GameSummary]) -> Ratings:
-    return rate(Result(game.black, game.white, game.outcome.black_score) for game in games)  # type: ignore[union-attr]
+    rows = ((game, game.outcome) for game in games if game.outcome)
+    return rate(Result(game.black, game.white, won.black_score, 1, game.opening_key) for game, won in rows)
 
 
 def round_of(id: str) -> int:
@@ -120,8 +121,8 @@ def test_the_intervals_of_a_ladder_between_equals_hold_the_truth_about_as_often_
     for seed in range(8):
         ratings = rated(climb(ladder(*"abcdefgh", games=800, seed=seed), (), 0, random.Random(f"0 {seed}")))
         for one, other in combinations(ratings.players, 2):
-            error = abs(np.subtract(*ratings.elo[[ratings.players.index(one), ratings.players.index(other)]]))
-            held.append(error < Z95 * ratings.standard_error(one, other))
+            _, low, high = ratings.difference(one, other)
+            held.append((low is None or low <= 0) and (high is None or 0 <= high))
         sure = max(ratings.los(one, other) for one, other in permutations(ratings.players, 2))
         marked += 28 * (1 - sure) < SHOWN / 2  # an order has a star in some table
     assert np.mean(held) >= 0.85 and marked <= 2
@@ -131,7 +132,7 @@ def test_the_intervals_of_a_ladder_between_equals_hold_the_truth_about_as_often_
 
 
 def beat(one: str, other: str, games: int, lost: int = 0) -> list[Result]:
-    return [Result(one, other, games / 2 - lost, games / 2), Result(other, one, 0, games / 2)]
+    return [Result(one, other, games // 2 - lost, games // 2), Result(other, one, 0, games // 2)]
 
 
 def test_neighbours_without_a_measured_distance_meet_first_but_do_not_keep_all_others_waiting() -> None:

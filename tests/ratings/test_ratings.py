@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from arena.ratings import PairCounts, Result, Sprt, compare, expected_score, logistic_llr, rate
-from arena.ratings.elo import Estimate, K, chance_below
+from arena.ratings.elo import Estimate, K, elo
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ratings.json").read_text(encoding="utf-8"))
 
@@ -24,8 +24,9 @@ pair_counts = st.builds(PairCounts, count, count, count, count, count)
 @st.composite
 def league_results(draw):
     black, white = draw(st.permutations("ABCDE"))[:2]
-    halves = draw(st.integers(1, 2000))
-    return Result(black, white, draw(st.one_of(st.sampled_from([0, halves]), st.integers(0, halves))) / 2, halves / 2)
+    halves = draw(st.integers(1, 80))
+    points = draw(st.one_of(st.sampled_from([0, halves]), st.integers(0, halves))) / 2
+    return Result(black, white, points, -(-halves // 2), draw(st.one_of(st.none(), st.integers(0, 5))))
 
 
 leagues = st.lists(league_results(), min_size=1, max_size=12)
@@ -62,21 +63,45 @@ def test_a_match_gives_the_figures_of_fastchess_and_fishtest(row):
     assert comparison.elo.high == pytest.approx(row["elo"] + row["err95"], abs=0.5)
     assert comparison.normalised.value == golden(row["nelo"])
     assert comparison.normalised.high - row["nelo"] == golden(row["nelo_err95"])
-    assert comparison.los == pytest.approx(row["los"], abs=2e-5)
+    assert comparison.los == pytest.approx(row["los"], abs=1e-4)
 
 
 def test_an_estimate_is_written_in_one_way_and_few_pairs_are_no_certainty():
     """Two pairs won in a row had a likelihood of superiority of 100.0 %."""
     for counts, text in {
         (34, 54, 63, 64, 75): "+55.6 ± 27.8",
-        (0, 0, 2, 1, 7): "+338 (+120 to +615)",
-        (7, 1, 2, 0, 0): "-338 (-615 to -120)",
-        (0, 0, 0, 0, 5): "+802 (+63 to ∞)",
-        (0, 0, 0, 0, 50): "+1200 (+651 to ∞)",
+        (0, 0, 2, 1, 7): "+338.0 ± 255.6",
+        (0, 0, 0, 0, 5): "+830 (-15 to ∞)",
+        (0, 0, 0, 0, 50): "+1210 (+446 to ∞)",
+        (0, 0, 1, 0, 0): "+0 (-∞ to ∞)",
+        (0, 0, 50, 0, 0): "+0.0 ± 9.9",
         (0, 0, 0, 0, 0): "+0 (-∞ to ∞)",
     }.items():
         assert str(compare(PairCounts(*counts)).elo) == text
-    assert [compare(PairCounts(0, 0, 0, 0, won)).los for won in (1, 2)] == pytest.approx([0.75, 0.875])
+    # the probability that equals don't play such a sweep, where an opening is won whole
+    assert [compare(PairCounts(0, 0, 0, 0, won)).los for won in (1, 2, 5)] == pytest.approx([0.5, 0.75, 1 - 0.5**5])
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=3, max_size=30))
+def test_two_players_are_as_far_apart_as_their_mean_score_says_with_the_variance_of_the_openings(openings):
+    """The slow twin, in scores: of K openings with n games, the sum of n² (mean - score)² / (1 - n / N)."""
+    played = [(games, min(won, games)) for games, won in openings]
+    games, won = np.array(played, float).T
+    if not 0 < won.sum() < games.sum():
+        return
+    rows = [Result("A", "B", own, all_, number) for number, (all_, own) in enumerate(played)]
+    difference, score = rate(rows).difference("A", "B"), won.sum() / games.sum()
+    assert difference.value == pytest.approx(elo(score))
+    leverage = np.minimum(games / games.sum(), 0.9)
+    leverage = np.maximum(leverage, 1 / len(games))
+    openings = (games**2).sum() ** 2 / (games**4).sum()
+    variance = ((won - games * score) ** 2 / (1 - leverage)).sum()
+    variance += games.sum() * score * (1 - score) / openings  # one more opening
+    error = math.sqrt(variance) / (games.sum() * score * (1 - score))
+    width = K * error * stats.t.ppf(0.975, openings - 1)
+    for end in difference[1:]:
+        assert end is None or abs(end - difference.value) == pytest.approx(width, rel=1e-6)
+    assert difference.low is not None or width > 1700 or openings < 1.1
 
 
 @given(pair_counts)
@@ -93,19 +118,6 @@ def test_any_counts_give_finite_figures_that_agree_and_are_mirrored_by_swapped_p
         assert low is None or (low > 1e-6) <= (los >= 0.975) <= (low > -1e-6)
 
 
-@pytest.mark.parametrize(
-    ("counts", "score"),
-    [((0, 0, 2, 1, 7), 0.7), ((0, 0, 0, 0, 5), 0.6), ((3, 1, 4, 1, 5), 0.5), ((0, 0, 0, 0, 100), 0.98)],
-)
-def test_the_chance_of_a_score_is_that_of_a_million_draws(counts, score):
-    rng = np.random.default_rng(1)
-    imagined = 4 * np.array([(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2])
-    imagined[2] = max(imagined[2], 0.5)
-    shares = rng.dirichlet(np.array(counts) + imagined, 1_000_000)
-    drawn = (shares @ np.linspace(0, 1, 5) < score).mean()
-    assert chance_below(np.array(counts, float), score) == pytest.approx(drawn, abs=0.001)
-
-
 def results_of_a_pair(difference, draws, bias=0.0):
     """The chances (5,) of a pair's scores between players this far apart in Elo, where the opening is worth `bias` to
     Black; games are drawn this often, or as often as the difference allows."""
@@ -115,28 +127,6 @@ def results_of_a_pair(difference, draws, bias=0.0):
     for score in scores:
         pair = np.convolve(pair, [1 - score - drawn / 2, drawn, score - drawn / 2])
     return pair, sum(scores) / 2
-
-
-def coverage(pairs, difference, draws, bias=0.0):
-    """How often the 95 % interval after so many pairs holds the truth: exact up to 10 pairs, else of 4,000 matches."""
-    chances, score = results_of_a_pair(difference, draws, bias)
-    if pairs <= 10:
-        counts = [split for split in itertools.product(range(pairs + 1), repeat=5) if sum(split) == pairs]
-        shares = stats.multinomial.pmf(counts, pairs, chances)
-    else:
-        drawn = np.random.default_rng(pairs).multinomial(pairs, chances, 4000)
-        counts, number = np.unique(drawn, axis=0, return_counts=True)
-        shares = number / 4000
-    below = [chance_below(np.array(split, float), score) for split in counts]
-    return sum(share for share, chance in zip(shares, below, strict=True) if 0.025 < chance < 0.975)
-
-
-@pytest.mark.parametrize(("pairs", "difference"), [*itertools.product([5, 20, 200], [0, 300])])
-def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, difference):
-    """It was 87 to 91 % of matches of 10 pairs."""
-    noise = 0.0 if pairs <= 10 else 2.5 * math.sqrt(0.94 * 0.06 / 4000)
-    for draws, bias in ((0, 0), (0.1, 0), (0.5, 0), (0.1, 200)):
-        assert coverage(pairs, difference, draws, bias) >= 0.94 - noise
 
 
 # --- Sequential tests ---
@@ -204,26 +194,75 @@ def test_a_league_is_rated_as_by_public_programs(row):
     ratings = rate(league_of(row), prior=prior, black_advantage="black_advantage" in row)
     at = dict(zip(ratings.players, ratings.elo, strict=True))
     expected = row.get("elo", {})
+    if row.get("prior") == 0 and expected:  # theirs are of single games, in a normal distribution
+        for pair, error in row["se_diff"].items():
+            _, low, high = ratings.difference(*pair)
+            assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.02)
     for a, b in itertools.combinations(expected, 2):  # the sources print 3 decimals or more
         assert at[a] - at[b] == pytest.approx(expected[a] - expected[b], abs=6e-4)
     if "diff_AB" in row:
         assert at["A"] - at["B"] == golden(row["diff_AB"])
-        assert ratings.standard_error("A", "B") == golden(row["se_diff"])
-    else:
-        for pair, error in row.get("se_diff", {}).items():
-            assert ratings.standard_error(*pair) == golden(error)
     if "black_advantage" in row:
         assert ratings.black_advantage.value == golden(row["black_advantage"])
 
 
-def test_the_anchor_is_zero_and_its_error_goes_to_the_others():
-    ratings = rate([Result("A", "B", 60, 100), Result("B", "C", 70, 100)]).relative_to("B")
-    assert str(ratings.difference("B", "B")) == "0" and ratings.elo[1] == 0
-    difference = ratings.difference("A", "C")
-    error = ratings.standard_error("A", "C")
-    assert difference.high - difference.low == pytest.approx(2 * 1.959964 * error, rel=0.01)
-    assert ratings.los("A", "C") == pytest.approx(stats.norm.cdf(difference.value / error), abs=1e-4)
-    assert ratings.los("A", "C") + ratings.los("C", "A") == pytest.approx(1)
+THREE = [Result("A", "B", 60, 100), Result("B", "C", 70, 100), Result("C", "A", 20, 100)]
+
+
+def test_the_zero_is_the_mean_of_the_players_or_of_anchors_and_moves_everybody_alike():
+    ratings = rate(THREE)
+    assert ratings.elo.sum() == pytest.approx(0) and all(
+        low < value < high for value, low, high in ratings.estimates.values()
+    )
+    above = ratings.relative_to({"B": 1946.0})
+    assert above.estimates["B"] == Estimate(1946.0, 1946.0, 1946.0)
+    for player in "AC":
+        apart = ratings.difference(player, "B")
+        assert above.estimates[player] == pytest.approx([1946 + end for end in apart])
+    two = ratings.relative_to({"A": 100.0, "C": -150.0})
+    assert (two.elo[0] + two.elo[2]) / 2 == pytest.approx(-25)
+    assert ratings.estimates["B"].value == pytest.approx(ratings.elo[1])  # the first is what it was
+
+
+@pytest.mark.parametrize(
+    ("anchors", "words"),
+    [
+        ({"nobody": 1500}, "nobody has no rated games; rated are A, B, C"),
+        ({"A": 0, "C": 500}, r"A=0 and C=500: .* \+231"),
+    ],
+)
+def test_anchors_that_are_unknown_or_that_the_games_exclude_are_refused(anchors, words):
+    with pytest.raises(ValueError, match=words):
+        rate(THREE).relative_to(anchors)
+
+
+def test_a_prior_counts_only_where_somebody_never_lost_to_the_rest():
+    """rate(prior=0) raised LinAlgError for games that needed none."""
+    assert rate(THREE).prior == 0 and np.array_equal(rate(THREE).elo, rate(THREE, prior=0).elo)
+    assert rate([*THREE, Result("C", "D", 9, 9)]).prior == 0.2
+    with pytest.raises(ValueError, match="only a prior above 0"):
+        rate([Result("A", "B", 9, 9)], prior=0)
+
+
+def test_a_bridge_of_one_opening_measures_nothing():
+    """Its residual is 0 at any fit: a variance of residuals alone took it for certainty."""
+    rng = np.random.default_rng(3)
+    rows = [Result(*pair, float(rng.random() < 0.5)) for pair in ("AB", "CD") for _ in range(200)]
+    bridge = [Result("B", "C", won, 1, "one") for won in (1, 0, 1, 0)]
+    ratings = rate([*rows, *bridge])
+    assert ratings.difference("A", "B").is_bounded and not ratings.difference("A", "D").is_bounded
+    many = [Result("B", "C", won, 1, number // 2) for number, won in enumerate([1, 0, 0, 1, 1, 1, 0, 0] * 5)]
+    assert ratings.difference("A", "B").is_bounded and rate([*rows, *many]).difference("A", "D").is_bounded
+
+
+def test_results_that_do_not_fit_one_scale_are_named():
+    """A beat B 91-9, B beat C 87-13, C beat A 91-9: all within 56 Elo, without a word."""
+    rows = [(pair, wins) for pair, wins in (("AB", 91), ("BC", 87), ("CA", 91))]
+    circle = [Result(*pair, float(game < wins), 1, (pair, game % 50)) for pair, wins in rows for game in range(100)]
+    found = rate(circle).misfits()
+    assert [(one.first, one.second, one.points) for one in found] == [("A", "B", 91), ("A", "C", 9), ("B", "C", 87)]
+    assert all(abs(one.expected - 50) < 10 and one.chance < 1e-6 for one in found)
+    assert rate(THREE).misfits() == [] == rate([Result("A", "B", 100, 100), Result("B", "C", 9, 9)]).misfits()
 
 
 def test_players_who_never_lost_to_the_rest_have_a_number_and_an_interval_that_is_open_to_their_side():
@@ -233,7 +272,7 @@ def test_players_who_never_lost_to_the_rest_have_a_number_and_an_interval_that_i
     for stronger, weaker in itertools.product("AD", "BC"):
         difference = ratings.difference(stronger, weaker)
         assert difference.low < difference.value and difference.high is None
-    assert str(ratings.difference("A", "B")) == "+718 (+225 to ∞)" and ratings.los("A", "B") > 0.99
+    assert str(ratings.difference("A", "B")) == "+718 (+85 to ∞)" and ratings.los("A", "B") > 0.99
     apart = rate([Result("A", "B", 1, 2), Result("C", "D", 1, 2)])
     assert apart.difference("A", "C") == Estimate(pytest.approx(0), None, None)
     assert rate([Result("A", "B", 9.5, 10)]).components == (("A", "B"),)  # a draw beats in both directions
@@ -259,28 +298,16 @@ def test_the_black_advantage_is_bounded_where_no_strengths_can_follow_it():
             optimize.linprog(np.zeros(5), rows, np.zeros(len(rows)), bounds=[(None, None)] * 4 + [(side, side)]).success
             for side in (-1, 1)
         ]
-        ratings = rate(results)
-        can_be_told = ratings.likelihood.estimate(np.eye(len(ratings.players) + 1)[-1]) if not any(free) else None
-        assert (ratings.black_advantage is None) == any(free), results
-        assert ratings.black_advantage == can_be_told
+        assert (rate(results, black_advantage=True).black_advantage is None) == any(free), results
         seen.append(any(free))
     assert 5 < sum(seen) < len(seen) - 5
 
 
-def test_a_league_of_two_says_what_their_match_says():
-    """elo.csv had -26.7 as the lower end where the report of the same games said at least 234."""
-    results = [Result("A", "B", 9, 10), Result("B", "A", 1.5, 10)]
-    league, match = rate(results).difference("A", "B"), compare(PairCounts(0, 0, 2, 1, 7)).elo
-    assert league.value == pytest.approx(match.value, abs=5)
-    assert league.low == pytest.approx(match.low, abs=25)
-    assert league.high == pytest.approx(match.high, abs=25)
-
-
-def slow_loss(results, x):
-    """Of ratings in natural units by the players' order, and Black's advantage last: with a prior of 0.2 games."""
+def slow_loss(results, x, prior):
+    """Of ratings in natural units by the players' order, and Black's advantage last."""
     *ratings, advantage = x
     at = dict(zip(sorted({row.black for row in results}), ratings, strict=True))
-    total = sum(0.1 * (np.logaddexp(0, v) + np.logaddexp(0, -v)) for v in x)
+    total = sum(prior / 2 * (np.logaddexp(0, v) + np.logaddexp(0, -v)) for v in x)
     for row in results:
         odds = at[row.black] - at[row.white] + advantage
         total += row.black_points * np.logaddexp(0, -odds)
@@ -288,39 +315,28 @@ def slow_loss(results, x):
     return total
 
 
-def test_the_fit_and_its_intervals_are_those_of_the_slow_twin():
-    """A general optimiser. An interval ends where the likelihood, at its best with this difference, has fallen by half
-    a quantile of chi squared."""
+@pytest.mark.parametrize("prior", [0, 0.2])
+def test_the_fit_is_that_of_a_general_optimiser(prior):
     rng = np.random.default_rng(5)
     results = [Result(a, b, rng.integers(0, 21) / 2, 10) for a, b in itertools.permutations("ABC", 2)]
-    best = optimize.minimize(lambda x: slow_loss(results, x), np.zeros(4), tol=1e-12)
-    ratings = rate(results)
+    best = optimize.minimize(slow_loss_of(results, prior), np.zeros(4), tol=1e-12)
+    ratings = rate(results, prior=prior, black_advantage=True)
     assert ratings.elo == pytest.approx(K * (best.x[:3] - best.x[:3].mean()), abs=0.01)
     assert ratings.black_advantage.value == pytest.approx(K * best.x[3], abs=0.01)
-    for end in ratings.difference("A", "C")[1:]:
-        fixed = lambda x, end=end: slow_loss(results, [x[0] + end / K, x[1], x[0], x[2]])  # noqa: E731
-        worse = optimize.minimize(fixed, np.zeros(3), tol=1e-12).fun
-        assert 2 * (worse - best.fun) == pytest.approx(stats.chi2.ppf(0.95, 1), abs=1e-5)
 
 
-SWEPT = [
-    *[Result("A", "B", 0.0, 0.5)] * 3,
-    Result("A", "C", 24.5, 24.5),
-    Result("A", "D", 0.5, 0.5),
-    Result("C", "B", 0.5, 0.5),
-    Result("D", "A", 0.5, 1.0),
-    Result("E", "C", 0.0, 4.0),
-    Result("E", "A", 2.5, 28.5),
-]
-"""Strengths lie so far apart that the Hessian is singular to rounding on the way to an end of an interval."""
+def slow_loss_of(results, prior):
+    return lambda x: slow_loss(results, x, prior)
 
 
 @settings(max_examples=25)
-@example(SWEPT, 0.01, True)
-@given(leagues, st.sampled_from([0.01, 0.2, 2.0]), st.booleans())
+@given(leagues, st.sampled_from([None, 0.01, 0.2, 2.0]), st.booleans())
 def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
     ratings = rate(results, prior=prior, black_advantage=black_advantage)
-    assert np.isfinite(ratings.elo).all() and np.isfinite(ratings.covariance).all()
+    assert np.isfinite(ratings.elo).all() and np.isfinite(ratings.los_matrix).all()
+    assert ratings.los_matrix + ratings.los_matrix.T == pytest.approx(1)
+    for estimate in ratings.estimates.values():
+        check_finite(estimate)
     for a, b in itertools.permutations(ratings.players, 2):
         check_finite(ratings.difference(a, b))
         check_mirrored(ratings.difference(a, b), ratings.difference(b, a))
@@ -335,8 +351,9 @@ def test_the_order_of_the_results_does_not_matter_and_turning_them_round_flips_e
     one, other = rate(results), rate(random.sample(results, len(results)))
     assert (one.players, one.components) == (other.players, other.components)
     assert np.array_equal(one.elo, other.elo)
-    assert np.array_equal(one.covariance, other.covariance)
-    other = rate([Result(row.black, row.white, row.games - row.black_points, row.games) for row in results])
+    for a, b in itertools.combinations(one.players, 2):
+        assert one.difference(a, b) == pytest.approx(other.difference(a, b)) or not one.difference(a, b).is_bounded
+    other = rate([row._replace(black_points=row.games - row.black_points) for row in results])
     for a, b in itertools.combinations(one.players, 2):
         check_mirrored(one.difference(a, b), other.difference(a, b))
 
@@ -355,7 +372,7 @@ def test_intervals_hold_95_percent_of_the_true_differences(truth):
             (black, white): expected_score(strengths[black] - strengths[white] + 40)
             for black, white in itertools.permutations(strengths, 2)
         }
-        ratings = rate([Result(*pair, rng.binomial(50, chance), 50) for pair, chance in chances.items()])
+        ratings = rate([Result(*pair, float(rng.binomial(50, chance)), 50) for pair, chance in chances.items()])
         for a, b in itertools.combinations(strengths, 2):
             _, low, high = ratings.difference(a, b)
             difference = strengths[a] - strengths[b]

@@ -103,7 +103,7 @@ def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena
     counted = int(found[""].split()[-2])
     assert counted < stored(folder)  # of many boards at once, others were over when the test was decided
     assert found == figures(arena(*match, folder=folder)) == figures(arena("report", folder=folder))
-    assert found["Elo"].startswith(f"{elo} (95 %) for heads, from {counted // 2} pair")
+    assert found["Elo"].startswith(f"{elo} (95 %) for heads, from {counted // 2} opening")
     arena("elo", "--csv", "results/other.csv", folder=folder)
     for name in ("elo.csv", "other.csv"):
         heads, tails = csv.DictReader((folder / "results" / name).read_text().splitlines())

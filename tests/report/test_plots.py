@@ -40,8 +40,8 @@ def test_plots_take_the_pages_colour_and_draw_a_sweep_with_an_open_end(store: St
     store_event(store, match, games_of(match, lambda pairing: NASTY))
     html = render_page(read_report(store), [])
     intervals, course = (ElementTree.fromstring(svg) for svg in re.findall("<svg role.*?</svg>", html, re.DOTALL))
-    assert f"{NASTY}: +802 (+63 to ∞) in 10 games" in [title.text for title in intervals.iter("title")]
-    assert f"{NASTY} after 10 games: +802 (+63 to ∞)" in [title.text for title in course.iter("title")]
+    assert f"{NASTY}: +830 (-15 to ∞) in 10 games" in [title.text for title in intervals.iter("title")]
+    assert f"{NASTY} after 10 games: +830 (-15 to ∞)" in [title.text for title in course.iter("title")]
     assert intervals.get("fill") == "currentColor" and "nan" not in html
 
 

@@ -28,7 +28,7 @@ def test_the_end_tells_what_happened() -> None:
     assert title(found) == "alphago beat sl 7-1 in 8 games"
     sections = first_sections(found)
     lines = {label: text for _, body in sections if isinstance(body, Facts) for label, text in body.rows}
-    assert re.fullmatch(r"\+338 \(-\d+ to \+\d+\) \(95 %\) for alphago, from 4 pairs; LOS 9\d\.\d %", lines["Elo"])
+    assert re.fullmatch(r"\+338\.0 ± \d+\.\d \(95 %\) for alphago, from 4 openings; LOS 8\d\.\d %", lines["Elo"])
     assert lines["Score"] == "+7 =0 -1, 87.5 %"
     assert lines["By colour"] == "as Black +3 =0 -1 (75.0 %), as White +4 =0 -0 (100.0 %)"
     assert lines["Black"].startswith("scored 37.5 %")
@@ -51,8 +51,8 @@ def test_tables_lose_nothing_on_a_narrow_console_and_ratings_have_a_zero(
     bots, elo, _ = ["".join(lines_of(sheet, width, 40, encoding=encoding)) for sheet in sheets]
     assert "…" not in bots + elo and "long-name-of-a-bot" in "".join(bots.split())
     words = words_of(lines_of(sheets[1], 100, 40))
-    assert re.search(r"1 alphago \+\d+ \(\+\d+ to \+\d+\) 20 80\.0 % 2 sl 0 20 20\.0 %", words)
-    assert "Elo above sl, with 95 % intervals; 0.2 virtual games a player" in words
+    assert re.search(r"1 alphago \+\d+\.\d ± \d+\.\d 20 80\.0 % 2 sl 0 20 20\.0 %", words)
+    assert "Elo above sl, with 95 % intervals from 10 openings." in words
 
 
 def test_the_figures_of_a_training_run_are_all_there() -> None:

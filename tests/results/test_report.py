@@ -12,9 +12,8 @@ from arena import StoreError
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
-from arena.match.standings import Standings
+from arena.match.standings import Standings, rated_places
 from arena.players.player import Player
-from arena.ratings.elo import ZERO
 from arena.results.export import write_elo_csv
 from arena.results.league import league, player_ratings
 from arena.results.store import Store
@@ -45,20 +44,19 @@ def fill(store: Store, pairing: tuple[str, str], wins: int, losses: int) -> None
     store.add_players({f"id-{name}": Player(name, "uct") for name in pairing})
 
 
-def test_ratings_are_relative_to_the_weakest_of_those_who_have_beaten_each_other(store: Store):
+def test_ratings_are_relative_to_the_mean_of_those_who_have_beaten_each_other(store: Store):
     fill(store, ("strong", "middle"), 30, 10)
     fill(store, ("middle", "weak"), 30, 10)
     fill(store, ("weak", "hopeless"), 20, 0)
     found = league(store)
-    assert found is not None and found.anchor == "weak"
-    assert [one.name for one in found.standings] == ["strong", "middle", "weak", "hopeless"]
-    assert [(one.games, one.score) for one in found.standings] == [(40, 0.75), (80, 0.5), (60, 0.5), (20, 0.0)]
-    strong, middle, weak, hopeless = found.elo.values()
-    assert 150 < middle.value < 250
-    assert 300 < strong.value < 500
-    assert strong.low < strong.value < strong.high
-    assert weak == ZERO
-    assert hopeless.value < hopeless.high < -300 and hopeless.low is None
+    assert found is not None and [*found.zero] == ["middle", "strong", "weak"]
+    places = rated_places(found)
+    assert [one.name for one in places] == ["strong", "middle", "weak", "hopeless"]
+    assert [(one.games, one.score) for one in places] == [(40, 0.75), (80, 0.5), (60, 0.5), (20, 0.0)]
+    strong, middle, weak, hopeless = (one.elo for one in places)
+    assert strong.value == pytest.approx(190, abs=10) and weak.value == pytest.approx(-190, abs=10)
+    assert strong.low < strong.value < strong.high and middle.low < 0 < middle.high
+    assert hopeless.value < hopeless.high < weak.value and hopeless.low is None
 
 
 def test_players_of_one_name_are_told_apart_and_games_of_a_player_with_itself_rate_nobody(store: Store):
@@ -68,7 +66,7 @@ def test_players_of_one_name_are_told_apart_and_games_of_a_player_with_itself_ra
     fill(store, ("bot", "rival"), 6, 4)
     fill(store, ("other", "rival"), 6, 4)
     store.add_players({"id-other": Player("bot", "uct", settings={"playouts": 9})})
-    assert {one.name for one in league(store).standings} == {"bot (id-bot)", "bot (id-oth)", "rival"}
+    assert {*league(store).players} == {"bot (id-bot)", "bot (id-oth)", "rival"}
     assert player_ratings(store)[1].keys() == {"id-bot", "id-other", "id-rival"}
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.go.coords import BLACK, WHITE
+from arena.go.coords import BLACK, WHITE, symmetry_table
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.standings import Standings
-from arena.ratings import PairCounts, Result, Sprt, SprtState, WinDrawLoss, share_interval
+from arena.ratings import PairCounts, Sprt, SprtState, WinDrawLoss, share_interval
 
 NEW, OLD = PLAYERS = ("new", "old")
 BOTH = (PLAYERS, PLAYERS[::-1])
@@ -69,9 +69,16 @@ def counted_pairs(games: Games, test: Sprt) -> list[Games]:
     in_order = sorted(games, key=number_of)
     left = [game for place, game in enumerate(in_order, 1) if number_of(game) == place]
     pairs: list[Games] = []
-    while len(left) > 1 and not (pairs and state_of(pairs, test).is_decided):
+    while len(left) > 1 and not ((state := state_of(pairs, test)) and state.is_decided):
         pairs, left = [*pairs, left[:2]], left[2:]
     return pairs
+
+
+def pairs_in_order(games: Games) -> list[Games]:
+    """Sorted, and cut at the first gap."""
+    in_order = sorted(games, key=number_of)
+    left = [game for place, game in enumerate(in_order, 1) if number_of(game) == place]
+    return [left[at : at + 2] for at in range(0, len(left) - 1, 2)]
 
 
 def all_pairs(games: Games) -> list[Games]:
@@ -80,25 +87,31 @@ def all_pairs(games: Games) -> list[Games]:
     return [[by_number[number], by_number[number + 1]] for number in first]
 
 
-def counts_of(pairs: Sequence[Games]) -> PairCounts:
-    """Of pairs that aren't identical to an earlier one, and of which no outcome is missing."""
-    seen: dict[Any, float] = {}
+def opening_of(game: GameRecord) -> frozenset[tuple[int, ...]]:
+    """The moves of the opening under the 8 symmetries; without one, of the first 8 moves."""
+    return frozenset(tuple(int(table[move]) for move in game.moves[: game.opening or 8]) for table in symmetry_table(9))
+
+
+def scores_of(pairs: Sequence[Games]) -> list[float]:
+    """Of pairs of which no outcome is missing, unless both their openings were met before."""
+    seen: set[Any] = set()
+    scores = []
     for pair in pairs:
-        if all(game.outcome is not None for game in pair):
-            form = tuple((game.black, points_of(game, NEW), game.canonical) for game in pair)
-            seen[form] = sum(points_of(game, NEW) for game in pair)
-    return PairCounts.of(seen.values())
+        openings = {opening_of(game) for game in pair}
+        if all(game.outcome is not None for game in pair) and not openings <= seen:
+            seen |= openings
+            scores.append(sum(points_of(game, NEW) for game in pair) / 2)
+    return scores
 
 
-def state_of(pairs: Sequence[Games], test: Sprt) -> SprtState:
-    return test.state(counts_of(pairs))
+def state_of(pairs: Sequence[Games], test: Sprt) -> SprtState | None:
+    scores = scores_of(pairs)
+    return test.state(PairCounts.of(2 * score for score in scores)) if scores else None
 
 
 def figures(games: Games) -> dict[str, Any]:
     """What the games of the match add up to."""
     results = Counter((BLACK if game.black == NEW else WHITE, points_of(game, NEW)) for game in games)
-    distinct = {(game.black, points_of(game, game.black), game.canonical) for game in games}
-    won = {one: [points for player, points, _ in distinct if player == one] for one in PLAYERS}
     seconds, turns, endings = Counter[str](), Counter[str](), dict[Ending, Counter[str]]()
     played_on = []
     for game in games:
@@ -117,10 +130,7 @@ def figures(games: Games) -> dict[str, Any]:
         endings.setdefault(outcome.ending, Counter())[names[outcome.winner]] += 1
     return {
         "results": [WinDrawLoss(*(results[colour, points] for points in (1, 0.5, 0))) for colour in (BLACK, WHITE)],
-        "repeats": len(games) - len(distinct),
-        "rated": [
-            Result(*both, sum(won[both[0]]), len(won[both[0]])) for both in (PLAYERS, PLAYERS[::-1]) if won[both[0]]
-        ],
+        "rated": [(game.black, points_of(game, game.black), game.opening_key) for game in games],
         "lengths": Counter(game.length for game in games),
         "played on": (len(played_on), sum(played_on)),
         "forfeits": [game for game in games if game.outcome is not None and game.outcome.ending.is_forfeit],
@@ -131,11 +141,11 @@ def figures(games: Games) -> dict[str, Any]:
 
 def figures_of(table: Standings) -> dict[str, Any]:
     """The same of the standings."""
-    tally = table.between(NEW, OLD)
+    tally, rated = table.between(NEW, OLD), table.rated
+    columns = rated.black.tolist(), rated.points.tolist(), rated.opening.tolist()
     return {
         "results": [tally.results(colour) for colour in (BLACK, WHITE)],
-        "repeats": tally.repeats,
-        "rated": tally.rated,
+        "rated": [(rated.players[at], *known) for at, *known in zip(*columns, strict=True)],
         "lengths": table.lengths,
         "played on": (table.played_on, table.overturned),
         "forfeits": table.forfeits,
@@ -150,7 +160,7 @@ def test_games_count_as_in_the_slow_twin_whatever_the_order_in_which_they_end(
     records: list[GameRecord], data: st.DataObject, sprt: Sprt | None
 ) -> None:
     """With a sequential test in pairs, when all earlier ones are complete, up to its decision; else at once."""
-    table = Standings({NEW: NEW, OLD: OLD}, is_match=True, tests={"match-1": sprt} if sprt else {})
+    table = Standings({NEW: NEW, OLD: OLD}, "match-1", is_match=True, tests={"match-1": sprt} if sprt else {})
     cuts = [0, *sorted(data.draw(st.sets(st.integers(0, len(records))))), len(records)]
     returned = [counted for begin, end in pairwise(cuts) for counted in table.add(records[begin:end])]
     known = [record for record in records if record.outcome is not None]
@@ -158,11 +168,15 @@ def test_games_count_as_in_the_slow_twin_whatever_the_order_in_which_they_end(
     counted = [record for pair in pairs for record in pair if record.outcome is not None] if sprt else known
     assert returned == counted
     assert figures_of(table) == figures(counted)
-    assert table.between(NEW, OLD).counts == counts_of(pairs)
+    complete = [pair for pair in pairs if all(game.outcome is not None for game in pair)]
+    tally = table.between(NEW, OLD)
+    assert tally.counts == PairCounts.of(sum(points_of(game, NEW) for game in pair) for pair in complete)
+    if all(record.outcome is not None for record in records):
+        assert tally.scores == scores_of(pairs_in_order(counted))
     assert table.date == (counted[-1].date if counted else "")
     if sprt is not None:
         test = table.tests["match-1"]
-        assert test.state == (state_of(pairs, sprt) if pairs else None)
+        assert test.state == state_of(pairs, sprt)
         assert test.waiting == (0 if table.is_decided else len(records) - sum(map(len, pairs)))
 
 

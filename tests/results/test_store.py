@@ -148,14 +148,16 @@ def test_a_game_that_is_there_or_makes_no_sense_refuses_its_whole_batch(
 # --- Results for the ratings ---
 
 
-def rated(store: Store) -> list[list[tuple[str, str, float, float]]]:
-    """What the ratings are made of, for each pool: two players, Black's points, and games."""
+def rated(store: Store) -> list[list[tuple[str, str, float]]]:
+    """What the ratings are made of, for each pool: two players and Black's points."""
     found = []
     for pool in store.pools():
         table = Standings({name: name for name in ("a-1", "b-1", "c-1")}, tests=sequential_tests(store))
         for games in store.game_summaries(pool=pool):
             table.add(games)
-        found.append(sorted(table.evidence.rated))
+        known = table.rated
+        names = ([known.players[at] for at in side] for side in (known.black, known.white))
+        found.append(sorted(zip(*names, known.points.tolist(), strict=True)))
     return found
 
 
@@ -173,8 +175,8 @@ def test_results_are_summed_by_players_and_colours_in_pools_of_the_same_rules_ko
     store.append([finished(number, **each) for number, each in enumerate(fields)])
     pools = [(pool.size, pool.komi, pool.handicap, pool.games) for pool in store.pools()]
     assert pools == [(9, 7.0, 0, 5), (9, 0.5, 0, 2), (13, 7.5, 0, 1), (9, 7.0, 2, 1)]
-    first = [("a-1", "b-1", 1.5, 3), ("b-1", "a-1", 1, 1)]
-    assert rated(store) == [first, [("a-1", "b-1", 2, 2)], [("a-1", "b-1", 0, 1)], [("a-1", "b-1", 1, 1)]]
+    first = [*(("a-1", "b-1", points) for points in (0, 0.5, 1, 1)), ("b-1", "a-1", 1)]
+    assert rated(store) == [first, [("a-1", "b-1", 1)] * 2, [("a-1", "b-1", 0)], [("a-1", "b-1", 1)]]
     assert str(store.pools()[3]) == "9x9, cgos rules, komi 7, 2 handicap stones"
 
 

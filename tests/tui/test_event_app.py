@@ -77,6 +77,7 @@ LONG = [f"checkpoint:runs/long-name-{n},temperature=0.25" for n in range(7)]
 def test_the_figures_of_a_match_or_a_league_fit_any_width(width: int) -> None:
     for names in (("alphago", "sl"), (LONG[0], "碁" * 30)):
         state = running(match_of(*names), Clock())
+        state.standings.rating_share = 1.0
         words = shown(state, width)
         elo = f"Elo {state.standings.comparison.elo} (95 %)"  # type: ignore[union-attr]
         for fact in (elo, "42 of 100", "0:30", "Score +39 =1 -2", "0.2 games/s", "as Black +19 =1 -1 (92.9"):
@@ -95,7 +96,7 @@ def test_what_should_be_known_is_told_and_nodes_are_named_with_their_pace() -> N
     state = EventState(match, Clock())
     games = tuple(record_of(match, n, "sl", seed=0 if n == 4 else n) for n in range(6))
     state.add(Update(games, workers=6, nodes={"a": 0.5, "b": 2.0}, news=("c isn't used: why",)))
-    assert "games that differ: alphago against sl: 5 of 6." in shown(state)
+    assert "only 1 different opening in 6 games" in shown(state)
     assert "6 workers on 2 nodes: b 2.0 games/s, a 0.5 games/s ! c isn't used: why" in shown(state)
     state.add(Update(workers=6, nodes={}))
     assert "! no node is left; the games wait for one to join" in shown(state)
@@ -154,7 +155,7 @@ def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     assert lines[0] == "alphago against sl: 20 games, 9x9, cgos rules, komi 7"
     progress = [line for line in lines if re.match(r"\d+ of 20, ", line)]
     assert [line.split()[0] for line in progress] == [str(n) for n in range(2, 20, 2)]  # every tenth
-    assert re.match(r"10 of 20, alphago beat sl 9-1 in 10 games, Elo \+\d+ \(-\d+ to \+\d+\)", progress[4])
+    assert re.match(r"10 of 20, alphago beat sl 9-1 in 10 games, Elo \+381\.7 ± \d+", progress[4])
     assert "alphago beat sl 19-1 in 20 games" in lines
 
 
