@@ -1,6 +1,7 @@
 """The AlphaGo hybrid: PUCT with a policy net, leaves evaluated by net, rollouts or both (Silver et al. 2016).
 
-The nets' win rates are for area scoring in every game; rollouts and lines that end the game follow the game's rules.
+Win rates are for the game's rules where the net's encoder has them (``katago-22``), else for area scoring; rollouts and
+lines that end the game follow the game's rules.
 """
 
 from __future__ import annotations

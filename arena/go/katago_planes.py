@@ -94,7 +94,7 @@ def _mark_group(board, stone, table, plane):
             return
 
 
-@inlined
+@kernel
 def _mark_ladders(boards, liberties, table, chaser, plane, starts):
     """Write the groups of ``boards[0]`` that a ladder catches to ``plane``. Moves that begin one on a group of the side
     other than ``chaser`` go to ``starts``; without a chaser (0) nothing does."""
@@ -121,17 +121,16 @@ def _mark_ladders(boards, liberties, table, chaser, plane, starts):
                     starts[table[move_of(board, second)]] = 1
 
 
-@inlined
-def _write_area(board, colour, suicide, table, out):
+@kernel
+def _write_area(boards, i, colour, suicide, table, out):
     """Write the points of the side to move to ``out[0]`` and those of the other to ``out[1]``: pass-alive stones and
     territory, and else the area as Tromp and Taylor count it."""
-    boards, owners, marks = np.empty(1, BOARD), np.empty(out.shape[1], np.uint8), np.zeros((2, CELLS), np.uint8)
-    boards[0] = board
-    owner_map(boards, 0, owners)
-    mark_alive(board, 1, suicide, marks[0])
-    mark_alive(board, 2, suicide, marks[1])
+    owners, marks = np.empty(out.shape[1], np.uint8), np.zeros((2, CELLS), np.uint8)
+    owner_map(boards, i, owners)
+    for side in range(2):
+        mark_alive(boards[i], side + 1, suicide, marks[side])
     for move in range(out.shape[1]):
-        p = U(point_of(board, move))
+        p = U(point_of(boards[i], move))
         owner = 1 if marks[0, p] else 2 if marks[1, p] else np.int64(owners[move])
         if owner:
             out[int(owner != colour), table[move]] = 1
@@ -189,7 +188,7 @@ def katago_22(positions, count, tables, planes):
         board = positions.boards[i]
         komi = positions.komis[i]
         if rules & AREA_SCORED:
-            _write_area(board, colour, rules & HAS_SUICIDE != 0, table, out[18:20])
+            _write_area(positions.boards, i, colour, rules & HAS_SUICIDE != 0, table, out[18:20])
         else:
             komi += placed_score(board)
             out[SPATIAL + 9] = np.float32(1)
