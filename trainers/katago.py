@@ -21,7 +21,7 @@ from bots.policy import pick_move
 from trainers.export import describe, write_models
 
 SIZE = 9  # of the boards of the games that the net is checked on
-GAMES, CALIBRATION, CHECKED = 48, 256, 256  # games, and positions of them
+GAMES, CALIBRATION, CHECKED = 16, 256, 256  # games, and positions of them
 
 LICENCES = (
     (r"g170-.*", "CC0 1.0, public domain (KataGo's run g170)"),

@@ -2,16 +2,23 @@
 
 import gzip
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from commandline import ROOT, arena
 from katago_files import NUMBERS, PLANES, write_net
 from safetensors.torch import save_file
 
 from arena import CheckpointError
+from arena.contract.bot import Limits
+from arena.go.coords import move_from_gtp
+from arena.go.game import Game, Rules
+from arena.go.planes import encode_games, find_encoder
+from arena.players.registry import Registry
 from bots.nets.catalogue import network_from
 from bots.nets.gpu import TorchModel
 from bots.nets.inference import OnnxModel
@@ -168,3 +175,82 @@ def test_a_net_too_large_for_the_memory_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("bots.nets.katago.available_memory", lambda: 10_000)
     with pytest.raises(CheckpointError, match="too large for this machine"):
         read_katago(tmp_path / "net.bin.gz")
+
+
+# --- Real nets ---
+
+NETS = os.environ.get("ARENA_KATAGO_NETS", "")
+"""A folder of KataGo's files: g170-b6c96*, b7c96h3tfrs-test5-cnorm* and b10c384h6nbttflrs*, each .bin.gz."""
+
+
+@pytest.mark.skipif(not NETS, reason="needs nets of KataGo's in the folder ARENA_KATAGO_NETS")
+@pytest.mark.parametrize("net", ["b6 g170-b6c96", "t7 b7c96h3tfrs-test5-cnorm", "b10 b10c384h6nbttflrs"])
+def test_a_net_of_katagos_evaluates_as_katago_does(net: str, tmp_path: Path) -> None:
+    golden = json.loads((ROOT / "tests" / "golden" / "katago.json").read_text())
+    key, prefix = net.split()
+    files = sorted(Path(NETS).glob(f"{prefix}*.bin.gz"))
+    if not files:
+        pytest.skip(f"{NETS} has no {prefix}*.bin.gz")
+    games = [Game(Rules.preset("tromp-taylor", golden["size"], golden["komi"])) for _ in golden["positions"]]
+    for game, position in zip(games, golden["positions"], strict=True):
+        for move in position["moves"]:
+            game.play(move_from_gtp(move, golden["size"]))
+    planes, network = encode_games(find_encoder("katago-22"), games), read_katago(files[0])
+    write_model(network, tmp_path / "net.onnx", planes)
+    model = OnnxModel(tmp_path / "net.onnx", 1)
+    exact, exported = outputs_of(network, planes), model.run(HEADS, planes)
+    for outputs in (exact, dict(zip(HEADS, exported, strict=True))):
+        for row, (game, position) in enumerate(zip(games, golden["positions"], strict=True)):
+            found, sign = position[key], 1 if game.to_play == 2 else -1
+            odds = np.exp(outputs["value"][row] - outputs["value"][row].max())
+            assert (odds / odds.sum())[1 - sign] == pytest.approx(found["white_win"], abs=0.0005)
+            assert sign * 10 * outputs["score"][row] == pytest.approx(found["white_lead"], abs=0.001)
+            owners = sign * np.tanh(outputs["ownership"][row] / 2)
+            np.testing.assert_allclose(owners, found["white_ownership"], atol=0.0005)
+            expected = np.array([*found["policy"], found["policy_pass"]], float)  # None, so NaN, where it is illegal
+            shares = np.exp(outputs["policy"][row]) * ~np.isnan(expected)
+            np.testing.assert_allclose(shares / shares.sum(), np.nan_to_num(expected), atol=0.0005)
+    for row in range(len(planes)):
+        for together, alone in zip(exported, model.run(HEADS, planes[row : row + 1]), strict=True):
+            assert np.array_equal(together[row : row + 1], alone)
+
+
+# --- The command ---
+
+
+def test_an_imported_net_plays_like_any_other_and_its_name_is_taken(tmp_path: Path) -> None:
+    write_net(tmp_path / "small.bin.gz", 17, TRANSFORMER, "board", "SILU", width=2)
+    done = arena("import", "small.bin.gz", "--name", "small", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "arena match policy:checkpoint=small" in done.stdout and "at batch 8" in done.stdout
+    folder = tmp_path / "results" / "checkpoints" / "small"
+    bot = Registry().resolve(f"alphago:checkpoint={folder},visits=4").build()
+    games = [Game(Rules.preset(rules, size)) for rules in ("japanese", "tromp-taylor") for size in (7, 13)]
+    for game in games:
+        for _ in range(3):
+            game.play(bot.choose(game, Limits()).move or 0)
+        assert bot.raw_nn([game])[0].ownership is not None
+    again = arena("import", "small.bin.gz", "--name", "small", folder=tmp_path)
+    assert again.returncode == 2 and "exists; choose another --name" in again.stderr
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert len(manifest["settings"]["sha256"]) == 64 and manifest["encoder"] == "katago-22"
+
+
+@pytest.mark.parametrize("name", ["../up", "distilled-9x9", ""])
+def test_a_name_that_no_checkpoint_can_have_is_refused(name: str, tmp_path: Path) -> None:
+    write_net(tmp_path / "small.bin.gz")
+    done = arena("import", "small.bin.gz", "--name", name, folder=tmp_path)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_failed_import_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_net(tmp_path / "small.bin.gz")
+    (tmp_path / "cut.bin.gz").write_bytes((tmp_path / "small.bin.gz").read_bytes()[:-9])
+    for name in ("cut.bin.gz", "missing.bin.gz"):
+        done = arena("import", name, "--name", "mine", folder=tmp_path)
+        assert done.returncode == 2 and name in done.stderr and len(done.stderr.splitlines()) == 1
+    monkeypatch.setattr("trainers.export.PARITY", 0.0)
+    done = arena("import", "small.bin.gz", "--name", "mine", folder=tmp_path)
+    assert done.returncode == 2 and "differs from torch" in done.stderr
+    assert list(tmp_path.glob("results/checkpoints/*")) == []
