@@ -215,24 +215,21 @@ def import_(
       arena import b10c384h6nbttflrs.bin.gz --name b10
     """
     from arena.report.style import Console
-    from bots.nets.checkpoint import MODEL_INT8
-    from trainers.katago import import_katago, milliseconds
+    from trainers.katago import import_katago
     from trainers.settings import require_name
 
     require_name(name)
     with Console(stderr=True).status("Starting") as status:
         made = import_katago(file, results / "checkpoints" / name, status.update)
-        status.update("Measuring its speed")
-        times = {batch: milliseconds(made, batch) for batch in (1, 8)}
-    about, metrics, console = made.manifest, made.manifest.metrics, Console()
-    console.say(f"{made.folder}: {about.settings['net']}, model version {about.settings['version']}")
-    console.say(f"  trained by {about.settings['trained_by']}; license: {about.settings['licence']}")
-    console.say(f"  exported, with outputs within {metrics['fp32_difference']:g} of torch's")
-    if MODEL_INT8 in about.files:
-        same, off = metrics["int8_agreement"], metrics["int8_win_rate_difference"]
-        console.say(f"  int8: the same first move at {100 * same:.1f} % of positions, win rates within {off:.3f}")
-    for batch, (time, precision) in times.items():
-        console.say(f"  {time:.2f} ms an evaluation at batch {batch} ({precision}, 9x9, one thread)")
+    about, console, origin = made.checkpoint.manifest, Console(), made.checkpoint.manifest.settings
+    console.say(f"{made.checkpoint.folder}: {origin['net']}, model version {origin['version']}")
+    console.say(f"  trained by {origin['trained_by']}; license: {origin['licence']}")
+    console.say(f"  exported to ONNX, with outputs within {about.metrics['fp32_difference']:g} of torch's")
+    if made.precision != "fp32":
+        share = f"the move of fp32 in {100 * made.same_move:.1f} % of positions"
+        console.say(f"  plays in {made.precision} here: {share}, win rates within {made.off:.3f} on average")
+    for batch, time in made.milliseconds.items():
+        console.say(f"  {time:.2f} ms an evaluation at batch {batch} ({made.precision}, 9x9, one thread)")
     console.say("Try:")
     for words in (f"match policy:checkpoint={name} alphago -n 20", f"play alphago:checkpoint={name},visits=50"):
         console.say(f"  arena {words}")
