@@ -125,7 +125,8 @@ class AlphaGo(Bot):
         found, size = self._trees.overview(game), game.rules.size
         if found is None or not self._net(size).has_ownership:
             return found
-        return replace(found, ownership=self.raw_nn([game])[0].ownership)
+        [raw_nn] = self.raw_nn([game])
+        return replace(found, ownership=raw_nn.ownership, score=raw_nn.score)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return self._net(games[0].rules.size).raw_nn(games, symmetry)

@@ -61,7 +61,7 @@ class Policy(Bot):
     def overview(self, game: Game) -> Decision | None:
         [raw_nn] = self.raw_nn([game])
         win_rate = None if isnan(raw_nn.win_rate) else raw_nn.win_rate
-        return Decision(pick_move(game, self._evaluate([game])[0][0], 0), win_rate, 1, raw_nn.ownership)
+        return Decision(pick_move(game, self._evaluate([game])[0][0], 0), win_rate, 1, raw_nn.ownership, raw_nn.score)
 
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return self._net.raw_nn(games, symmetry)

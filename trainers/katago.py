@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from safetensors.torch import save as serialize
@@ -100,10 +100,10 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
 
 
 def milliseconds(net: Evaluator, planes: np.ndarray) -> float:
-    """The median time of an evaluation in batches like this one."""
+    """The median time of the processor for an evaluation, in batches like this one."""
     times = list[float]()
     while len(times) < 5 or (sum(times) < 1 and len(times) < 100):
-        begin = perf_counter()
+        begin = process_time()
         net.evaluate(planes)
-        times.append(perf_counter() - begin)
+        times.append(process_time() - begin)
     return 1000 * float(np.median(times)) / len(planes)

@@ -56,6 +56,10 @@ def bots(
 
         with Store.of(results) as store:
             pool, ratings = player_ratings(store)
+    if not ratings:
+        from arena.results.league import shipped_ratings
+
+        pool, ratings = None, shipped_ratings()
     Console().print(bots_table(registry.entries, ratings, pool, registry.unloaded))
 
 

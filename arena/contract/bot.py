@@ -55,12 +55,13 @@ class RawNN:
     """A net's evaluation of a position without search, for the side to move.
 
     ``policy`` (size² + 1,) are the probabilities of the legal moves, 0 for others; ``win_rate`` is NaN where the net
-    has none; ``ownership`` is that of a Decision.
+    has none; ``ownership`` and ``score`` are those of a Decision.
     """
 
     policy: np.ndarray
     win_rate: float
     ownership: np.ndarray | None = None
+    score: float | None = None
 
 
 def describe_error(error: BaseException) -> str:

@@ -38,6 +38,8 @@ class PositionAnalysis:
             raw_nn = self._after.get(each.move)
             if raw_nn is not None and raw_nn.ownership is not None:
                 owned, score = -raw_nn.ownership, each.score
+                if score is None and raw_nn.score is not None:
+                    score = -raw_nn.score
                 score = self._lead(self.game.after(each.move), owned) if score is None else score
                 each = replace(each, ownership=owned, score=score)
             completed.append(each)

@@ -197,15 +197,18 @@ def bots_table(
     python_files: Iterable[Player] = (),
 ) -> Sheet:
     """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
-    by identity, from games of the ``pool``. Bots in ``python_files`` are listed without running these."""
+    by identity, from games of the ``pool`` or, without one, of the docs. Bots in ``python_files`` are listed without
+    running these."""
     rows = []
     for entry in entries:
         net = Path(entry.settings.get("checkpoint", "")).name
         rows.append((entry.name, _about(entry), net, str(ratings.get(entry.identity, ""))))
     rows += [(entry.name, f"the Python file {entry.kind.rpartition(':')[0]}", "", "") for entry in python_files]
     note = "'arena bots NAME' lists the settings of one."
-    if ratings:
+    if pool is not None:
         note += f" Elo: on {pool}; 'arena elo' shows all ratings."
+    elif ratings:
+        note += " Elo: on 9x9, from docs/measurements.md; your own games replace it."
     return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
 
 

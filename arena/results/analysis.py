@@ -177,7 +177,9 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
         ownership, margin = _blacks(game, decision.ownership), _blacks(game, decision.score)
         if margin is None and ownership is not None:
             margin = game.expected_margin(ownership)
-            if raw_nn is not None and raw_nn.ownership is not None:
+            if raw_nn is not None and raw_nn.score is not None:
+                margin = _blacks(after, raw_nn.score)
+            elif raw_nn is not None and raw_nn.ownership is not None:
                 # a net predicts a little less for the side to move, which would swing with every move
                 margin = (margin + after.expected_margin(_blacks(after, raw_nn.ownership))) / 2
         best = decision.move  # None if it resigns, but something is the best there is

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import bots
 from arena import ConfigError, StoreError
 from arena.contract.settings import FOREIGN
 from arena.go.record import GameRecord
 from arena.match.standings import Standings
 from arena.players.player import Player
+from arena.players.registry import Registry
 from arena.ratings import Estimate, Ratings, Sprt
 
 if TYPE_CHECKING:
     from arena.results.store import Event, Pool, Store
 
+SHIPPED_RATINGS = Path(bots.__file__).with_name("elo.csv")
 MOMENTS = 30  # points of a rating's course, at most
 EMBEDDED = 200  # games that a page of an event takes in
 
@@ -51,6 +56,19 @@ def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
     names = distinct_names(store.players())
     known = {} if found is None else found.estimates
     return pool, {one: known[name] for one, name in names.items() if name in known}
+
+
+def shipped_ratings() -> dict[str, Estimate]:
+    """The Elo of players that ship, by identity, from the ladder of docs/measurements.md, whose games were rated by
+    ``arena elo --csv bots/elo.csv``."""
+    identities = {entry.name: entry.identity for entry in Registry().entries}
+    found = {}
+    with SHIPPED_RATINGS.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            low, high = (float(row[end]) if row[end] else None for end in ("low", "high"))
+            if row["player"] in identities:
+                found[identities[row["player"]]] = Estimate(float(row["elo"]), low, high)
+    return found
 
 
 def sequential_tests(store: Store) -> dict[str, Sprt]:

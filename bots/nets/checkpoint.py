@@ -32,6 +32,8 @@ SHIPPED = Path(__file__).parent.parent / "checkpoints"  # the nets that come wit
 AUTO = "auto"  # stands for the net that ships for a size of board
 LARGE = 13  # the smallest board on which the net of 19x19 plays better than that of 9x9
 
+SCORE_UNIT = 10.0  # points in a unit of a score head, so that its numbers are about as large as logits
+
 COPY = "copy the whole checkpoint folder again"  # what to do about a damaged checkpoint
 
 # Processor flags of the instructions that make int8 pay: VNNI or, as these nets have 7-bit weights, AVX2 on x86 (1.35

@@ -22,12 +22,12 @@ from arena.go.game import Game, Rules
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from arena.go.ranks import UNRANKED
 from bots.nets import int8
-from bots.nets.checkpoint import MODEL_INT8, Checkpoint, Precision, has_fast_int8
+from bots.nets.checkpoint import MODEL_INT8, SCORE_UNIT, Checkpoint, Precision, has_fast_int8
 
 if TYPE_CHECKING:
     from bots.nets.gpu import TorchModel
 
-POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"  # the heads that are evaluated; a net may have others
+POLICY, VALUE, OWNERSHIP, SCORE = "policy", "value", "ownership", "score"
 SAMPLES = 8  # positions on which int8 is compared with fp32 when a net is loaded
 RANGES = "ranges"  # the metadata of a model in int8 that has the largest inputs of its convolutions, for ``int8.pack``
 
@@ -117,6 +117,8 @@ class Evaluator:
         checkpoint.require(POLICY)
         self._model = self._load(self.precision)
         self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
+        # KataGo's leads are better than what its ownership adds up to; of our nets it isn't known.
+        self.has_score = SCORE in self._model.outputs and bool(checkpoint.manifest.family)
         samples = sample_planes(self.encoder, checkpoint.manifest.size)
         found = self.evaluate(samples)
         if self.precision is Precision.INT8:
@@ -170,21 +172,28 @@ class Evaluator:
         (logits,) = self._run(planes, {OWNERSHIP: planes.shape[-1] ** 2})
         return np.tanh(logits / 2)
 
+    def score(self, planes: np.ndarray) -> np.ndarray:
+        """(B,) float64: the lead of the side to move in points, komi counted. For a net that ``has_score``; else as
+        ``evaluate``."""
+        (scores,) = self._run(planes, {SCORE: 0})
+        return SCORE_UNIT * scores.astype(np.float64)
+
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         """The outputs for these positions of one size, evaluated under a symmetry. Raises CheckpointError."""
         planes = self.encode(games, symmetry)
         table = symmetry_table(games[0].rules.size)[symmetry]
         logits, win_rates = self.evaluate(planes)
         owners = self.ownership(planes)[:, table[:-1]] if self.has_ownership else [None] * len(games)
+        scores = self.score(planes).tolist() if self.has_score else [None] * len(games)
         found = []
-        for game, row, win_rate, points in zip(games, logits[:, table], win_rates, owners, strict=True):
+        for game, row, win_rate, *rest in zip(games, logits[:, table], win_rates, owners, scores, strict=True):
             odds = np.where(game.legal_moves(), np.exp(row.astype(np.float64) - row.max()), 0.0)
-            found.append(RawNN(odds / odds.sum(), float(win_rate), points))
+            found.append(RawNN(odds / odds.sum(), float(win_rate), *rest))
         return found
 
     def _run(self, planes: np.ndarray, columns: Mapping[str, int]) -> list[np.ndarray]:
-        """The outputs of some heads, each with so many columns. Raises CheckpointError for planes that the net can't
-        take, and for outputs of another shape or not of finite numbers."""
+        """The outputs of some heads, each with so many columns (0: one number a position). Raises CheckpointError
+        for planes that the net can't take, and for outputs of another shape or not of finite numbers."""
         manifest, size = self.checkpoint.manifest, planes.shape[-1]
         if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
             fits = f"(B, {manifest.planes}, n, n)"
@@ -192,7 +201,8 @@ class Evaluator:
         self.checkpoint.require_size(size)
         outputs = self._model.run(list(columns), np.ascontiguousarray(planes, np.float32))
         for (head, width), output in zip(columns.items(), outputs, strict=True):
-            known = getattr(output, "dtype", None) == np.float32 and output.shape == (len(planes), width)
+            shape = (len(planes), width) if width else (len(planes),)
+            known = getattr(output, "dtype", None) == np.float32 and output.shape == shape
             if not known or not isfinite(output.sum(dtype=np.float64)):
                 raise CheckpointError(f"{manifest.name}: its {head} must be {width} finite numbers a position")
         return outputs

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from arena import ConfigError
+from bots.nets.checkpoint import SCORE_UNIT as SCORE_UNIT
 from bots.nets.norms import fold_norms
 
-SCORE_UNIT = 10.0  # points in a unit of the score head, so that its numbers are about as large as logits
 UNTRAINED_PASS = -4.0  # the pass logit before training, one pass in 4,000 moves: a net that passes early ends its games
 
 Module = TypeVar("Module", bound=nn.Module)
