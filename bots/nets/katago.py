@@ -572,7 +572,7 @@ def _fitting(layers: Layers) -> Iterator[None]:
     """What torch raises for layers that don't fit becomes a CheckpointError."""
     try:
         yield
-    except (RuntimeError, IndexError) as error:  # of sizes, of torch's memory
+    except (RuntimeError, IndexError, ValueError) as error:
         raise layers.fail(f"its layers don't fit together ({reason(error)[:200]})") from error
     except MemoryError as error:
         raise layers.fail("it is too large for this machine's memory") from error
@@ -592,6 +592,6 @@ def read_katago(path: Path) -> KataGoNet:
 
 def katago_from(config: KataGoConfig) -> KataGoNet:
     """The untrained net of a description. Raises CheckpointError."""
-    layers = Layers(config.layers)
+    layers = Layers(str(config.layers))
     with _fitting(layers), torch.no_grad():
         return KataGoNet(layers)

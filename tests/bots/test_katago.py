@@ -170,6 +170,14 @@ def test_a_bad_file_is_one_line_that_names_it_and_leaves_nothing(case: str, tmp_
     assert "bad.bin.gz" in str(raised.value) and "\n" not in str(raised.value)
 
 
+def test_a_text_file_with_a_word_for_a_weight_is_refused(tmp_path: Path) -> None:
+    write_net(tmp_path / "net.txt.gz")
+    text = gzip.decompress((tmp_path / "net.txt.gz").read_bytes())
+    (tmp_path / "net.txt.gz").write_bytes(gzip.compress(text[: text.rindex(b" ")] + b" many\n"))
+    with pytest.raises(CheckpointError, match=r"net\.txt\.gz: .*many"):
+        read_katago(tmp_path / "net.txt.gz")
+
+
 def test_a_net_too_large_for_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_net(tmp_path / "net.bin.gz")
     monkeypatch.setattr("bots.nets.katago.available_memory", lambda: 10_000)
