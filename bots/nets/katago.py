@@ -497,11 +497,10 @@ class KataGoNet(Part):
         if (given := (layers.whole(), layers.whole())) != (PLANES, NUMBERS):
             raise layers.fail(f"its inputs are {given[0]} planes and {given[1]} numbers, not {PLANES} and {NUMBERS}")
         multipliers = [layers.number() for _ in range(7 if version >= 13 else 0)]
-        self.suicide_alive = False
         if version >= 15:
             if layers.whole(0):
                 raise layers.fail("it has a metadata encoder (human-SL), which can't be read; use a net without one")
-            self.suicide_alive = bool(layers.whole(0, 1))
+            layers.option("pass-alive areas as if suicide were legal")
             for option in "CDEFGH":
                 layers.option(f"{option} of the model")
         layers.name()

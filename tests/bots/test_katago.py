@@ -145,6 +145,10 @@ BAD = {
         lambda data: gzip.compress(gzip.decompress(data).replace(b"30.0\n0\n", b"30.0\n1\n", 1)),
         "metadata encoder",
     ),
+    "other inputs": (
+        lambda data: gzip.compress(gzip.decompress(data).replace(b"30.0\n0\n0\n", b"30.0\n0\n1\n", 1)),
+        "option pass-alive areas as if suicide were legal = 1",
+    ),
     "an unknown head": (
         lambda data: gzip.compress(gzip.decompress(data).replace(b"value\n0\n", b"value\n1\n", 1)),
         "option A of the value = 1",
