@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, RawNN, setting
-from arena.go.coords import Move, symmetry_table
+from arena.go.coords import symmetry_table
 from bots.nets.checkpoint import AUTO, Checkpoint, Precision, check_net, find
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ class AlphaGo(Bot):
             return [replace(decision, ownership=points) for decision, points in zip(decisions, owners, strict=True)]
         return decisions
 
-    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """Targets for a net: the visits of each move, or the improved policy (games, size² + 1), and the win rates
-        (games,) of the sides to move, the means over all visits; float64."""
+    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
+        """Targets for a net: the visits of each move, or the improved policy (games, size² + 1), the win rates (games,)
+        of the sides to move, the means over all visits, float64, and the net's ownership (games, size²), if any."""
         size, trees = games[0].rules.size, self._trees
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
@@ -104,11 +104,8 @@ class AlphaGo(Bot):
             if not visits[row].any():  # the tree had no room
                 visits[row, trees.best(slot, size)[0]] = 1
             win_rates[row] = 1 - trees.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
-        return visits, win_rates
-
-    def tree_lines(self, game: Game, count: int, seed: int) -> list[list[Move]]:
-        """The moves from a game to ``count`` nodes of the tree of its last search; see ``TreePool.lines``."""
-        return self._trees.lines(game, count, seed)
+        net = self._net(size)
+        return (visits, win_rates, net.ownership(net.encode(games))) if net.has_ownership else (visits, win_rates)
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         return self.analyse_all([game], limits)[0]

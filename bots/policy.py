@@ -66,17 +66,6 @@ class Policy(Bot):
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         return self._net.raw_nn(games, symmetry)
 
-    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """Targets for another net: the probability of each sensible move (games, size² + 1) at temperature 1, and the
-        win rates (games,) of the sides to move, NaN where the net has none; float64."""
-        logits, win_rates = self._evaluate(games)
-        shares = np.zeros(logits.shape)
-        for row, game in enumerate(games):
-            moves = game.sensible_moves().nonzero()[0]
-            odds = np.exp(logits[row, moves].astype(np.float64) - logits[row, moves].max())
-            shares[row, moves] = odds / odds.sum()
-        return shares, win_rates.astype(np.float64)
-
     def _evaluate(self, games: Sequence[Game]) -> tuple[np.ndarray, np.ndarray]:
         """Logits (B, size² + 1) and win rates (B,)."""
         return self._net.evaluate(self._net.encode(games))

@@ -1,10 +1,9 @@
-"""Distillation: what a search finds goes into the net that plays without one, or leads a search itself. No records are
-needed.
+"""Distillation: what a teacher finds goes into the net that plays without it, or leads a search itself.
 
-The teacher plays games against itself, and the net learns the shares of its visits (cross entropy: Silver et al. 2017,
-"Mastering the game of Go without human knowledge", Methods, "Optimization"), a value between the game's result and what
-the search said, and whose each point was at the end. The teacher may be a larger net, a larger net's search, or the
-search of the very net that learns: one round of expert iteration.
+The net learns the shares of the teacher's moves (cross entropy: Silver et al. 2017, "Mastering the game of Go without
+human knowledge", Methods, "Optimization"), a value between the game's result and the teacher's win rate, and whose each
+point will be. A search may teach by its own games: that of a larger net, or of the very net that learns, one round of
+expert iteration. Any teacher may judge games that another player, such as the student, plays.
 """
 
 from __future__ import annotations
@@ -12,19 +11,20 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 
-from arena import ConfigError
+from arena import ConfigError, IllegalMove
 from arena.go.game import Rules
 from arena.match.openings import Opening, draw_openings
 from arena.players.player import Player
 from arena.players.registry import Registry
-from bots import alphago, gtp
+from bots import alphago, gtp, policy
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, Precision, find
 from bots.nets.inference import Evaluator
@@ -33,26 +33,53 @@ from bots.search.tree import params_of
 from trainers.first_net import build, encoder_of, inherited_rules
 from trainers.losses import search_loss
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
-from trainers.records import TEST, TRAIN, SplitRule, parts_of, too_few
+from trainers.records import TEST, TRAIN, Games, SplitRule, parts_of, read_records, too_few
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
 from trainers.settings import Distill as Config
 from trainers.settings import Lent
-from trainers.slots import SelfPlayParams
-from trainers.teachers import Analyst, Teacher, TeachingBot
+from trainers.slots import GameSlots, SelfPlayParams, put_game
+from trainers.teachers import Analyst, build_teacher, judged_games
 from trainers.train import Origin, Progress, Run, check, join_processes
 
-FORMAT = 5  # written into the name of every folder of games; a change of who plays or searches what raises it
+FORMAT = 6  # written into the name of every folder of games; a change of who plays or searches what raises it
 BLOCK = 256  # openings that are drawn at a time
+JUDGES_ON_GPU = 2  # threads that judge games while others are played: one encodes while the other evaluates
 ASIDE = 1  # tells the draw of the openings from that of the games, which have the same seed
 
 
 # --- The games ---
 
 
+class Openings:
+    """Prefixes of recorded games, cut at random; in a recipe, which is compared by its text, their contents."""
+
+    def __init__(self, games: Games, rules: Rules):
+        self.games, self._rules, self._room = games, rules, GameSlots.empty(1, rules.move_limit)
+        self._digest = hashlib.sha256(games.moves.tobytes() + games.starts.tobytes()).hexdigest()
+
+    def __repr__(self) -> str:
+        return self._digest
+
+    def __len__(self) -> int:
+        return len(self.games)
+
+    def cut(self, number: int, place: int) -> Opening | None:
+        """The moves of a game to a place in it; None where our rules forbid one, or the game passes before."""
+        begin, end = self.games.starts[number : number + 2]
+        moves = tuple(self.games.moves[begin : begin + place % (end - begin)].tolist())
+        if self._rules.size**2 in moves:
+            return None
+        try:
+            put_game(self._room, 0, self._rules.size, self._rules.komi, opening=moves)
+        except IllegalMove:
+            return None
+        return moves
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Who plays the games, and how: an alphago's search in slots, any other teacher on the arena's game loop."""
+    """Who plays the games and how, and who judges them. A search that plays itself is learned from at once."""
 
     teacher: Player
     rules: Rules
@@ -63,37 +90,40 @@ class Recipe:
     temperature_moves: int
     seed: int
     tree_positions: int = 0
-    player: Player | None = None  # who plays the moves; None for the teacher
+    policy_share: float = 0.0
+    record_share: float = 0.0
+    records: Openings | None = None
+    player: Player | None = None  # whose moves are judged; None for the teacher's own search
 
     @classmethod
-    def of(cls, config: Config, registry: Registry) -> Recipe:
-        """Raises ConfigError or CheckpointError for a teacher that can't be."""
-        found: dict[str, Player] = {}
-        if config.tree_positions and not config.player:
-            raise ConfigError("tree_positions are of the tree of a player; give --player alphago")
-        for name in ("teacher", "player") if config.player else ("teacher",):
-            typed = getattr(config, name)
-            bot = registry.resolve(typed)
-            analysis = bot.config.analysis if isinstance(bot.config, gtp.Config) and name == "teacher" else None
-            if analysis is None and (not bot.bot_kind.teaches or bot.bot_kind.external):
-                raise ConfigError(
-                    f"{name} = {typed} returns only a move; choose an alphago, or checkpoint:NAME for a net alone"
-                )
-            if analysis == "":
-                raise ConfigError(
-                    f"teacher = {typed} has no analysis mode: give its entry in arena.toml "
-                    "analysis = 'katago analysis -config ... -model ...'"
-                )
-            if bot.limits.seconds is not None or bot.limits.time is not None:
-                raise ConfigError(f"{name} = {typed} uses limits in seconds, so games would differ; give visits")
-            if name == "player" and config.tree_positions and not isinstance(bot.config, alphago.Config):
-                raise ConfigError(f"player = {typed} has no tree for tree_positions; choose an alphago")
-            if analysis:
-                Analyst(bot.config)  # or the command is refused after the first games
-            found[name] = bot if analysis else bot.checked(config.size)
+    def of(cls, config: Config, registry: Registry, results: Path) -> Recipe:
+        """Raises ConfigError, CheckpointError or RecordError for a teacher, a player or records that can't be."""
+        teacher, rules = registry.resolve(config.teacher), Rules.preset("cgos", config.size, config.komi)
+        analysis = teacher.config.analysis if isinstance(teacher.config, gtp.Config) else None
+        if analysis is None and (not teacher.bot_kind.teaches or teacher.bot_kind.external):
+            raise ConfigError(f"teacher = {config.teacher} returns only a move; choose an alphago, or a policy")
+        if analysis == "":
+            raise ConfigError(
+                f"teacher = {config.teacher} has no analysis mode: give its entry in arena.toml "
+                "analysis = 'katago analysis -config ... -model ...'"
+            )
+        if analysis:
+            Analyst(teacher.config)  # or the command is refused after the first games
+        judges = config.player or not isinstance(teacher.config, alphago.Config)
+        typed = config.player or (f"checkpoint:{config.start}" if config.start else config.teacher)
+        player = registry.resolve(typed) if judges else None
+        for name, bot, given in (("teacher", teacher, config.teacher), ("player", player, typed)):
+            if bot is not None and (bot.limits.seconds is not None or bot.limits.time is not None):
+                raise ConfigError(f"{name} = {given} uses limits in seconds, so games would differ; give visits")
+        if player is not None and not isinstance(player.config, alphago.Config | policy.Config):
+            raise ConfigError(f"player = {typed} can't play for a teacher; choose an alphago, or checkpoint:NAME")
+        searches = player is not None and isinstance(player.config, alphago.Config)
+        if config.tree_positions and not searches:
+            raise ConfigError("tree_positions are of the tree of a player that searches; give --player alphago")
+        paths = [Path(path) for path in config.records]
         return cls(
-            found["teacher"],
-            Rules.preset("cgos", config.size, config.komi),
+            teacher if analysis else teacher.checked(config.size),
+            rules,
             config.full_search_prob,
             config.cheap_search_visits,
             config.plies,
@@ -101,7 +131,10 @@ class Recipe:
             config.temperature_moves,
             config.seed,
             config.tree_positions,
-            found.get("player"),
+            config.policy_share if searches else 1.0,
+            config.record_share,
+            Openings(read_records(paths, config.size, results / "cache"), rules) if paths else None,
+            player and player.checked(config.size),
         )
 
     def folder(self, cache: Path) -> Path:
@@ -110,50 +143,56 @@ class Recipe:
         return cache / f"distill-games-{hashlib.sha256(repr(parts).encode()).hexdigest()[:24]}"
 
     def begin(self, number: int) -> NewGame:
-        """The game of this number."""
-        seeds = draw_seeds(2, self.seed, number)
+        """The game of this number. With a share of them, it begins as a record does; with a share, the player's policy
+        draws the moves, without search."""
+        seeds = draw_seeds(6, self.seed, number)
+        chances = seeds[2:4].astype(np.float64) / 2**63
         length = int(seeds[1] % np.uint64(self.plies + 1))
-        openings = _draw_block(self.rules, self.plies, self.seed, number // BLOCK)
-        return NewGame(number, int(seeds[0]), self.rules.komi, openings[number % BLOCK][:length])
+        opening = _draw_block(self.rules, self.plies, self.seed, number // BLOCK)[number % BLOCK][:length]
+        if self.records is not None and chances[0] < self.record_share:
+            opening = self.records.cut(int(seeds[4] % np.uint64(len(self.records))), int(seeds[5] >> 8)) or opening
+        drawn = self.rules.move_limit if self.player and chances[1] < self.policy_share else 0
+        return NewGame(number, int(seeds[0]), self.rules.komi, opening, drawn)
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
         """A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees. Raises
         CheckpointError for a net that can't be loaded."""
-        config = self.teacher.config
-        if not isinstance(config, alphago.Config) or config.gumbel or self.player:
-            return [partial(self._play_bot, numbers, slots) for _ in range(threads)]
-        shapes = Shape.of(config.precision == Precision.BF16, slots, threads)
-        return [partial(self.search(shape).play, map(self.begin, take_each(numbers))) for shape in shapes]
+        on_gpu = getattr((self.player or self.teacher).config, "precision", "") == Precision.BF16
+        shapes = Shape.of(on_gpu, slots, threads)
+        return [partial(self._play, map(self.begin, take_each(numbers)), shape) for shape in shapes]
 
-    def _params(self, **more: int) -> SelfPlayParams:
-        visits = self.teacher.limits.simulations or int(getattr(self.teacher.config, "visits", 1))
-        parts = self.cheap_search_visits, self.full_search_prob, self.temperature, self.temperature_moves
-        return SelfPlayParams(visits, *parts, reuse=True, **more)
+    def _play(
+        self, games: Iterator[NewGame], shape: Shape, goes_on: Callable[[], bool] = lambda: True
+    ) -> Iterator[PlayedGame]:
+        played = self.search(shape).play(games, goes_on)
+        if self.player is None:
+            yield from played
+            return
+        teacher = build_teacher(self.teacher, self.rules, shape.threads)
+        workers = JUDGES_ON_GPU if shape.groups > 1 else 0
+        with closing(teacher):
+            yield from judged_games(played, teacher, self.full_search_prob, self.seed, workers)
 
     def search(self, shape: Shape) -> SearchGames:
-        """Plays as the bot does that is the teacher, an alphago with PUCT."""
-        config = cast(alphago.Config, self.teacher.config)
-        params = self._params(virtual_loss_batch=config.virtual_loss_batch or 1)
+        """Plays as the player does or, without one, as the teacher, an alphago."""
+        bot = self.player or self.teacher
+        config: Any = bot.config
+        if isinstance(config, policy.Config):
+            config = alphago.Config(checkpoint=config.checkpoint, precision=config.precision)
+        visits = bot.limits.simulations or config.visits
+        cheap, share = (visits, 1.0) if self.player else (self.cheap_search_visits, self.full_search_prob)
+        params = SelfPlayParams(
+            visits,
+            cheap,
+            share,
+            self.temperature,
+            self.temperature_moves,
+            virtual_loss_batch=config.virtual_loss_batch or 1,
+            reuse=not config.gumbel,  # halving begins at 0 visits
+        )
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
-        return SearchGames(self.rules, net, params, params_of(config, PuctParams), shape, most)
-
-    def teaching_bot(self, teacher: Teacher) -> TeachingBot:
-        """Plays as the ``teacher``, or the player, and notes what the teacher finds."""
-        player, visits = None, None
-        if self.player:
-            player, visits = cast(Teacher, self.player.build()), self.player.limits.simulations
-        parts = self.teacher.limits.simulations, self._params(), player, visits, self.tree_positions
-        return TeachingBot(teacher, *parts)
-
-    def _play_bot(self, numbers: deque[int], slots: int, goes_on: Callable[[], bool]) -> Iterator[PlayedGame]:
-        config = self.teacher.config
-        teacher = Analyst(config) if isinstance(config, gtp.Config) else self.teacher.build()
-        try:
-            bot = self.teaching_bot(cast(Teacher, teacher))
-            yield from bot.play(self.rules, map(self.begin, take_each(numbers)), slots, goes_on)
-        finally:
-            teacher.close()
+        return SearchGames(self.rules, net, params, params_of(config, PuctParams), shape, most, self.tree_positions)
 
 
 @lru_cache(maxsize=8)  # games are begun in the order of their numbers
@@ -207,7 +246,7 @@ def train(
     encoder, inherited = encoder_of(config, results), inherited_rules(config, results)
     # before the games: or hours of play would come before what is wrong with them
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
-    recipe = Recipe.of(config, registry)
+    recipe = Recipe.of(config, registry, results)
     before = build(config, results).eval() if config.start else None
     replay = play_games(config, recipe, results, on_made, lent)
 

@@ -497,6 +497,15 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
     return (Dataset.open(folder) if folder.exists() else build(paths, folder, filter, SplitRule())).games
 
 
+def read_records(paths: Sequence[Path], size: int, cache: Path) -> Games:
+    """The usable games of some paths, or those of one dataset. Raises RecordError."""
+    is_dataset = len(paths) == 1 and (paths[0] / MANIFEST).is_file()
+    games = Dataset.open(paths[0]).games if is_dataset else load_games(paths, size, cache)
+    if games.size != size:
+        raise RecordError(f"{paths[0]}: has games on {games.size}x{games.size}; give records of {size}x{size}")
+    return games
+
+
 # --- Rows ---
 
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -33,7 +33,6 @@ from trainers.slots import GameSlots, SearchSlots, SelfPlayParams, copy_position
 
 CERTAIN = 127  # the ownership of a point that is surely the side to move's, as it is stored
 NOT_JUDGED = -128  # the same where the teacher told none
-LINE = 12  # the most moves of a line
 RANDOM = -1  # who decides a move that is drawn uniformly; else the number of an evaluator
 NEVER = -1e4  # a logit of a move that is played only where there is no other, and no infinity to subtract
 PIECE = 64  # games that a thread moves on at a time, at most: as many as stay in the cache
@@ -72,7 +71,10 @@ class PlayedGame:
     levels: np.ndarray  # (searches, size² + 1) uint16: shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32, of the side to move
     owners: np.ndarray | None = None  # (searches, size²) int8: whose each point is, the side to move's at CERTAIN
-    lines: np.ndarray | None = None  # (searches, LINE) int16: moves from the game to what was searched, then NO_MOVE
+    lines: np.ndarray | None = None
+    """(searches, LINE) int16: moves from the game to what was searched, then NO_MOVE. Of a game that wasn't judged yet,
+    (searches, most, LINE): the moves to some nodes of each tree."""
+    given: int = 0  # moves at its start that nobody chose
 
 
 class Shape(NamedTuple):
@@ -109,11 +111,11 @@ Result = TypeVar("Result")
 class SelfPlayGames:
     """Games in slots. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
 
-    def __init__(self, rules: Rules, nets: Sequence[Evaluator], shape: Shape, searched: int = 0):
-        """``searched`` is size² + 1 where moves are searched."""
+    def __init__(self, rules: Rules, nets: Sequence[Evaluator], shape: Shape, searched: int = 0, lines: int = 0):
+        """``searched`` is size² + 1 where moves are searched, and ``lines`` how many are drawn from each tree."""
         self._rules, self._nets = rules, nets
-        self._games = GameSlots.empty(shape.slots, rules.move_limit, searched)
-        self._numbers = np.full(shape.slots, -1)
+        self._games = GameSlots.empty(shape.slots, rules.move_limit, searched, lines)
+        self._numbers, self._given = np.full(shape.slots, -1), np.zeros(shape.slots, np.int64)
         self._groups = np.array_split(np.arange(shape.slots), min(shape.groups, shape.slots))
         self._threads, self._pool = shape.threads, ThreadPoolExecutor(shape.threads)
         self._over: list[PlayedGame] = []
@@ -140,7 +142,7 @@ class SelfPlayGames:
         games = self._games
         for slot, new in zip(slots[~games.playing[slots]].tolist(), new_games, strict=False):
             put_game(games, slot, self._rules.size, new.komi, new.seed, new.opening)
-            self._numbers[slot], games.drawn[slot] = new.number, new.drawn
+            self._numbers[slot], games.drawn[slot], self._given[slot] = new.number, new.drawn, len(new.opening)
         return bool(games.playing[slots].any())
 
     def _finish(self, slots: np.ndarray) -> None:
@@ -149,8 +151,11 @@ class SelfPlayGames:
         for slot in slots[~games.playing[slots]].tolist():
             moves, komi = games.moves[slot, : games.lengths[slot]].copy(), float(games.komis[slot])
             margin, is_sound = float(area_score(games.boards[slot])) - komi, moves[-2:].tolist() == [passing, passing]
-            found = [each[slot, : games.counts[slot]].copy() for each in (games.plies, games.levels, games.win_rates)]
-            self._over.append(PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, *found))
+            count = games.counts[slot]
+            plies, levels, rates = (each[slot, :count].copy() for each in (games.plies, games.levels, games.win_rates))
+            game = PlayedGame(int(self._numbers[slot]), moves, komi, margin, is_sound, plies, levels, rates)
+            lines = games.lines[slot, :count].copy() if games.lines.shape[2] else None
+            self._over.append(replace(game, lines=lines, given=int(self._given[slot])))
 
     def _in_parts(self, work: Callable[[slice], Result], count: int) -> list[Result]:
         """What work returns for each piece of ``count`` slots; threads share the pieces, so there is one for each."""
@@ -207,11 +212,18 @@ class SearchGames(SelfPlayGames):
     """Games with a search by one net at each move, PUCT or Gumbel's."""
 
     def __init__(
-        self, rules: Rules, net: Evaluator, params: SelfPlayParams, puct: PuctParams, shape: Shape, most: int = 2**31
+        self,
+        rules: Rules,
+        net: Evaluator,
+        params: SelfPlayParams,
+        puct: PuctParams,
+        shape: Shape,
+        most: int = 2**31,
+        lines: int = 0,
     ):
-        """A tree has at most ``most`` nodes."""
+        """A tree has at most ``most`` nodes, and ``lines`` are drawn from that of a full search."""
         moves, self._at_once = rules.size**2 + 1, params.virtual_loss_batch
-        super().__init__(rules, [net], shape, moves)
+        super().__init__(rules, [net], shape, moves, lines)
         self._encoder, self._params = net.encoder, (params, puct)
         capacity = (max(params.visits, params.cheap_search_visits) + self._at_once) * moves + 1
         self._trees = SearchSlots.empty(shape.slots, min(most, capacity))

@@ -223,14 +223,23 @@ class Distill(Supervised):
 
     teacher: str = setting(
         "alphago:visits=200",
-        "Bot to learn from: an alphago, checkpoint:NAME for a net alone, or an engine with an analysis mode",
+        "Bot to learn from: an alphago, policy:checkpoint=NAME for a net alone, or an engine with an analysis mode",
     )
     teacher_license: str = setting("", "Licence of an engine's net, for the manifest")
-    player: str = setting("", "Bot that plays the moves, which the teacher then only judges; '' for the teacher")
+    player: str = setting(
+        "",
+        "Alphago or policy that plays what the teacher judges; '' for an alphago that teaches by its own games, "
+        "and the policy of start for other teachers",
+    )
+    policy_share: float = setting(0.0, "Share of the player's games whose moves its policy draws, without search", 0, 1)
     tree_positions: int = setting(0, "Positions of the player's tree that the teacher judges with each of the game", 0)
+    records: tuple[str, ...] = setting((), "SGF files, folders, archives, an arena.db or a dataset: games begin so")
+    record_share: float = setting(0.5, "Share of the games that begin with a prefix of a record, cut at random", 0, 1)
     games: int = setting(2_000, "Number of games, each from an opening of its own", 10)
     play_minutes: float | None = setting(None, "Minutes of play, all sittings together; then no game begins", 0)
-    full_search_prob: float = setting(0.5, "Playout cap randomization: share of fully searched moves", 0.01, 1)
+    full_search_prob: float = setting(
+        0.5, "Share of the moves that are judged; of a search's own games, of fully searched ones", 0.01, 1
+    )
     cheap_search_visits: int = setting(30, "Playout cap randomization: visits for the other moves", 2)
     plies: int = setting(8, "Most random moves at the start of a game", 0, 20)
     temperature: float = setting(0.8, "Temperature of the visits when first moves are drawn; 0 for none", 0, 10)
@@ -357,7 +366,7 @@ def settings_of_a_step(settings: Settings) -> dict[str, Any]:
 def portable_settings(settings: Settings) -> dict[str, Any]:
     """All settings for a manifest; of paths the names alone, as where they lie is nobody else's business."""
     found = asdict(settings)
-    for name in {"data", "earlier", "average"} & found.keys():
+    for name in {"data", "earlier", "average", "records"} & found.keys():
         found[name] = [Path(path).name for path in found[name]]
     for name in {"start", "policy", "finisher"} & found.keys():
         found[name] = Path(found[name]).name

@@ -37,6 +37,8 @@ from trainers.records import Games
 
 SUPERKO, SUICIDE = True, False
 
+LINE = 12  # the most moves of a line
+
 DRAWN, CHEAP, FULL = range(3)
 """How a move of a search is decided: drawn from the net's policy, by few visits, or by all of them."""
 
@@ -46,13 +48,13 @@ LEVELS_OF_BEST = 255  # an improved policy is stored in this many steps of its l
 GUMBEL_SCALE = 1.0
 
 DECIDED_MARGIN, DECIDED_TURNS, DECIDED_FULL_SEARCH_FACTOR = 0.05, 5, 0.25
-"""A game is as good as decided after so many turns in a row with a win rate this close to 0 or 1; with Gumbel's search
-and on the arena's game loop that is a factor on ``full_search_prob``."""
+"""A game is as good as decided after so many turns in a row with a win rate this close to 0 or 1; then this is a factor
+on ``full_search_prob``."""
 
 _SHARE = 2.0**-53
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _S11 = np.uint64(11)
-_ASIDE = np.uint64(1)  # tells the draws for a move from those of its search, which has its seed
+_ASIDE, _LINES = np.uint64(1), np.uint64(2)  # tell the draws for a move, and of lines, from those of its search
 
 
 class SelfPlayParams(NamedTuple):
@@ -84,13 +86,15 @@ class GameSlots(NamedTuple):
     plies: np.ndarray  # (slots, limit) int64
     levels: np.ndarray  # (slots, limit, size² + 1) uint16: visits, or the improved policy, up to a factor
     win_rates: np.ndarray  # (slots, limit) float32: of the side to move
+    lines: np.ndarray  # (slots, limit, most, LINE) int16: moves to nodes of the trees of full searches, then NO_MOVE
 
     @classmethod
-    def empty(cls, slots: int, limit: int, searched: int = 0) -> GameSlots:
-        """``searched`` is size² + 1 where moves are searched."""
+    def empty(cls, slots: int, limit: int, searched: int = 0, lines: int = 0) -> GameSlots:
+        """``searched`` is size² + 1 where moves are searched, and ``lines`` how many are drawn from each tree."""
         game: Any = ((np.bool_,), (np.bool_,), (BOARD,), (np.uint64, limit + MAX_DEPTH + 2), (np.uint16, limit))
         more: Any = ((np.int64,), (np.uint64,), (np.float64,), (np.int64,))
         found: Any = ((np.int64,), (np.int64, limit), (np.uint16, limit, searched), (np.float32, limit))
+        found = (*found, (np.int16, limit, lines, LINE))
         return cls(*(np.zeros((slots, *shape), kind) for kind, *shape in (*game, *more, *found)))
 
 
@@ -231,6 +235,19 @@ def all_sensible(games: Games) -> np.ndarray:
 
 
 @kernel
+def sensible_at_ends(games, size, moves, starts, komis, masks):
+    """Write what ``Game.sensible_moves`` is where each game of a list ends, see ``planes.encode_rows``, to ``masks``
+    (games, size² + 1) bool. ``games`` has room for one."""
+    for i in range(komis.shape[0]):
+        kernels.clear(games.boards[0], size)
+        games.hashes[0, 0] = games.boards[0].hash
+        games.lengths[0], games.komis[0] = 0, komis[i]
+        for place in range(starts[i], starts[i + 1]):
+            play_move(games, 0, np.int64(moves[place]))
+        write_sensible(games, 0, masks[i])
+
+
+@kernel
 def _write_masks(games, moves, masks):
     for ply in range(moves.shape[0]):
         write_sensible(games, 0, masks[ply])
@@ -338,7 +355,7 @@ def _begin_move(games, searches, slots, params, puct, recent):
     chance, share = chances(move_seed(games, slot))
     searches.shares[slot] = share
     often = params.full_search_prob
-    if puct.gumbel and searches.decided[slot] >= DECIDED_TURNS:
+    if searches.decided[slot] >= DECIDED_TURNS:
         often *= DECIDED_FULL_SEARCH_FACTOR
     if games.lengths[slot] < games.drawn[slot]:
         searches.kinds[slot], root.budget = DRAWN, 1
@@ -349,6 +366,37 @@ def _begin_move(games, searches, slots, params, puct, recent):
     if puct.gumbel and root.budget > 1:
         root.simulations = root.budget - 1
         draw_gumbel(searches.roots, slot, games.levels.shape[2], GUMBEL_SCALE)
+
+
+@inlined
+def _draw_lines(games, searches, slot, lines):
+    """Write the moves to nodes below the root into ``lines`` (most, LINE): nodes that were expanded, drawn evenly. They
+    are the positions that the net was asked about."""
+    nodes, board, passing = searches.nodes, games.boards[slot], games.levels.shape[2] - 1
+    used, count = np.int64(searches.roots[slot].used), 0
+    parents, expanded = np.full(used, -1, np.int64), np.empty(used, np.int64)
+    for node in range(used):  # children have higher numbers
+        first = np.int64(nodes.first[slot, node])
+        if first >= 0 and (node == 0 or parents[node] >= 0):
+            parents[first : first + np.int64(nodes.children[slot, node])] = node
+            if node:
+                expanded[count] = node
+                count += 1
+    state = next_random(seeded(np.uint64(move_seed(games, slot)) + _LINES))
+    lines[:] = NO_MOVE
+    for i in range(min(lines.shape[0], count)):
+        state = next_random(state)
+        other = i + np.int64(np.float64(state >> _S11) * _SHARE * (count - i))
+        node = expanded[other]
+        expanded[other] = expanded[i]
+        depth, above = 0, node
+        while above:
+            depth, above = depth + 1, parents[above]
+        while node:
+            depth -= 1
+            if depth < LINE:
+                lines[i, depth] = _move_of_child(board, nodes, slot, node, passing)
+            node = parents[node]
 
 
 @inlined
@@ -370,6 +418,8 @@ def _decide(games, searches, slot, params, puct, weights):
             to_levels(weights, games.levels[slot, count])
         games.plies[slot, count] = length
         games.win_rates[slot, count] = win_rate
+        if games.lines.shape[2]:
+            _draw_lines(games, searches, slot, games.lines[slot, count])
         games.counts[slot] = count + 1
     if puct.gumbel and kind != DRAWN:
         child = best_move(nodes, searches.roots, slot, puct)

@@ -1,152 +1,223 @@
-"""Teachers, whose searches are learned from: bots on the arena's game loop, and engines in their analysis mode."""
+"""Teachers, which judge positions of games that others played: nets, searches, and engines in their analysis mode."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from threading import Lock
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from arena import BotFault
-from arena.contract.bot import Bot, Decision, Limits
-from arena.go.coords import Move, gtp_from_move, move_from_gtp
-from arena.go.game import Ending, Game, Rules
-from arena.go.planes import NO_MOVE
-from arena.match.schedule import Pairing
-from bots import gtp
-from bots.alphago import AlphaGo
+from arena.contract.bot import Limits
+from arena.go.coords import gtp_from_move, move_from_gtp
+from arena.go.game import Game, Rules
+from arena.go.planes import NO_MOVE, encode_rows
+from arena.players.player import Player
+from bots import gtp, policy
 from bots.gtp import Engine, katago_rules, quoted, read_command
-from trainers.ratings import PATIENT, GoesOn, play_bots
-from trainers.selfplay import CERTAIN, LINE, NOT_JUDGED, NewGame, PlayedGame
+from bots.nets.checkpoint import Checkpoint, Precision, find
+from bots.nets.inference import Evaluator
+from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame
 from trainers.slots import (
     DECIDED_FULL_SEARCH_FACTOR,
     DECIDED_MARGIN,
     DECIDED_TURNS,
-    SelfPlayParams,
-    chances,
-    draw_move,
-    to_levels,
+    LEVELS,
+    LINE,
+    GameSlots,
+    sensible_at_ends,
 )
 
-TEACHER = "teacher"
+AT_ONCE = 64  # positions that a teacher judges at once on a processor, about: whole games
+AT_ONCE_ON_GPU = 16_384
+MOST_MOVES = 10_000
+SEARCHED_AT_ONCE = 32  # boards that a search has at once
 
-Place = tuple[int, tuple[Move, ...]]
-"""Where a position is: how many moves of the game come before it, and then those of a line in its tree."""
+Judged = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+"""Of some positions, for the side to move: shares of the moves (B, size² + 1), whose sum is 1; win rates (B,), NaN for
+none; ownership (B, size²) in [-1, 1], NaN for none, or None."""
 
 
 class Teacher(Protocol):
-    """A bot that returns what it found, not only what it would play."""
+    """Judges positions of one size. Two threads may call it."""
+
+    at_once: int  # positions that are best judged together, about
+
+    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
+        """Judge the positions after these moves, each (moves,) uint16, from the empty board. Raises BotFault for a
+        fault of an engine."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
+def build_teacher(player: Player, rules: Rules, threads: int) -> Teacher:
+    """The teacher that a player is. Raises CheckpointError for a net that can't be loaded."""
+    config = player.config
+    if isinstance(config, policy.Config):
+        return NetTeacher(Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision), rules, threads)
+    bot: Any = Analyst(config) if isinstance(config, gtp.Config) else player.build()
+    return SearchTeacher(bot, player.limits.simulations, rules)
+
+
+class NetTeacher:
+    """A net without search."""
+
+    def __init__(self, net: Evaluator, rules: Rules, threads: int):
+        self._net, self._rules, self._threads = net, rules, threads
+        self.at_once = AT_ONCE_ON_GPU if net.precision is Precision.BF16 else AT_ONCE
+        self._evaluating = Lock()  # meanwhile another thread encodes
+
+    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
+        count, size = len(moves), self._rules.size
+        lengths = np.array([len(each) for each in moves])
+        starts, flat = np.append(0, lengths.cumsum()), np.concatenate(moves).astype(np.uint16)
+        komis, numbers = np.full(count, komi), np.arange(count)
+        known = (size, flat, starts, komis, numbers, lengths, np.zeros(count, np.uint8))
+        planes = encode_rows(self._net.encoder, *known, self._threads).reshape(count, -1, size, size)
+        sensible, bounds = (
+            np.empty((count, size**2 + 1), np.bool_),
+            np.linspace(0, count, self._threads + 1).astype(int),
+        )
+
+        def mark(begin: int, end: int) -> None:
+            room = GameSlots.empty(1, int(lengths.max()) + 1)
+            sensible_at_ends(room, size, flat, starts[begin : end + 1], komis[begin:end], sensible[begin:end])
+
+        with ThreadPoolExecutor(self._threads) as pool:
+            list(pool.map(mark, bounds[:-1], bounds[1:]))
+        with self._evaluating:
+            logits, rates, owners = self._net.evaluate_all(planes)
+        logits[~sensible] = -np.inf
+        odds = np.exp(logits - logits.max(1, keepdims=True))
+        return odds / odds.sum(1, keepdims=True), rates, owners
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Searcher(Protocol):
+    """A bot or an engine that returns what it found, not only what it would play."""
 
     def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, ...]:
-        """The weight of each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
-        to move, NaN where it has none. A teacher may add ownership (games, size²) in [-1, 1], also of their side,
-        NaN where it has none."""
+        """The weight of each move (games, size² + 1), at least 0 and not all 0, the win rates (games,) of the sides to
+        move, NaN where it has none, and ownership (games, size²) in [-1, 1], also of their side, if it has any."""
+
+    def close(self) -> None: ...
 
 
-class TeachingBot(Bot):
-    """A teacher that plays against itself: a share of its moves is searched in full and noted, a smaller one in a game
-    that is decided. Its random numbers depend on the games' seeds alone. A ``player``, if given, chooses the moves."""
+class SearchTeacher:
+    """A search, or an engine."""
 
-    def __init__(
-        self,
-        teacher: Teacher,
-        visits: int | None,
-        params: SelfPlayParams,
-        player: Teacher | None = None,
-        player_visits: int | None = None,
-        tree_positions: int = 0,
-    ):
-        """``visits`` are those of a full search, None for as many as the teacher has. With each position of a game,
-        ``tree_positions`` of the player's tree are searched."""
-        self._teacher, self._visits, self._params = teacher, visits, params
-        cheap = min(params.cheap_search_visits, visits or params.cheap_search_visits)
-        self._player, self._other_visits = player, player_visits if player else cheap
-        self._tree_positions = tree_positions
-        self._found: dict[int, dict[Place, tuple[np.ndarray, ...]]] = {}  # by the game's seed
+    def __init__(self, searcher: Searcher, visits: int | None, rules: Rules):
+        """``visits`` are None for as many as the player has."""
+        self._searcher, self._limits, self._rules = searcher, Limits(simulations=visits), rules
+        self.at_once = AT_ONCE
 
-    def choose(self, game: Game, limits: Limits) -> Decision:
-        return self.choose_all([game], limits)[0]
+    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
+        games = []
+        for number, each in enumerate(moves):
+            game = Game(replace(self._rules, komi=komi, move_limit=MOST_MOVES), seed=number)  # a line may be long
+            for move in each.tolist():
+                game.play(move)
+            games.append(game)
+        parts = [games[first : first + SEARCHED_AT_ONCE] for first in range(0, len(games), SEARCHED_AT_ONCE)]
+        found = [self._searcher.search_targets(part, self._limits) for part in parts]
+        weights, rates, *owners = (np.concatenate(column) for column in zip(*found, strict=True))
+        weights = weights * np.array(
+            [game.legal_moves() for game in games]
+        )  # before it tries a move, it knows no superko
+        weights[:, -1] += ~weights.any(1)
+        return weights / weights.sum(1, keepdims=True), rates, owners[0] if owners else None
 
-    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        params, drawn = self._params, [chances(game.move_seed()) for game in games]
-        full = [place for place, (chance, _) in enumerate(drawn) if chance < self._full_search_prob(games[place])]
-        rest = [place for place in range(len(games)) if self._player or place not in full]
-        played = _search(self._player or self._teacher, self._other_visits, games, rest)
-        asked: list[tuple[Game, Place]] = [(games[place], (len(games[place].moves), ())) for place in full]
-        asked += [one for place in full for one in self._in_tree(games[place])]
-        searched = _search(self._teacher, self._visits, [game for game, _ in asked], range(len(asked)))
-        for number, (game, place) in enumerate(asked):
-            row, *others = searched[number]
-            levels = np.empty(len(row), np.uint16)
-            to_levels(row, levels)
-            self._found.setdefault(game.seed, {})[place] = levels, *others
-        found = {place: searched[number] for number, place in enumerate(full)} | played
-        early = [params.temperature if len(game.moves) < params.temperature_moves else 0.0 for game in games]
-        draws = zip(early, drawn, strict=True)
-        return [Decision(int(draw_move(found[n][0], heat, chance))) for n, (heat, (_, chance)) in enumerate(draws)]
+    def close(self) -> None:
+        self._searcher.close()
 
-    def _in_tree(self, game: Game) -> list[tuple[Game, Place]]:
-        """Positions of the player's tree, as games, and their places."""
-        found = []
-        if self._tree_positions:
-            for line in cast(AlphaGo, self._player).tree_lines(game, self._tree_positions, game.move_seed()):
-                ahead = game.copy()
-                for move in line[:LINE]:
-                    if not ahead.is_over:  # a search doesn't know the move limit
-                        ahead.play(move)
-                found.append((ahead, (len(game.moves), tuple(line[:LINE]))))
-        return [(ahead, place) for ahead, place in found if not ahead.is_over]
 
-    def _full_search_prob(self, game: Game) -> float:
-        """Lower in a game where the last full searches found one side winning for certain."""
-        found = self._found.get(game.seed, {}).items()
-        rates = [float(rate) for (_, line), (_, rate, *_) in found if not line][-DECIDED_TURNS:]
-        decided = len(rates) == DECIDED_TURNS and all(min(rate, 1 - rate) < DECIDED_MARGIN for rate in rates)
-        return self._params.full_search_prob * (DECIDED_FULL_SEARCH_FACTOR if decided else 1)
+# --- Which positions of a game are judged ---
 
-    def play(
-        self, rules: Rules, new_games: Iterator[NewGame], slots: int, goes_on: GoesOn = lambda: True
-    ) -> Iterator[PlayedGame]:
-        """As ``selfplay.SelfPlayGames.play``. Raises BotFault for a fault of the teacher."""
-        pairings = (Pairing(str(new.number), new.number, TEACHER, TEACHER, new.opening, new.seed) for new in new_games)
-        for record in play_bots({TEACHER: self}, {TEACHER: PATIENT}, rules, pairings, slots, goes_on):
-            outcome = record.outcome
-            if outcome is None or outcome.margin is None:
-                raise BotFault(record.reason)
-            found = self._found.pop(record.seed, {})
-            levels, win_rates, *owners = zip(*found.values(), strict=True) if found else ([], [])
-            yield PlayedGame(
-                int(record.id),
-                np.array(record.moves, np.uint16),
-                rules.komi,
-                outcome.margin,
-                outcome.ending is Ending.SCORE,
-                np.array([ply for ply, _ in found], np.int64),
-                np.array(levels, np.uint16).reshape(-1, rules.size**2 + 1),
-                np.array(win_rates, np.float32),
-                np.rint(np.nan_to_num(np.array(owners[0]) * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
-                if owners
-                else None,
-                np.array([[*line, *[NO_MOVE] * (LINE - len(line))] for _, line in found], np.int16).reshape(-1, LINE)
-                if self._tree_positions
-                else None,
+
+def chosen_plies(game: PlayedGame, share: float, seed: int) -> np.ndarray:
+    """A share of the plies from the first move that was chosen on; a quarter as large where the last searches found one
+    side winning for certain."""
+    shares = np.full(len(game.moves), share)
+    certain = np.minimum(game.win_rates, 1 - game.win_rates) < DECIDED_MARGIN
+    for ply in range(game.given, len(game.moves)):
+        before = int(np.searchsorted(game.plies, ply))
+        if before >= DECIDED_TURNS and certain[before - DECIDED_TURNS : before].all():
+            shares[ply] *= DECIDED_FULL_SEARCH_FACTOR
+    shares[: game.given] = 0
+    return np.flatnonzero(np.random.default_rng(seed).random(len(shares)) < shares)
+
+
+def positions_of(game: PlayedGame, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The positions to be judged: their plies (positions,) and their lines (positions, LINE)."""
+    plies, lines = [], []
+    none, of_tree = np.full((1, LINE), NO_MOVE, np.int16), {}
+    if game.lines is not None:
+        of_tree = {ply: some[some[:, 0] != NO_MOVE] for ply, some in zip(game.plies.tolist(), game.lines, strict=True)}
+    for ply in chosen_plies(game, share, seed).tolist():
+        some = np.concatenate([none, of_tree.get(ply, none[:0])])
+        plies += [ply] * len(some)
+        lines.append(some)
+    return np.array(plies, np.int64), np.concatenate([none[:0], *lines])
+
+
+def judged_games(
+    games: Iterator[PlayedGame], teacher: Teacher, share: float, seed: int, workers: int = 0
+) -> Iterator[PlayedGame]:
+    """The games with what the teacher found at a share of their positions, in place of what their player found. With
+    ``workers``, threads judge while the next ones are played."""
+    has_lines, waiting, count = False, list[PlayedGame](), 0
+
+    def judge(some: list[PlayedGame]) -> list[PlayedGame]:
+        moves = [
+            np.concatenate([game.moves[:ply], line[line != NO_MOVE]])
+            for game in some
+            for ply, line in zip(game.plies.tolist(), cast(np.ndarray, game.lines), strict=True)
+        ]
+        if not moves:
+            return [replace(game, lines=None) for game in some]
+        shares, rates, owners = teacher.judge(moves, some[0].komi)
+        levels = np.rint(shares * LEVELS).astype(np.uint16)
+        known = None if owners is None else np.rint(np.nan_to_num(owners * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
+        ends = np.cumsum([0, *(len(game.plies) for game in some)])
+        parts = [slice(begin, end) for begin, end in pairwise(ends)]
+        return [
+            replace(
+                game,
+                levels=levels[part],
+                win_rates=rates[part].astype(np.float32),
+                owners=None if known is None else known[part],
+                lines=game.lines if has_lines else None,
             )
+            for game, part in zip(some, parts, strict=True)
+        ]
 
-
-def _search(
-    teacher: Teacher, visits: int | None, games: Sequence[Game], places: Sequence[int]
-) -> dict[int, tuple[np.ndarray, ...]]:
-    """By place among the games what the teacher found, with the weights of legal moves only: a search doesn't know that
-    superko forbids a move before it tries it."""
-    if not places:
-        return {}
-    rows, *others = teacher.search_targets([games[place] for place in places], Limits(simulations=visits))
-    rows = rows * np.array([games[place].legal_moves() for place in places])
-    rows[:, -1] += ~rows.any(1)
-    return dict(zip(places, zip(rows, *others, strict=True), strict=True))
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        pending = deque[Future[list[PlayedGame]]]()
+        for game in games:
+            has_lines = has_lines or game.lines is not None
+            plies, lines = positions_of(game, share, seed + game.number)
+            waiting.append(replace(game, plies=plies, lines=lines))
+            count += len(plies)
+            if count >= teacher.at_once:
+                pending.append(pool.submit(judge, waiting))
+                waiting, count = [], 0
+            while len(pending) > workers or (pending and pending[0].done()):
+                yield from pending.popleft().result()
+        if waiting:
+            pending.append(pool.submit(judge, waiting))
+        while pending:
+            yield from pending.popleft().result()
 
 
 # --- Engines ---

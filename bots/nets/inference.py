@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 import onnxruntime
@@ -90,6 +90,12 @@ class OnnxModel:
 Model: TypeAlias = "OnnxModel | int8.PackedModel | TorchModel"
 
 
+def win_rates_of(value: np.ndarray) -> np.ndarray:
+    """Win rates (B,) float32 from the logits of win, draw and loss (B, 3)."""
+    odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))
+    return cast(np.ndarray, ((odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)).astype(np.float32))
+
+
 class Evaluator:
     """A net ready to play. Except in bfloat16, the outputs for a position don't depend on the rest of the batch, bit
     for bit, so a game doesn't depend on those beside it. They may differ between processors and precisions."""
@@ -162,9 +168,7 @@ class Evaluator:
             (policy,) = self._run(planes, {POLICY: moves})
             return policy, np.full(len(policy), np.nan, np.float32)
         policy, value = self._run(planes, {POLICY: moves, VALUE: 3})
-        odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
-        win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
-        return policy, win_rate.astype(np.float32)
+        return policy, win_rates_of(value)
 
     def ownership(self, planes: np.ndarray) -> np.ndarray:
         """(B, n²) float32 in [-1, 1]: the predicted owner of each point, positive for the side to move. For a net that
@@ -178,12 +182,21 @@ class Evaluator:
         (scores,) = self._run(planes, {SCORE: 0})
         return SCORE_UNIT * scores.astype(np.float64)
 
+    def evaluate_all(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """What ``evaluate`` and ``ownership`` return, for one evaluation; no ownership from a net without that head."""
+        points = planes.shape[-1] ** 2
+        heads = {POLICY: points + 1, VALUE: 3, OWNERSHIP: points}
+        if not (self.has_value and self.has_ownership):
+            return *self.evaluate(planes), None
+        policy, value, logits = self._run(planes, heads)
+        return policy, win_rates_of(value), np.tanh(logits / 2)
+
     def raw_nn(self, games: Sequence[Game], symmetry: int = 0) -> list[RawNN]:
         """The outputs for these positions of one size, evaluated under a symmetry. Raises CheckpointError."""
         planes = self.encode(games, symmetry)
         table = symmetry_table(games[0].rules.size)[symmetry]
-        logits, win_rates = self.evaluate(planes)
-        owners = self.ownership(planes)[:, table[:-1]] if self.has_ownership else [None] * len(games)
+        logits, win_rates, points = self.evaluate_all(planes)
+        owners = [None] * len(games) if points is None else points[:, table[:-1]]
         scores = self.score(planes).tolist() if self.has_score else [None] * len(games)
         found = []
         for game, row, win_rate, *rest in zip(games, logits[:, table], win_rates, owners, scores, strict=True):

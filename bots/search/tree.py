@@ -344,23 +344,6 @@ class TreePool:
         slot, size = self._slots.get(game), game.rules.size
         return None if slot is None else Decision(*self.best(slot, size), self.ownership(slot, size))
 
-    def lines(self, game: Game, count: int, seed: int) -> list[list[Move]]:
-        """The moves from a game to ``count`` nodes of its tree, or to all, drawn among those below the root that were
-        expanded: the positions that the net was asked about."""
-        slot, nodes = self._slots[game], self.nodes
-        first = nodes.first[slot, : self.roots[slot]["used"]]
-        parents, expanded = np.full(len(first), -1), np.flatnonzero(first >= 0)
-        for node in expanded.tolist():  # children have higher numbers
-            if node == 0 or parents[node] >= 0:  # or it was a child that is no more
-                parents[self._family(slot, node)] = node
-        found = []
-        for node in np.random.default_rng(seed).permutation(expanded[parents[expanded] >= 0])[:count]:
-            path = [node]
-            while parents[path[-1]]:
-                path.append(parents[path[-1]])
-            found.append([move_from_point(int(point), game.rules.size) for point in nodes.point[slot, path[::-1]]])
-        return found
-
     def allow(self, slot: int, size: int, moves: Collection[Move]) -> None:
         """Let the root have no other moves than these; it has been expanded."""
         family = self._family(slot, 0)

@@ -7,6 +7,7 @@ import math
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from lent_cores import CoresHere
+from played import random_game
 from small_nets import untrained
 from test_selfplay import random_games
 from torch import nn
@@ -25,7 +27,8 @@ from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, Colour, apply_symmetry
 from arena.go.game import Game, Rules
-from arena.go.planes import encode_game, find_encoder
+from arena.go.planes import NO_MOVE, encode_game, find_encoder
+from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
@@ -36,10 +39,10 @@ from trainers.distill import Recipe, split_searches
 from trainers.losses import Target, search_loss
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, play_there, shares_of
+from trainers.selfplay import PlayedGame, Shape
 from trainers.settings import SETTINGS_FILE
 from trainers.settings import Distill as Config
-from trainers.slots import SelfPlayParams
-from trainers.teachers import TeachingBot
+from trainers.teachers import Judged, build_teacher, chosen_plies, judged_games
 from trainers.train import Progress
 
 SIZE = 5
@@ -76,7 +79,7 @@ def tiny(net: Path) -> Config:
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Config) -> Recipe:
-    return Recipe.of(tiny, Registry())
+    return Recipe.of(tiny, Registry(), Path())
 
 
 @pytest.fixture(scope="module")
@@ -144,21 +147,20 @@ def test_searched_stay_with_their_games_when_some_are_chosen_and_joined(searched
 # --- Teachers ---
 
 
-@pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=20," + ROLLOUTS, "checkpoint:{}"])
-def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) -> None:
-    player = Registry().resolve(teacher.format(net))
-    bot, twin = player.build(), player.build()
-    moves = random_games(Rules.preset("cgos", SIZE, 2.5), 1)[0].moves.tolist()
-    games = []
-    for number in range(6):
-        game = Game(Rules.preset("cgos", SIZE, 2.5), number)
-        for move in moves[: 3 * number]:
+@pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=20," + ROLLOUTS, "policy:checkpoint={}"])
+def test_what_a_teacher_finds_is_what_it_would_play(teacher: str, net: Path) -> None:
+    rules, player = Rules.preset("cgos", SIZE, 2.5), Registry().resolve(teacher.format(net))
+    twin, moves = player.build(), random_games(rules, 1)[0].moves
+    positions = [moves[: 3 * number] for number in range(6)]
+    with closing(build_teacher(player, rules, 2)) as judge:
+        shares, rates, owners = judge.judge(positions, 2.5)
+    assert owners is not None and np.abs(owners).max() <= 1 and np.allclose(shares.sum(1), 1)
+    for number, (row, rate) in enumerate(zip(shares, rates, strict=True)):
+        game = Game(rules, number)
+        for move in positions[number].tolist():
             game.play(move)
-        games.append(game)
-    weights, win_rates = bot.search_targets(games, Limits())  # type: ignore[attr-defined]
-    for game, row, rate in zip(games, weights, win_rates, strict=True):
-        assert row[twin.choose(game, Limits()).move] == row.max()
-        assert not row[~game.legal_moves()].any() and row.min() >= 0 and 0 <= rate <= 1
+        assert row[twin.choose(game, Limits()).move] == row.max() and 0 <= rate <= 1
+        assert not row[~(game.sensible_moves() if "policy" in teacher else game.legal_moves())].any()
 
 
 @pytest.mark.parametrize("to_play", [BLACK, WHITE])
@@ -167,7 +169,7 @@ def test_the_win_rate_of_a_search_is_that_of_the_side_to_move(to_play: Colour, n
     bot = Registry().resolve(f"alphago:checkpoint={net},visits=30,{ROLLOUTS}").build()
     stones = [point for point in range(POINTS) if point not in (0, 12, 24)]
     games = [Game(Rules.preset("cgos", SIZE, 2.5), 3, *sides, to_play) for sides in ((stones, ()), ((), stones))]
-    _, rates = bot.search_targets(games, Limits())  # type: ignore[attr-defined]
+    _, rates, *_ = bot.search_targets(games, Limits())  # type: ignore[attr-defined]
     assert np.allclose(rates, [to_play is BLACK, to_play is WHITE], atol=0.1)
 
 
@@ -175,24 +177,40 @@ def test_the_win_rate_of_a_search_is_that_of_the_side_to_move(to_play: Colour, n
 
 
 class Script:
-    """Weighs all moves alike, legal or not, but for the pass; notes how it was asked. A scripted player."""
+    """A teacher to which all moves are alike. Its win rate tells how many there were, its ownership the first."""
 
-    def __init__(self, rate: float = 0.3) -> None:
-        self.rate = rate  # at the start; it rises by 0.001 a move
-        self.asked: list[tuple[int, int | None]] = []
+    at_once = 40
 
-    def search_targets(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        self.asked.append((len(games), limits.simulations))
-        weights = np.ones((len(games), POINTS + 1))
-        weights[:, -1] = 0.01
-        return weights, np.array([self.rate + len(game.moves) / 1000 for game in games])
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+
+    def judge(self, moves: Sequence[np.ndarray], komi: float) -> Judged:
+        assert komi == 2.5
+        self.asked += [each.tolist() for each in moves]
+        shares, owners = np.full((len(moves), POINTS + 1), 1 / (POINTS + 1)), np.zeros((len(moves), POINTS))
+        for row, each in zip(owners, moves, strict=True):
+            row[each[:1]] = -0.5
+        return shares, np.array([0.3 + len(each) / 1000 for each in moves]), owners
+
+    def close(self) -> None: ...
 
 
-def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: Recipe) -> None:
-    recipe, script = replace(recipe, full_search_prob=0.4, temperature_moves=1000, temperature=1.0), Script()
-    over = [*recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(30)), 8)]
+def judged(recipe: Recipe, script: Script, games: int, workers: int = 0) -> list[PlayedGame]:
+    played = recipe.search(Shape(8)).play(map(recipe.begin, range(games)))
+    return list(judged_games(played, script, recipe.full_search_prob, recipe.seed, workers))
+
+
+@pytest.fixture(scope="module")
+def with_player(tiny: Config, net: Path) -> Config:
+    player = f"alphago:checkpoint={net},visits=10,rollout_weight=0,max_tree_mb=1"
+    return replace(tiny, player=player, full_search_prob=0.4, temperature_moves=1000, temperature=1.0)
+
+
+def test_games_are_legal_start_at_random_and_a_share_of_their_positions_is_judged(with_player: Config) -> None:
+    recipe, script = Recipe.of(with_player, Registry(), Path()), Script()
+    over = judged(recipe, script, 30, workers=2)
     assert {game.number for game in over} == {*range(30)}
-    deep = moves = 0
+    positions = moves = 0
     for finished in over:
         opening = recipe.begin(finished.number).opening
         assert finished.moves[: len(opening)].tolist() == list(opening) and finished.plies.min() >= len(opening)
@@ -200,47 +218,71 @@ def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: R
         for move in finished.moves.tolist():
             game.play(move)
         assert game.outcome is not None and game.outcome.margin == finished.margin
-        assert finished.is_sound == game.is_passed_out
+        assert finished.is_sound == game.is_passed_out and finished.lines is None
         assert np.allclose(finished.win_rates, 0.3 + finished.plies / 1000)  # each with its own position
-        assert (finished.levels[-1] == 0).any()  # where stones are
-        deep, moves = deep + len(finished.plies), moves + len(finished.moves) - len(opening)
+        positions, moves = positions + len(finished.plies), moves + len(finished.moves) - len(opening)
     assert {len(recipe.begin(number).opening) for number in range(30)} == set(range(recipe.plies + 1))
-    assert abs(deep / moves - 0.4) < 0.05
-    assert {simulations for _, simulations in script.asked} == {None, recipe.cheap_search_visits}
-    assert sum(asked for asked, simulations in script.asked if simulations is None) == deep
+    assert 0.25 < positions / moves < 0.45 and positions == len(script.asked)  # fewer where a game is decided
+    assert same_games(over, judged(recipe, script, 30))
 
 
-def test_decided_games_are_searched_in_full_a_quarter_as_often(recipe: Recipe) -> None:
-    recipe, script = replace(recipe, full_search_prob=1.0, temperature_moves=1000, temperature=1.0), Script(-0.05)
-    after = rest = 0  # moves behind the fifth, and how many of them were searched in full
-    for finished in recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(40)), 8):
-        length, first = len(finished.moves), len(recipe.begin(finished.number).opening)
-        assert finished.plies[:5].tolist() == list(range(first, min(first + 5, length)))
-        after, rest = after + max(0, length - first - 5), rest + len(finished.plies[5:])
-    assert after > 300 and abs(rest / after - 0.25) < 0.08
-    undecided = recipe.teaching_bot(Script(0.051)).play(recipe.rules, map(recipe.begin, range(4)), 8)
-    assert all(len(game.plies) == len(game.moves) - len(recipe.begin(game.number).opening) for game in undecided)
+def same_games(first: Sequence[PlayedGame], second: Sequence[PlayedGame]) -> bool:
+    pairs = zip(*(sorted(some, key=lambda game: game.number) for some in (first, second)), strict=True)
+    return all(np.array_equal(a.moves, b.moves) and np.array_equal(a.plies, b.plies) for a, b in pairs)
 
 
-def test_a_cheap_search_is_never_deeper_than_a_full_one(recipe: Recipe) -> None:
-    script, params = Script(), SelfPlayParams(2, 30, 0.5)
-    list(TeachingBot(script, 2, params).play(recipe.rules, map(recipe.begin, range(4)), 4))
-    assert {simulations for _, simulations in script.asked} == {2} and len(script.asked) > 4
+def test_decided_games_are_judged_a_quarter_as_often() -> None:
+    moves, plies = np.zeros(2006, np.uint16), np.arange(6, 2006)
+    levels = np.ones((2000, POINTS + 1), np.uint16)
+    for rate, share in ((0.04, 0.25), (0.97, 0.25), (0.06, 1.0)):
+        game = PlayedGame(0, moves, 2.5, 0.5, True, plies, levels, np.full(2000, rate, np.float32), given=6)
+        chosen = chosen_plies(game, 1.0, 1)
+        assert chosen[:5].tolist() == [6, 7, 8, 9, 10] and abs(len(chosen) / 2000 - share) < 0.04
 
 
-def test_positions_of_the_tree_are_searched_too_and_stay_with_their_game(
-    tiny: Config, net: Path, tmp_path: Path
+def test_games_begin_as_records_do_and_some_are_of_the_policy_alone(
+    with_player: Config, archive_of_five: Path, tmp_path: Path
 ) -> None:
+    config = replace(with_player, records=(str(archive_of_five),), record_share=0.6, policy_share=0.3)
+    recipe = Recipe.of(config, Registry(), tmp_path)
+    assert recipe.records is not None and recipe.folder(tmp_path) != replace(recipe, records=None).folder(tmp_path)
+    known = [moves_of(recipe.records.games, number) for number in range(len(recipe.records))]
+    new = [recipe.begin(number) for number in range(400)]
+    alone = [replace(recipe, records=None).begin(number) for number in range(400)]
+    of_records = [one for one, other in zip(new, alone, strict=True) if one.opening != other.opening]
+    assert 160 < len(of_records) < 240 and len({len(game.opening) for game in of_records}) > 12
+    assert all(any(moves[: len(game.opening)] == list(game.opening) for moves in known) for game in of_records)
+    drawn = [game.drawn for game in new]
+    assert {*drawn} == {0, recipe.rules.move_limit} and 90 < drawn.count(recipe.rules.move_limit) < 150
+    for game in judged(recipe, Script(), 12):
+        assert game.moves[: game.given].tolist() == list(new[game.number].opening) and (game.plies >= game.given).all()
+
+
+@pytest.fixture(scope="module")
+def archive_of_five(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "random.sgfs"
+    path.write_text("\n".join(write_sgf(random_game(seed, "2018-05-01", SIZE)) for seed in range(12)))
+    return path
+
+
+def test_without_a_player_a_net_judges_games_of_the_students_policy(tiny: Config, net: Path) -> None:
+    recipe = Recipe.of(replace(tiny, teacher=f"policy:checkpoint={net}", full_search_prob=1.0), Registry(), Path())
+    assert recipe.player is not None and recipe.begin(3).drawn == recipe.rules.move_limit
+    (engine,) = recipe.engines(deque(range(4)), 4, 1)
+    for game in engine(lambda: True):
+        assert len(game.plies) == len(game.moves) - game.given and game.owners is not None
+
+
+def test_positions_of_the_tree_are_judged_too_and_stay_with_their_game(with_player: Config, tmp_path: Path) -> None:
     """Against the moves played one by one: the script's win rate tells how many there were."""
-    player = f"alphago:checkpoint={net},visits=20,rollout_weight=0,max_tree_mb=1"
-    config = replace(tiny, player=player, tree_positions=3, full_search_prob=0.5, temperature_moves=1000)
-    recipe, script, games = Recipe.of(config, Registry()), Script(), 24
-    over = [*recipe.teaching_bot(script).play(recipe.rules, map(recipe.begin, range(games)), 8)]
-    Replay(tmp_path, SIZE).add(over)
+    config = replace(with_player, tree_positions=3, full_search_prob=0.5)
+    recipe, script, games = Recipe.of(config, Registry(), tmp_path), Script(), 24
+    Replay(tmp_path, SIZE).add(judged(recipe, script, games))
     folded = Replay(tmp_path, SIZE).by_number(games)[0]
     flat = folded.unfolded()
-    assert len(flat) == len(folded) == sum(asked for asked, _ in script.asked) and flat.lines is None
+    assert len(flat) == len(folded) == len(script.asked) and flat.lines is None
 
+    lengths = set()
     for number in range(games, len(flat.games)):  # those of lines
         moves, game = moves_of(flat.games, number), Game(recipe.rules)
         for move in moves[:-1]:
@@ -250,8 +292,9 @@ def test_positions_of_the_tree_are_searched_too_and_stay_with_their_game(
         assert flat.win_rates[row] == pytest.approx(0.3 + len(game.moves) / 1000)
         batch = encode_searches(flat, ENCODER, np.array([row]), np.zeros(1, np.int64))
         assert np.array_equal(batch.planes[0], encode_game(ENCODER, game).reshape(batch.planes[0].shape))
-        assert game.legal_moves()[batch.shares[0] > 0].all() and batch.results[0] == NO_RESULT
-    assert len(flat.games) > games + 100
+        assert batch.results[0] == NO_RESULT
+    lengths = {int((line != NO_MOVE).sum()) for line in folded.lines}
+    assert len(flat.games) > games + 100 and len(lengths) > 2  # some are deeper in the tree
 
     plain = replace(folded.select(np.arange(9)), lines=None)
     assert SearchedGames.joined([folded, plain]).unfolded().places[-len(plain) :].size == len(plain)
@@ -280,11 +323,11 @@ def common(first: Sequence[int], second: Sequence[int]) -> int:
 
 @pytest.mark.parametrize(
     ("player", "words"),
-    [("", "give --player alphago"), ("checkpoint:distilled-9x9", "has no tree"), ("sl", "has no tree")],
+    [("", "give --player alphago"), ("checkpoint:distilled-9x9", "player that searches"), ("random", "can't play for")],
 )
 def test_a_tree_is_a_players_who_searches(tiny: Config, player: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        Recipe.of(replace(tiny, size=9, player=player, teacher="alphago", tree_positions=2), Registry())
+        Recipe.of(replace(tiny, size=9, player=player, teacher="alphago", tree_positions=2), Registry(), Path())
 
 
 def test_games_in_parts_are_the_same(tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path) -> None:
@@ -402,7 +445,7 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     """Held-out games share nothing with the others. Earlier games that the rules hold out were once learned from: a
     net that starts from this one, and has these games for its own, would be tested on them."""
     before = replace(tiny, name="before", seed=5, games=8)
-    play(before, Recipe.of(before, Registry()), tmp_path)
+    play(before, Recipe.of(before, Registry(), Path()), tmp_path)
     (folder,) = (tmp_path / "cache").iterdir()
     rules, more = (SplitRule.of_played(tiny),), [Replay(folder, SIZE).searched, searched]  # the second adds nothing
     alone, both = (distill.split_searches(searched, earlier, rules) for earlier in ((), more))

@@ -107,7 +107,7 @@ def test_an_engine_without_ownership_teaches_the_rest(script: Path, tmp_path: Pa
     config = tmp_path / "arena.toml"
     config.write_text(f"[bots.wise]\nkind = 'gtp'\ncommand = 'none'\nanalysis = {command(script, 'silent')!r}\n")
     told = change(DISTILL_PRESETS["tiny"], {"teacher": "wise@simulations=1", "size": 5}, "test")
-    (engine,) = Recipe.of(told, Registry(config, tmp_path / "results")).engines(deque(range(2)), 2, 1)
+    (engine,) = Recipe.of(told, Registry(config, tmp_path / "results"), tmp_path).engines(deque(range(2)), 2, 1)
     replay = Replay(tmp_path / "kept", 5)
     replay.add(list(engine(lambda: True)))
     batch = encode_searches(
@@ -116,17 +116,18 @@ def test_an_engine_without_ownership_teaches_the_rest(script: Path, tmp_path: Pa
     assert len(batch) and set(np.unique(batch.owners)) <= {-1, 0, 1}
 
 
-def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Path) -> None:
+def test_it_judges_the_moves_of_a_player_or_of_the_student(script: Path, tmp_path: Path) -> None:
     config = tmp_path / "arena.toml"
     config.write_text(f"[bots.wise]\nkind = 'gtp'\ncommand = 'none'\nanalysis = {command(script)!r}\n")
     registry = Registry(config, tmp_path / "results")
     given = {"teacher": "wise@simulations=1", "size": 5, "full_search_prob": 0.5, "temperature_moves": 8, "plies": 2}
     told = change(DISTILL_PRESETS["tiny"], given, "test")
-    own = Recipe.of(told, registry)
-    of_player = Recipe.of(replace(told, player="policy"), registry)
-    warm = Recipe.of(replace(told, player="policy:temperature=1"), registry)
-    assert len({recipe.folder(tmp_path) for recipe in (own, of_player, warm)}) == 3
-    for recipe in (own, of_player):
+    own = Recipe.of(told, registry, tmp_path)
+    of_player = Recipe.of(replace(told, player="policy"), registry, tmp_path)
+    searching = Recipe.of(replace(told, player="alphago:visits=4"), registry, tmp_path)
+    assert len({recipe.folder(tmp_path) for recipe in (own, of_player, searching)}) == 3
+    assert own.player is not None and own.player.net == registry.resolve("checkpoint:distilled-9x9").net
+    for recipe in (searching, of_player):
         (engine,) = recipe.engines(deque(range(4)), 4, 1)
         over = list(engine(lambda: True))
         assert len(over) == 4
@@ -142,9 +143,9 @@ def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Pat
     searched = SearchedGames.joined([replay.searched, replace(replay.searched, owners=None)])  # half without ownership
     which = np.concatenate([np.arange(len(searched)), np.arange(len(searched))])
     batch = encode_searches(searched, encoder, which, np.arange(len(which)) % 8)
-    own, other = batch.planes[:, :2].reshape(2 * len(searched), 2, 25).transpose(1, 0, 2)
+    mine, other = batch.planes[:, :2].reshape(2 * len(searched), 2, 25).transpose(1, 0, 2)
     early, judged = batch.plies < 4, which < len(searched) // 2  # early: nothing can be captured yet
-    assert (early & judged).any() and np.allclose(batch.owners[early & judged], (own - other)[early & judged])
+    assert (early & judged).any() and np.allclose(batch.owners[early & judged], (mine - other)[early & judged])
     komi = np.where(batch.plies % 2 == 0, 1, -1) * recipe.rules.komi
     assert np.allclose(batch.scores[judged], batch.owners[judged].sum(1) - komi[judged])
     assert set(np.unique(batch.owners[~judged])) <= {-1, 0, 1}
@@ -158,7 +159,8 @@ def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Pat
     [
         ("command = 'none'", {}, "has no analysis mode"),
         ("command = 'none'\nanalysis = 'nosuchprogram analysis'", {}, "there is no program"),
-        ("command = 'none'\nanalysis = 'python3'", {"player": "random"}, "returns only a move"),
+        ("command = 'none'\nanalysis = 'python3'", {"player": "random"}, "can't play for a teacher"),
+        ("command = 'none'\nanalysis = 'python3'", {"teacher": "random"}, "returns only a move"),
         ("command = 'none'\nanalysis = 'python3'", {"player": "alphago@seconds=1"}, "uses limits in seconds"),
     ],
 )
@@ -167,4 +169,4 @@ def test_what_can_not_teach_is_refused(lines: str, given: dict[str, str], words:
     config.write_text(f"[bots.wise]\nkind = 'gtp'\n{lines}\n")
     told = change(DISTILL_PRESETS["tiny"], {"teacher": "wise", **given}, "test")
     with pytest.raises(ConfigError, match=words):
-        Recipe.of(told, Registry(config, tmp_path / "results"))
+        Recipe.of(told, Registry(config, tmp_path / "results"), tmp_path)
