@@ -5,6 +5,7 @@ uct        simulations a second of UCT and of mcts
 nets       evaluations a second beside ONNX Runtime
 tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
 openings   make a book of balanced openings ("python -m benchmarks openings --help")
+gpu_round  a round of distillation on a GPU ("python -m benchmarks gpu_round --help")
 tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
@@ -17,7 +18,7 @@ import sys
 from arena import ArenaError
 from benchmarks.speed import PARTS, describe_machine, print_row
 
-COMMANDS = ("tune", "openings", "tactics")  # modules with options and a ``main`` of their own
+COMMANDS = ("tune", "openings", "tactics", "gpu_round")  # modules with options and a ``main`` of their own
 
 
 def main(words: list[str]) -> int:

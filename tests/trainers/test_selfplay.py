@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from small_nets import untrained
 from test_gumbel import odd_net
 
 from arena import IllegalMove
+from arena.contract.bot import Limits
 from arena.go.coords import BLACK
 from arena.go.game import Ending, Game, Rules
 from arena.go.planes import encode_game, find_encoder
@@ -36,7 +38,7 @@ from trainers.selfplay import (
     draw_seeds,
 )
 from trainers.settings import Distill
-from trainers.slots import SelfPlayParams, all_sensible, draw_move
+from trainers.slots import SelfPlayParams, all_sensible, chances, draw_move, to_levels
 
 STONES = find_encoder("stones-1")
 MANY = Shape(1024)
@@ -174,6 +176,29 @@ def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
 # --- Searches ---
 
 
+def slowly_played(bot: Any, recipe: Recipe, number: int) -> PlayedGame:
+    """A game of a search, one move after the other."""
+    new = recipe.begin(number)
+    game, found, decided = Game(recipe.rules, new.seed), list[tuple[int, np.ndarray, np.float32]](), 0
+    for move in new.opening:
+        game.play(move)
+    while not game.is_over:
+        chance, share = chances(game.move_seed())
+        is_full = chance < recipe.full_search_prob * (0.25 if decided >= 5 else 1)
+        visits = recipe.teacher.limits.simulations if is_full else recipe.cheap_search_visits
+        (weights,), (rate,), *_ = bot.search_targets([game], Limits(simulations=visits))
+        decided = decided + 1 if min(rate, 1 - rate) < 0.05 else 0
+        if is_full:
+            levels = np.empty(len(weights), np.uint16)
+            to_levels(weights, levels)
+            found.append((len(game.moves), levels, np.float32(rate)))
+        early = len(game.moves) < recipe.temperature_moves
+        game.play(int(draw_move(weights, recipe.temperature if early else 0.0, share)))
+    plies, levels, rates = (np.array(column) for column in zip(*found, strict=True))
+    moves = np.array(game.moves, np.uint16)
+    return PlayedGame(number, moves, new.komi, game.margin(), game.is_passed_out, plies, levels, rates)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -190,10 +215,9 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
     config = Distill(
         teacher=f"alphago:checkpoint={net},max_tree_mb=1,{settings}", size=SIZE, komi=2.5, cheap_search_visits=4
     )
-    recipe, numbers = Recipe.of(config, Registry()), range(20, 32)
-    bot = recipe.teaching_bot(recipe.teacher.build())  # type: ignore[arg-type]  # it is a teacher
-    played = bot.play(recipe.rules, map(recipe.begin, numbers), 5)
-    expected = sorted(played, key=lambda game: game.number)
+    recipe, numbers = Recipe.of(config, Registry(), tmp_path), range(20, 32)
+    bot = recipe.teacher.build()
+    expected = [slowly_played(bot, recipe, number) for number in numbers]
     for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
         over = recipe.search(Shape(*shape)).play(map(recipe.begin, numbers))
         for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
