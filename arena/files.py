@@ -11,8 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
+
+from platformdirs import user_cache_dir
 
 from arena import StoreError, UserError
 
@@ -24,6 +27,18 @@ def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreErr
     """Write a file as ``replacing`` does; of a text, what UTF-8 can't express becomes "?"."""
     with replacing(path, error=error, hint=hint) as aside:
         aside.write_bytes(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+
+
+def write_unsynced(path: Path, text: str) -> None:
+    """Write a file aside, then rename it, without waiting for the disk: of many files, no half one is left. Raises
+    OSError."""
+    aside = path.with_name(f"{path.name}.part")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
@@ -80,6 +95,15 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> BufferedReader:
+    """Open a file for reading. Raises OSError, also for a pipe or a device, which might never end."""
+    file = open(path, "rb", opener=lambda name, _: os.open(name, flags | os.O_NONBLOCK, 0o666))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return file
+
+
 def make_private(folder: Path) -> None:
     """Make a folder, and those above it that are missing, for this user alone (mode 700). Raises OSError."""
     for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
@@ -90,7 +114,7 @@ def lock(path: Path) -> IO[bytes]:
     """Lock a file and return it open; the lock ends when it is closed, or with the process. Missing folders are made.
     Raises BlockingIOError when another process has the lock, and other OSErrors when the file can't be locked."""
     make_private(path.parent)
-    file = path.open("ab")
+    file = open_regular(path, os.O_RDWR | os.O_CREAT)
     lock_file(file)
     return file if os.fstat(file.fileno()).st_nlink else lock(path)  # its last owner has just removed the file
 
@@ -104,10 +128,25 @@ _scratch = ExitStack()
 remove_scratch = atexit.register(_scratch.close)  # to be called before ``os._exit`` or ``os.exec``, which skip atexit
 
 
+def cache_folder() -> Path:
+    """Where what can be made again is kept from one process to the next; for a user without a home among the temporary
+    files."""
+    try:
+        return Path(user_cache_dir("arena"))
+    except RuntimeError:  # neither HOME nor an entry of the user's in the system
+        return _private_folder() / "cache"
+
+
 @cache
 def scratch() -> Path:
     """A folder for temporary files of this process and those that it starts, removed when this process ends or, if it
-    was killed, by the next call of another. It is private to the user, in TMPDIR if a socket's path fits there."""
+    was killed, by the next call of another."""
+    return _scratch.enter_context(_own_folder(_private_folder()))
+
+
+@cache
+def _private_folder() -> Path:
+    """A folder that is private to the user, in TMPDIR if a socket's path fits there."""
     base = tempfile.gettempdir()
     if len(os.fsencode(base)) > 50:  # a socket's path has at most 107 bytes
         base = "/tmp"
@@ -117,7 +156,7 @@ def scratch() -> Path:
     status = os.lstat(private)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         private = Path(tempfile.mkdtemp(prefix=f"{private.name}-", dir=base))  # somebody else took the name
-    return _scratch.enter_context(_own_folder(private))
+    return private
 
 
 @contextmanager
@@ -134,8 +173,11 @@ def _own_folder(base: Path) -> Iterator[Path]:
 
 @cache
 def _sweep(base: Path) -> None:
+    status = base.stat()
+    if status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
+        return  # others may have put there whatever they like
     for owner in base.glob(f"{_OURS}*/{_OWNER}"):
-        with suppress(OSError), owner.open("rb") as file:
+        with suppress(OSError), open_regular(owner) as file:
             lock_file(file)  # else its process runs
             if file.read():  # else its process is about to lock it
                 shutil.rmtree(owner.parent)

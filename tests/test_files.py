@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
 
 import pytest
 from commandline import environment
@@ -122,6 +123,37 @@ def test_what_a_killed_process_wrote_aside_goes_when_the_next_one_writes(tmp_pat
             last.communicate("")
         running.communicate("")
     assert sorted(os.listdir(tmp_path)) == [".arena-state", "state"] and place.read_text() == "half"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_a_pipe_or_a_device_that_is_named_like_our_own_files_is_not_opened(make: Any, tmp_path: Path) -> None:
+    """Anybody who writes to a folder could have commands hang that write there."""
+    (tmp_path / ".arena-f58e1c-x").mkdir()
+    make(tmp_path / ".arena-f58e1c-x" / "owner")
+    files.write(tmp_path / "file", "new")
+    for path in (tmp_path / "lock", tmp_path / "arena.db.lock"):
+        make(path)
+        with pytest.raises(OSError, match="it is not a regular file"):
+            files.lock(path)
+
+
+def test_nothing_is_swept_in_a_folder_where_others_write(tmp_path: Path) -> None:
+    left = tmp_path / ".arena-f58e1c-x" / "owner"
+    left.parent.mkdir()
+    left.write_text("locked")
+    tmp_path.chmod(0o777)
+    files.write(tmp_path / "file", "new")
+    assert left.exists()
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command ended in a traceback."""
+
+    def fail(name: str) -> NoReturn:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr(files, "user_cache_dir", fail)
+    assert files.cache_folder().parent.name.startswith(f".arena-{os.getuid()}")
 
 
 def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ HOMES = {
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),
     "pandas": ("arena/results/export.py",),
-    "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
+    "platformdirs": ("arena/files.py",),
     "ray": ("arena/match/cluster.py",),
     "rich": ("arena/report/", "arena/tui/", "arena/cli/"),
     "markupsafe": ("arena/report/",),

@@ -25,8 +25,8 @@ from zlib import crc32
 import numpy as np
 
 from arena import ConfigError, RecordError, UserError
-from arena.contract.settings import convert, open_regular, read_object
-from arena.files import reason, replacing
+from arena.contract.settings import convert, read_object
+from arena.files import open_regular, reason, replacing
 from arena.go import collection
 from arena.go.coords import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.game import Ending, Scoring

@@ -171,7 +171,7 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
-            raise
+            _fail(_note_fault(error), 1)
         _fail(f"this needs more packages ({error.name}): pip install 'arena[{extra}]'")
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
         abandon_output()
@@ -179,6 +179,30 @@ def _run() -> None:
     except OSError as error:  # a disk, a limit or a name that the system refuses
         abandon_output()
         _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+    except Exception as error:
+        _fail(_note_fault(error), 1)
+
+
+def _note_fault(error: Exception) -> str:
+    """Write the traceback of an error that nobody expected to the folder of results, or else among the temporary files.
+    Returns a line about it."""
+    import platform
+    import tempfile
+    import traceback
+    from datetime import datetime
+
+    named = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--results", "results")
+    about = f"arena {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    text = f"{about}\n\n{''.join(traceback.format_exception(error))}"
+    for folder in (named, tempfile.gettempdir()):
+        path = os.path.join(folder, f"fault-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.txt")
+        with suppress(OSError), open(path, "x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+            break
+    else:
+        path = "no folder, as none can be written"
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"this is a fault of arena itself ({what}); please report it with the traceback in {path} and your command"
 
 
 def _misuse(error: typer.TyperException) -> str:
@@ -203,14 +227,14 @@ def _with_help(words: str) -> str:
     return f"{words}; see '{' '.join(path)} --help'"
 
 
-def _fail(words: str) -> NoReturn:
+def _fail(words: str, code: int = 2) -> NoReturn:
     """End with one line that is fit for a terminal and of at most about 1,000 characters."""
     from arena.report.style import HARMLESS
 
     line = " ".join(words.split()).translate(HARMLESS)
     with suppress(OSError):
         print(f"arena: {line if len(line) <= 1000 else f'{line[:750]} ... {line[-250:]}'}", file=sys.stderr)
-    raise SystemExit(2) from None
+    raise SystemExit(code) from None
 
 
 def open_closed_streams() -> None:

@@ -140,7 +140,7 @@ def games(
 
     from arena.report.style import Console
     from arena.report.tables import games_table
-    from arena.results.export import game_line, games_frame, write_csv, write_sgf_files
+    from arena.results.export import game_line, write_games_csv, write_sgf_files
     from arena.results.store import Store
 
     if bool(sgf) + bool(csv) + as_json > 1:
@@ -161,7 +161,7 @@ def games(
             is_piped = not sys.stdout.isatty()
             write_sgf_files(track(chosen, "Writing", total=written, transient=True, disable=is_piped), sgf)
         elif csv is not None:
-            write_csv(games_frame(chosen), csv)
+            write_games_csv(chosen, csv)
         else:
             Console().print(games_table(list(found), total))
     if place := sgf or csv:

@@ -16,14 +16,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from platformdirs import user_cache_dir
-
-from arena import ConfigError
+from arena import ConfigError, files
 from arena.contract.bot import BotKind
 
 GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where packages install engines; not on root's PATH
 
-SENT = Path(user_cache_dir("arena")) / "sent"
+SENT = files.cache_folder() / "sent"
 """Where a node of a cluster keeps the nets and bots that were shipped to it, each in a folder named by its digest."""
 
 

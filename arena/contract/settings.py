@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import shlex
-import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
 from difflib import get_close_matches
 from hashlib import sha256
-from io import BufferedReader
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from arena import ConfigError, UserError, plural
-from arena.files import reason
+from arena.files import open_regular, reason
 
 T = TypeVar("T")
 
@@ -172,15 +169,6 @@ def conceal(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # --- Files ---
-
-
-def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading. Raises OSError, also for a pipe or a device, which might never end."""
-    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "it is not a regular file")
-    return file
 
 
 def read_object(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:

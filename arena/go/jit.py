@@ -20,7 +20,6 @@ if not os.environ.get("NUMBA_NUM_THREADS", "1").strip("0").isdigit():
 import numba
 from numba import config
 from numba.core.event import Event, Listener, install_listener, register
-from platformdirs import user_cache_dir
 
 from arena import files
 
@@ -37,7 +36,7 @@ def _sources_digest() -> str:
 
 
 # Where compiled kernels are to be kept: NUMBA_CACHE_DIR, or a folder named for the sources.
-WANTED = Path(config.CACHE_DIR or Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
+WANTED = Path(config.CACHE_DIR or files.cache_folder() / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
 
 
 def _cache_folder(folder: Path) -> Path:

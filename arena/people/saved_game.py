@@ -184,6 +184,12 @@ class SavedGame:
         return write_sgf(self.record, {0: {"ARENA": [private]}}) + "\n"
 
     @classmethod
+    def from_file(cls, path: Path) -> SavedGame:
+        """What was written to a file. Raises OSError, ValueError and RecordError."""
+        with files.open_regular(path) as file:
+            return cls.from_sgf(file.read().decode())
+
+    @classmethod
     def from_sgf(cls, text: str) -> SavedGame:
         """What ``to_sgf`` wrote. Raises RecordError for any other text."""
         found = _PROPERTY.search(text)
@@ -291,7 +297,7 @@ class SavedGameFile:
     def read(self) -> SavedGame:
         """Raises UserError when it holds no game to go on with."""
         try:
-            return SavedGame.from_sgf(self.path.read_text("utf-8"))
+            return SavedGame.from_file(self.path)
         except (OSError, ValueError, RecordError) as error:
             raise UserError(f"{self.path} can't be resumed: {error}") from error
 
@@ -325,7 +331,7 @@ def saved_games(results: Path, stored: Container[str] = ()) -> list[tuple[str, S
         if _id_of(path) in stored:
             continue
         with suppress(OSError, ValueError, RecordError):
-            saved = SavedGame.from_sgf(path.read_text("utf-8"))
+            saved = SavedGame.from_file(path)
             found.append((path.stat().st_mtime_ns, _id_of(path), saved))
     return [(id, saved) for _, id, saved in sorted(found, key=lambda one: one[:2])]
 

@@ -5,6 +5,7 @@ The keys of JSON are listed in ``docs/guide.md``: they are added, never changed,
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,9 +33,14 @@ FORMAT = 1  # grows when a key changes its meaning or goes
 Row = dict[str, Any]
 
 
+_UNPRINTED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What commands a terminal, ends a line or turns the direction of writing, and msgspec prints as it is."""
+
+
 def json_line(type: str, values: Mapping[str, Any]) -> str:
-    """One object, in a line."""
-    return msgspec.json.encode({"type": type, "format": FORMAT, **values}).decode()
+    """One object, in a line that may be shown on a terminal."""
+    line = msgspec.json.encode({"type": type, "format": FORMAT, **values}).decode()
+    return _UNPRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 # --- Ratings ---
@@ -62,9 +68,11 @@ RATING_COLUMNS = "size rules komi handicap rank player elo low high games score 
 
 def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
     """Write the ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Ends of intervals
-    that the games don't bound are missing. Raises StoreError."""
+    that the games don't bound are missing. A link is replaced, not what it leads to. Raises StoreError."""
     import pandas as pd
 
+    if path.is_symlink():
+        path.unlink()
     rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted), pool)]
     write_csv(pd.DataFrame(rows, columns=RATING_COLUMNS), path)
 
@@ -115,15 +123,16 @@ GAME_COLUMNS = (
 )
 
 
-def games_frame(games: Iterable[GameRecord]) -> pd.DataFrame:
-    """Games of any events, a row each, with the number of moves, and whom an adjudication gave it to."""
-    import pandas as pd
-
-    rows = (
-        {**_game_fields(game), "moves": game.length, "adjudged": "" if game.adjudged is None else game.adjudged.letter}
-        for game in games
-    )
-    return pd.DataFrame(rows, columns=GAME_COLUMNS)
+def write_games_csv(games: Iterable[GameRecord], path: Path) -> None:
+    """Write games of any events, a row each as they come, with the number of moves, and whom an adjudication gave it
+    to. Raises StoreError."""
+    with files.replacing(path) as aside, aside.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        table = csv.DictWriter(file, GAME_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        for game in games:
+            adjudged = "" if game.adjudged is None else game.adjudged.letter
+            row = {**_game_fields(game), "moves": game.length, "adjudged": adjudged}
+            table.writerow({name: as_cell(value) for name, value in row.items()})
 
 
 def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
@@ -138,7 +147,7 @@ def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
         for game in games:
             path = place(game.id)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{write_sgf(game, move_notes(game))}\n", encoding="utf-8")
+            files.write_unsynced(path, f"{write_sgf(game, move_notes(game))}\n")
     except OSError as error:
         raise StoreError(f"{folder} can't be written ({files.reason(error)}); use a folder that can be") from error
 

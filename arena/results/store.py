@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import struct
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -25,7 +27,7 @@ from zlib import error as ZlibError
 import msgspec
 import numpy as np
 
-from arena import ConfigError, StoreBusy, StoreError, __version__, files
+from arena import ConfigError, StoreBusy, StoreError, __version__, files, plural
 from arena.contract.settings import FOREIGN
 from arena.go.coords import Colour
 from arena.go.record import FIRST_MOVES, Ending, GameRecord, GameSummary, MoveStats, Outcome, opening_keys
@@ -180,8 +182,8 @@ class Store:
         can write until this one is closed. While another one writes, ``say`` gets a line and this waits; without
         ``say`` it raises. Raises StoreError for a file that is missing, in use, damaged or of another version."""
         path = Path(path)
-        if path.is_dir():
-            raise StoreError(f"{path} is a folder; results are kept in a file")
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path} is not a file; results are kept in a file")
         if not write and not os.path.exists(path):
             raise StoreError(f"there are no results at {path}; play some games with 'arena match'")
         lock = _take_lock(path, say) if write else None
@@ -484,8 +486,22 @@ def _require_columns(connection: sqlite3.Connection, path: Path, write: bool) ->
         connection.execute(f"CREATE TEMP VIEW games AS SELECT *, 0 AS {', 0 AS '.join(later)} FROM main.games")
 
 
+def _read_only_uri(path: Path) -> str:
+    """The URI to read a database. SQLite writes files of its own beside it. On a read-only disk the database is read
+    without them; if its log has games, a copy is read."""
+    log, index = (Path(f"{path}-{end}") for end in ("wal", "shm"))
+    if os.access(path.absolute().parent, os.W_OK) or index.exists():
+        return f"{path.absolute().as_uri()}?mode=ro"
+    if log.exists() and log.stat().st_size:
+        copy = Path(tempfile.mkdtemp(dir=files.scratch())) / path.name
+        for file in (path, log):
+            shutil.copyfile(file, copy.with_name(file.name))
+        return f"{copy.as_uri()}?mode=ro"
+    return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+
+
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'ro'}"
+    uri = f"{path.absolute().as_uri()}?mode=rwc" if write else _read_only_uri(path)
     with _in_one_line(path):
         connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         try:
@@ -534,7 +550,7 @@ def _in_one_line(path: Path) -> Iterator[None]:
     """Raise an error of SQLite as a StoreError that names the file and what to do."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is its class
         code = _SAME.get(code, code)
         kind = StoreBusy if code == sqlite3.SQLITE_BUSY else StoreError
@@ -618,18 +634,23 @@ def _decode_result(
 
 
 def _record_from_row(row: sqlite3.Row) -> GameRecord:
-    black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
-    moves = row["moves"]
+    black, white = msgspec.json.decode(row["setup"] or "[[],[]]", type=tuple[tuple[int, ...], tuple[int, ...]])
+    rules, facts = _rules_from_json(row["rules"]), _unpack(row["stats"])
+    moves = struct.unpack(f"<{len(row['moves']) // 2}H", row["moves"])
+    if facts and len(facts) != len(moves):
+        raise ValueError(f"{len(facts)} figures for {plural(len(moves), 'move')}")
+    if not all(0 <= move <= rules.size**2 for move in (*black, *white, *moves)):
+        raise ValueError("a point outside the board")
     first, adjudged, outcome = _decode_result(*(row[name] for name in _RESULT))
     return GameRecord(
-        rules=_rules_from_json(row["rules"]),
-        moves=struct.unpack(f"<{len(moves) // 2}H", moves),
+        rules=rules,
+        moves=moves,
         outcome=outcome,
-        setup=(tuple(black), tuple(white)),
+        setup=(black, white),
         first=first,
         seed=int(row["seed"]),
         adjudged=adjudged,
-        facts=_unpack(row["stats"]),
+        facts=facts,
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
     )
 

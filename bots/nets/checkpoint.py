@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError
-from arena.contract.settings import convert, open_regular, read_object
-from arena.files import replacing
+from arena.contract.settings import convert, read_object
+from arena.files import open_regular, replacing
 from arena.files import write as replace_file
 
 FORMAT = 1  # the version of the manifest; a reader refuses any other

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arena import CheckpointError
-from arena.contract.settings import open_regular
-from arena.files import reason
+from arena.files import open_regular, reason
 from arena.go.coords import MAX_SIZE
 from arena.system import available_memory
 from bots.nets.network import SCORE_UNIT, Outputs

@@ -1,5 +1,6 @@
 """The command line as people use it: real files, real workers, wrong input; and its own process where that matters."""
 
+import json
 import os
 import re
 import shlex
@@ -10,19 +11,22 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 from threading import Event
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
+from played import random_game
 from remains import end_of
 
+from arena import StoreError, __version__
 from arena.cli.events import event_kept
 from arena.match.event import event_from_json
 from arena.report.log import EventState
 from arena.report.style import Console
-from arena.results.export import as_cell
+from arena.results.export import as_cell, json_line, write_sgf_files
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED
 from trainers.settings import SL, write_file
@@ -250,6 +254,52 @@ def test_ctrl_c_when_the_test_is_decided_ends_the_match_as_it_is(tmp_path: Path)
         assert 0 < store.count() < event.games
         with event_kept(EventState(event), store, Console(), tmp_path / "results"):
             raise KeyboardInterrupt
+
+
+def test_a_fault_of_our_own_is_one_line_that_says_where_the_traceback_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise ZeroDivisionError("no such share")
+
+    monkeypatch.setattr("arena.results.store.Store.of", fail)
+    (tmp_path / "results").mkdir()
+    for folder, options in ((tmp_path / "results", ()), (Path(gettempdir()), ("--results", str(tmp_path / "none")))):
+        done = arena("games", *options, folder=tmp_path)
+        found = re.fullmatch(
+            r"arena: this is a fault of arena itself \(ZeroDivisionError: no such share\); please report it with the "
+            r"traceback in (\S+) and your command\n",
+            done.stderr,
+        )
+        assert done.returncode == 1 and found is not None, done.stderr
+        path = tmp_path / found[1]
+        assert path.parent == folder and "Traceback" in path.read_text() and __version__ in path.read_text()
+        path.unlink()
+
+
+def test_json_prints_no_sign_that_commands_a_terminal() -> None:
+    line = json_line("game", {"black": "a\x9b2J\u202eb\u2028\u0085\x1b", "white": "né"})
+    assert line.isprintable() and json.loads(line)["black"] == "a\x9b2J\u202eb\u2028\u0085\x1b" and "né" in line
+
+
+def test_a_link_in_the_place_of_the_ratings_is_replaced(tmp_path: Path) -> None:
+    """What it leads to was written."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "other").write_text("other")
+    (tmp_path / "results" / "elo.csv").symlink_to(tmp_path / "other")
+    assert arena("match", "random", "fast-random", *SMALL, "-n", "2", folder=tmp_path).returncode == 0
+    assert (tmp_path / "other").read_text() == "other" and "random" in (tmp_path / "results" / "elo.csv").read_text()
+
+
+def test_an_export_that_fails_leaves_no_empty_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, text: str, **_: object) -> NoReturn:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(StoreError, match="No space left on device"):
+        write_sgf_files([random_game(1)], tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_json_has_all_games_unless_told_otherwise(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Pages in a real browser, if there is Chromium: the games of a report, hostile names; and a full screen as a page."""
 
+import asyncio
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import urllib.error
@@ -10,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -106,28 +109,78 @@ def test_hostile_names_and_reasons_are_text_and_an_unreadable_game_hides_no_othe
     assert browser.get_log("browser") == []
 
 
-def test_a_full_screen_is_served_to_this_machine_and_to_no_other_site(tmp_path: Path) -> None:
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The address of a served game, and its token."""
     (tmp_path / "game.sgf").write_text("(;GM[1]SZ[5]PB[Anna]PW[Bruno];B[cc];W[bb])")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    address, command = f"http://127.0.0.1:{port}", [*ARENA, "serve", "--port", str(port), "show", "game.sgf"]
+    command = [*ARENA, "serve", "--port", str(port), "show", "game.sgf"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
-            assert process.stdout.readline().startswith(f"{address}/")  # type: ignore[union-attr]
+            line = process.stdout.readline()  # type: ignore[union-attr]
+            token = re.match(rf"http://127\.0\.0\.1:{port}/\?token=(\S{{20,}}) shows arena show game.sgf", line)
+            assert token is not None, line
             end = monotonic() + 60
             while monotonic() < end:  # the port opens a moment after the line
                 with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                     break
-            for path, headers in (
-                ("/", {"Host": "elsewhere.example"}),
-                ("/", {"Origin": "http://elsewhere.example"}),
-                ("/ws", {"Origin": f"http://elsewhere.example:{port}"}),
-                ("/ws", {}),
-            ):
-                with pytest.raises(urllib.error.HTTPError) as refusal:
-                    urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
-                assert refusal.value.code == 403
-            with urllib.request.urlopen(address) as page:
-                assert page.status == 200 and "arena show game.sgf" in page.read().decode()
+            yield f"http://127.0.0.1:{port}", token[1]
         finally:
             process.terminate()
+
+
+def test_a_full_screen_is_served_to_this_user_and_to_no_other_site(served: tuple[str, str]) -> None:
+    """Other users of the machine could open the page, which asked another site for a font."""
+    address, token = served
+    port = address.rpartition(":")[2]
+    for path, headers in (
+        ("/", {}),
+        ("/?token=wrong", {}),
+        (f"/?token={token}", {"Host": "elsewhere.example"}),
+        (f"/?token={token}", {"Origin": "http://elsewhere.example"}),
+        (f"/ws?token={token}", {"Origin": f"http://elsewhere.example:{port}"}),
+        (f"/ws?token={token}", {}),
+        ("/ws", {"Origin": address}),
+    ):
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(urllib.request.Request(address + path, headers=headers))
+        assert refusal.value.code == 403
+    with urllib.request.urlopen(f"{address}/?token={token}") as page:
+        text, headers = page.read().decode(), page.headers
+    assert "arena show game.sgf" in text and not re.search("https?://(?!127)(?!www.w3.org)", text)
+    assert "default-src 'self'" in headers["Content-Security-Policy"]
+    assert re.fullmatch(rf"arena-{port}={token}; HttpOnly; Path=/; SameSite=Strict", headers["Set-Cookie"])
+
+
+def test_the_processes_of_a_visitor_who_has_left_end_within_5_seconds_though_they_are_busy(
+    served: tuple[str, str], tmp_path: Path
+) -> None:
+    """They were waited for, however long."""
+    aiohttp = pytest.importorskip("aiohttp")
+    address, token = served
+
+    async def visit() -> int:
+        headers = {"Origin": address, "Cookie": f"arena-{address.rpartition(':')[2]}={token}"}
+        async with aiohttp.ClientSession() as session, session.ws_connect(f"{address}/ws", headers=headers) as page:
+            await page.receive()  # the screen is there
+            (visitor,) = [number for number in processes() if is_visitor(number, tmp_path)]
+            os.kill(visitor, signal.SIGSTOP)
+        return visitor
+
+    visitor, end = asyncio.run(visit()), monotonic() + 5
+    while visitor in processes() and is_visitor(visitor, tmp_path):
+        assert monotonic() < end
+        sleep(0.05)
+
+
+def processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def is_visitor(number: int, folder: Path) -> bool:
+    with suppress(OSError):
+        words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+        is_ours = os.readlink(f"/proc/{number}/cwd") == str(folder)
+        return is_ours and b"show" in words and b"serve" not in words
+    return False

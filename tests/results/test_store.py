@@ -2,6 +2,7 @@
 
 import multiprocessing
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -250,6 +251,58 @@ def test_a_damaged_game_is_named(path: Path, store: Store) -> None:
         change(path, f"UPDATE games SET {damage} WHERE id = 'one-{number:05}'")
         with refused(f"game 'one-{number:05}'", "damaged"):
             store.game(f"one-{number:05}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "setup = '[[1.5],[2]]'",
+        "setup = '[[1]]'",
+        "setup = '[[400],[]]'",
+        "moves = x'FFFF'",
+        "stats = (SELECT stats FROM games WHERE seq = 2)",
+    ],
+)
+def test_a_game_with_impossible_points_or_more_figures_than_moves_is_named(
+    path: Path, store: Store, change: str
+) -> None:
+    """Commands ended in a TypeError or an IndexError."""
+    stats = (MoveStats(win_rate=0.5), MoveStats())
+    store.append([finished(1, moves=(5,)), finished(2, moves=(5, 6), facts=stats)])
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(f"UPDATE games SET {change} WHERE seq = 1")
+        other.commit()
+    with refused("one-00001", "is damaged", "restore the file"):
+        store.game("1")
+
+
+def test_a_byte_that_is_not_utf8_in_the_schema_is_damage(path: Path, store: Store) -> None:
+    """Every command ended in a UnicodeDecodeError."""
+    store.close()
+    path.write_bytes(path.read_bytes().replace(b"fault_details", b"fault_detail\xff"))
+    with refused(str(path)):
+        Store.open(path)
+
+
+def test_results_on_a_disk_that_can_not_be_written_are_read(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite has files of its own to write beside them."""
+    store.append([finished(1)])
+    monkeypatch.setattr("os.access", lambda *_: False)
+    place = path.parent / "disk" / "arena.db"
+    place.parent.mkdir()
+    for end in ("", "-wal"):
+        shutil.copy(f"{path}{end}", f"{place}{end}")
+    with Store.open(place) as read:
+        assert read.count() == 1
+    store.close()
+    shutil.copy(path, place)
+    Path(f"{place}-wal").unlink()
+    place.chmod(0o444)
+    with Store.open(place) as read:
+        assert read.count() == 1
+    assert sorted(file.name for file in place.parent.iterdir()) == ["arena.db"]
 
 
 def test_a_full_disk_loses_no_stored_game_and_the_match_goes_on_later(
