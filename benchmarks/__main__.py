@@ -7,6 +7,7 @@ tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune
 openings   make a book of balanced openings ("python -m benchmarks openings --help")
 gpu_round  a round of distillation on a GPU ("python -m benchmarks gpu_round --help")
 tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
+verdicts   how often tests and intervals are right, simulated ("python -m benchmarks verdicts --help")
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 from arena import ArenaError
 from benchmarks.speed import PARTS, describe_machine, print_row
 
-COMMANDS = ("tune", "openings", "tactics", "gpu_round")  # modules with options and a ``main`` of their own
+COMMANDS = ("tune", "openings", "tactics", "gpu_round", "verdicts")  # modules with options and a ``main`` of their own
 
 
 def main(words: list[str]) -> int:

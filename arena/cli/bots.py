@@ -55,7 +55,7 @@ def bots(
         from arena.results.league import player_ratings  # which loads numpy
 
         with Store.of(results) as store:
-            pool, ratings = player_ratings(store)
+            pool, ratings = player_ratings(store, registry.anchors)
     if not ratings:
         from arena.results.league import shipped_ratings
 

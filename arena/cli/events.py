@@ -6,7 +6,7 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -196,7 +196,7 @@ class EventSetup:
             self.console.say(line)
         note_event(store, event)
         state = EventState(event)
-        with event_kept(state, store, self.console, self.results):
+        with event_kept(state, store, self.console, self.results, self.registry.anchors):
             self.show(state, store, may_play)
         if state.standings.is_decided and state.stored == state.resumed:
             self.console.say("The test is decided; for more games, play another match: --name NAME --seed NUMBER.")
@@ -293,8 +293,11 @@ def _is_whole(event: Event, store: Store) -> bool:
 
 
 @contextmanager
-def event_kept(state: EventState, store: Store, console: Console, results: Path) -> Iterator[None]:
-    """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
+def event_kept(
+    state: EventState, store: Store, console: Console, results: Path, anchors: Mapping[str, float] | None = None
+) -> Iterator[None]:
+    """Whatever ends an event, the ratings are written, without anchors that contradict them; Ctrl-C says how to go
+    on."""
     from arena.match.runner import GamesNotStored
     from arena.results.export import write_elo_csv
 
@@ -313,5 +316,9 @@ def event_kept(state: EventState, store: Store, console: Console, results: Path)
         with suppress(StoreError) if isinstance(sys.exception(), StoreError) else nullcontext():  # the first one counts
             store.check_place()
             if store.count():
-                write_elo_csv(store, ratings, state.standings)
+                try:
+                    write_elo_csv(store, ratings, state.standings, anchors or {})
+                except ConfigError as error:
+                    console.say(f"{error}. {ratings} has the ratings without anchors.")
+                    write_elo_csv(store, ratings, state.standings)
     console.say(f"Games in {store.path}, ratings in {ratings} (arena elo).")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from arena import ConfigError
+from arena import ConfigError, plural
 from arena.cli import events
 from arena.cli.options import NO_TERMS, RESULTS, Cluster, ConfigFile, Json, Results, Workers, takes
 from arena.cli.play import Table, play_match, read_seat
@@ -70,6 +70,11 @@ def match(
     test = None if sprt is None else sequential_test(sprt, first_given(alpha, 0.05))
     most = first_given(games, 100 if test is None else SPRT_GAMES)
     agreed = events.read_terms(terms, setup.console.say)
+    if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
+        most = 2 * agreed.limit
+        setup.console.say(
+            f"The test counts an opening once: with {plural(agreed.limit, 'opening')}, it has {most} games."
+        )
     read = read_seat if plan is None else events.read_player
     one, other = (read(setup.registry, bot, terms) for bot in (first, second))
     played = Match(one, other, agreed, most, test=test, name=name)
@@ -173,7 +178,7 @@ def _tournament(
     if given.precision is not None and given.style != "ladder":
         raise ConfigError(f"tournament '{name}': precision needs --style ladder")
     entries = tuple(events.read_player(registry, bot, given) for bot in given.bots)
-    agreed = events.read_terms(given, setup.console.say)
+    agreed = replace(events.read_terms(given, setup.console.say), own_openings=True)
     if given.style == "ladder":
         most = 100 * len(entries) if given.precision is None else 5_000
         ladder = Ladder(name, entries, agreed, first_given(given.games, most), given.precision or 0.0)

@@ -6,6 +6,7 @@ import sys
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
+from math import nan
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,40 +31,65 @@ GAME = "An SGF file, or the number or id of a game of 'arena games'"
 
 def elo(
     size: Annotated[int | None, Option(help="Only games on this board size.")] = None,
+    anchor: Annotated[
+        list[str] | None, Option(metavar="NAME=ELO", help="Fix the scale by this player's Elo (repeatable).")
+    ] = None,
     csv: Annotated[Path | None, Option(help="Also write the table of all pools to this file.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
+    config: ConfigFile = None,
 ) -> None:
     """Rate all players from all stored games.
 
     Ratings are joint Bradley-Terry with 95 % intervals, with a table for each combination of size, rules, komi and
-    handicap.
+    handicap. Their zero is the mean of the players, or follows from anchors: those of --anchor, else those of [anchors]
+    in arena.toml.
 
     Examples:
       arena elo --csv ratings.csv
       arena elo --size 19
+      arena elo --anchor gnugo=1946
     """
     from arena.report.style import Console
-    from arena.report.tables import elo_table
-    from arena.results.export import json_line, rating_rows, write_elo_csv
+    from arena.report.tables import elo_sections, elo_table, render
+    from arena.results.export import json_line, misfit_rows, pool_terms, rating_rows, write_elo_csv
     from arena.results.league import league
     from arena.results.store import Store
 
     console = Console(stderr=as_json)
+    anchors = dict(map(_read_anchor, anchor or ())) or registry_of(config, results).anchors
     with Store.of(results) as store:
-        pools = [pool for pool in store.pools() if size in (None, pool.size)]
-        for number, pool in enumerate(pools):
-            found = league(store, pool)
+        pools = [(pool, league(store, pool, anchors=anchors)) for pool in store.pools() if size in (None, pool.size)]
+        rated = {name for _, found in pools if found is not None for name in found.players}
+        if anchor and (unknown := anchors.keys() - rated):
+            raise ConfigError(f"--anchor {min(unknown)}: has no rated games; rated are {', '.join(sorted(rated))}")
+        for number, (pool, found) in enumerate(pools):
             if as_json:
                 for row in rating_rows(found, pool):
                     print(json_line("rating", row))
+                for row in misfit_rows(found):
+                    print(json_line("misfit", {**pool_terms(pool), **row}))
             else:
                 console.print(*[""] * bool(number), elo_table(found, pool), sep="\n")
+                if sections := elo_sections(found):
+                    console.print("", render(sections), sep="\n")
         if not pools:
             console.print(elo_table(None))
         if csv is not None:
-            write_elo_csv(store, csv)
+            write_elo_csv(store, csv, anchors=anchors)
             console.say(f"Written to {csv}.")
+
+
+def _read_anchor(text: str) -> tuple[str, float]:
+    """Of ``--anchor NAME=ELO``; a name may have an "=" of its own."""
+    name, _, elo = text.rpartition("=")
+    try:
+        value = float(elo)
+    except ValueError:
+        value = nan
+    if not name or not abs(value) <= 10_000:
+        raise ConfigError(f"--anchor {text}: give NAME=ELO, such as gnugo=1946")
+    return name, value
 
 
 def report(

@@ -71,7 +71,8 @@ def continue_event(stored: Event, asked: Event) -> Event:
     if left := [name for name in stored.players if name not in asked.players]:
         raise ConfigError(f"{stored.event} began with {', '.join(left)}, too; name all its bots, or take another name")
     planned, games = games_asked(stored), games_asked(asked)
-    return replace(with_games(asked, max(planned, games)), grown=stored.grown or games > planned)
+    terms = replace(asked.terms, own_openings=stored.terms.own_openings)
+    return replace(with_games(asked, max(planned, games)), terms=terms, grown=stored.grown or games > planned)
 
 
 def _unchanging(event: Event) -> str:

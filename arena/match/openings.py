@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -38,6 +39,16 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
 def draw_opening(rules: Rules, number: int, plies: int, seed: int) -> Opening:
     """The opening of this number, from 0, of those that ``draw_openings`` returns."""
     return _drawing(rules, plies, seed)[number] if plies else ()
+
+
+@lru_cache(maxsize=8)
+def count_openings(rules: Rules, most: int, plies: int, seed: int) -> int:
+    """How many of the first ``most`` drawn openings have ``plies`` moves and no more."""
+    number = 0
+    with suppress(ConfigError):
+        while number < most and len(draw_opening(rules, number, plies, seed)) == plies:
+            number += 1
+    return max(1, number)
 
 
 class _Drawing:

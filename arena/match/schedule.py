@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import combinations
+from math import gcd
 from typing import NamedTuple
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules
 from arena.go.record import Played
-from arena.match.openings import Opening, draw_opening
+from arena.match.openings import Opening, count_openings, draw_opening
 from arena.match.standings import PEOPLE, Standings
 from arena.players.player import Player
 from arena.ratings import Sprt
 
+ORDERED = 500  # drawn openings among which each two players of a tournament have an order of their own
 MAX_GAMES = 1_000_000  # the most games of an event: the list of its pairings must fit into memory
 
 
@@ -44,7 +46,9 @@ class Terms:
 
     ``openings`` is the number of distinct openings, which are used in turn; 0 gives each pair of games its own, or the
     next of the ``book``. ``plies`` is the length of drawn openings. A book that is used up is used again, or with
-    ``then_drawn`` further openings are drawn. Raises ConfigError for values that can't be played.
+    ``then_drawn`` further openings are drawn. With ``own_openings``, each two players of a tournament take them in an
+    order of their own; stored tournaments of earlier versions have one order for all. Raises ConfigError for values
+    that can't be played.
     """
 
     rules: Rules
@@ -54,6 +58,7 @@ class Terms:
     adjudication: Adjudication = field(default_factory=Adjudication)
     book: tuple[Opening, ...] = ()
     then_drawn: bool = False
+    own_openings: bool = False
 
     def __post_init__(self) -> None:
         require_range("openings", self.openings, 0)
@@ -71,14 +76,28 @@ class Terms:
         rules, adjudication = asdict(self.rules), asdict(self.adjudication)
         return {"rules": rules, "openings": self.openings, **openings, "seed": self.seed, "adjudication": adjudication}
 
+    @property
+    def limit(self) -> int | None:
+        """The number of different openings, of which one may be met again; None where they don't end."""
+        return self.openings or (None if self.then_drawn else len(self.book) or None)
+
+    @property
+    def _ordered(self) -> int:
+        """The number of openings that two players take in an order of their own."""
+        return len(self.book) or count_openings(self.rules, ORDERED, self.plies, self.seed)
+
     def distinct_openings(self, games: int) -> int:
         """How many openings two players use in turn in this many games."""
         pairs = (games + 1) // 2
         wanted = min(self.openings or pairs, pairs)
         return min(wanted, len(self.book)) if self.book and not self.then_drawn else wanted
 
-    def opening(self, number: int) -> Opening:
-        """The opening of this number, from 0. Raises ConfigError when there are not that many."""
+    def opening(self, number: int, order: int | None = None) -> Opening:
+        """The opening of this number, from 0, in one of many orders. Raises ConfigError when there are not that
+        many."""
+        if order is not None and self.openings == 0 and number < (among := self._ordered):
+            step = next(step for step in range(1 + order // among % among, 2 * among + 1) if gcd(step, among) == 1)
+            number = (order + number * step) % among
         if number < len(self.book):
             return self.book[number]
         return draw_opening(self.rules, number - len(self.book), self.plies, self.seed)
@@ -86,12 +105,13 @@ class Terms:
 
 class Series(NamedTuple):
     """Games between two players, by their ``numbers`` from 0. Games 2k and 2k + 1 share an opening with the colours
-    swapped. ``prefix`` begins their ids, ``seeds`` decides their random numbers."""
+    swapped. ``prefix`` begins their ids, ``seeds`` decides their random numbers, ``order`` that of their openings."""
 
     players: tuple[str, str]
     prefix: str
     seeds: str
     numbers: range
+    order: int | None = None
 
 
 IsKnown = Callable[[str], bool]  # whether a game with this id is known; by default none is
@@ -107,7 +127,7 @@ def pairings_of(series: Sequence[Series], terms: Terms, games: int, is_known: Is
             if not is_known(id):
                 black, white = one.players[::-1] if number % 2 else one.players
                 seed = int.from_bytes(hashlib.sha256(f"{one.seeds}/{number}".encode()).digest()[:7], "big")
-                found.append(Pairing(id, number, black, white, terms.opening(number // 2 % openings), seed))
+                found.append(Pairing(id, number, black, white, terms.opening(number // 2 % openings, one.order), seed))
     return found
 
 
@@ -174,7 +194,14 @@ class Match:
 
     def standings(self) -> Standings:
         tests = {} if self.test is None else {self.event: self.test}
-        return Standings({name: name for name in self.players}, self.event, self.games, is_match=True, tests=tests)
+        return Standings(
+            {name: name for name in self.players},
+            self.event,
+            self.games,
+            is_match=True,
+            tests=tests,
+            openings=self.terms.limit,
+        )
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
         return pairings_of(self.series(played), self.terms, self.games, is_known)
@@ -230,15 +257,17 @@ class OpenEvent:
         """Games of two players, which depend on these two alone."""
         first, second = sorted((one, other), key=lambda player: player.identity)
         digest = digest_of(one, other)
-        return Series((first.name, second.name), f"{self.name}/{round}{digest}", f"{self.terms.seed}/{digest}", numbers)
+        order = int(digest, 16) if self.terms.own_openings else None
+        names, prefix, seeds = (first.name, second.name), f"{self.name}/{round}{digest}", f"{self.terms.seed}/{digest}"
+        return Series(names, prefix, seeds, numbers, order)
 
 
 @dataclass(frozen=True, slots=True)
 class Tournament(OpenEvent):
     """A round robin, or a gauntlet, in which the first player meets each of the others.
 
-    Each two play ``games_each`` games, every opening with both colours, the same openings as all others. ``games_each``
-    may grow; ``grown`` says that it did when some were played.
+    Each two play ``games_each`` games, every opening with both colours. ``games_each`` may grow; ``grown`` says that it
+    did when some were played.
     """
 
     games_each: int = 20

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 STYLES = ("round-robin", "gauntlet", "ladder")  # of a tournament
 
+MOST_ELO = 10_000.0  # of an anchor
 RULES = ("cgos", "tromp-taylor", "chinese", "japanese")
 
 
@@ -76,6 +77,7 @@ class Config(NamedTuple):
     bots: dict[str, BotTable]
     tournaments: dict[str, TournamentTable]
     cluster: ClusterTable
+    anchors: dict[str, float]  # Elo by name of a player: they fix the scale of ratings
 
 
 def read_config(path: Path) -> Config:
@@ -94,7 +96,12 @@ def read_config(path: Path) -> Config:
         bots[name] = replace(_read(BotTable, own, where), settings=settings)
     for name, table in _table(content.get("tournaments", {}), f"{path}: [tournaments]").items():
         tournaments[name] = _read(TournamentTable, table, f"{path}: [tournaments.{name}]")
-    return Config(bots, tournaments, _read(ClusterTable, content.get("cluster", {}), f"{path}: [cluster]"))
+    anchors = _table(content.get("anchors", {}), f"{path}: [anchors]")
+    for name, elo in anchors.items():
+        if isinstance(elo, bool) or not isinstance(elo, int | float) or not abs(elo) <= MOST_ELO:
+            raise ConfigError(f"{path}: [anchors]: {name} = {elo!r} is not an Elo; give a number such as 1946")
+    cluster = _read(ClusterTable, content.get("cluster", {}), f"{path}: [cluster]")
+    return Config(bots, tournaments, cluster, {name: float(elo) for name, elo in anchors.items()})
 
 
 def _table(content: Any, where: str) -> dict[str, Any]:

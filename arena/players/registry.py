@@ -66,8 +66,8 @@ class Registry:
             self._add(name, kind, settings, ARENA)
         for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
             self._add_kind(point.name, point.value, PACKAGE + (point.dist.name if point.dist else point.module))
-        read = Config({}, {}, ClusterTable()) if config is None else read_config(config)
-        self.cluster, self.tournaments = read.cluster, read.tournaments
+        read = Config({}, {}, ClusterTable(), {}) if config is None else read_config(config)
+        self.cluster, self.tournaments, self.anchors = read.cluster, read.tournaments, read.anchors
         for name, table in read.bots.items():
             self._add_table(name, table, str(config))
         if "gnugo" not in self._entries and (program := which("gnugo") or which("gnugo", path="/usr/games")):

@@ -148,6 +148,16 @@ class Ratings:
         return moved
 
     @property
+    def scale(self) -> str:
+        """What ``elo`` is measured from, in words."""
+        names = list(self.zero)
+        if any(self.zero.values()):
+            return f"on the scale of {', '.join(f'{name} = {elo:g}' for name, elo in self.zero.items())}"
+        if len(names) == 1:
+            return f"above {names[0]}"
+        return f"above the mean of {'all' if len(names) == len(self.players) else 'the largest group of'} players"
+
+    @property
     def elo(self) -> FloatArray:
         """(n,): the rating of each player."""
         return K * (self._strength - self._reference @ self._strength) + self._level
@@ -192,9 +202,9 @@ class Ratings:
         count, total, squares, least, points, games = (np.bincount(pair, column) for column in columns)
         freedom = np.maximum(count - 1, 1)
         spread = np.sqrt(np.maximum(squares * count / freedom, least))
-        chances = np.where(count > 1, 2 * student_cdf(-np.abs(total) / spread, freedom), 1) * (count > 1).sum()
+        chances = 2 * student_cdf(-np.abs(total) / spread, freedom) * (count > 1).sum()
         found = []
-        for at in np.flatnonzero(chances < UNLIKELY).tolist():
+        for at in np.flatnonzero((chances < UNLIKELY) & (count > 1)).tolist():
             first, second = (self.players[place] for place in divmod(int(met[at]), n))
             expected = float(points[at] - total[at])
             found.append(Misfit(first, second, float(points[at]), int(games[at]), expected, float(chances[at])))

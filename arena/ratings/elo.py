@@ -37,8 +37,8 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         value, low, high = self
-        if value == low == high == 0:
-            return "0"
+        if value == low == high:
+            return f"{value:g}"
         if low is not None and high is not None and abs((high - value) - (value - low)) < 1:
             return f"{round(value, 1) + 0.0:+.1f} ± {(high - low) / 2:.1f}"  # adding 0 leaves no minus before 0
         ends = "-∞" if low is None else f"{low:+.0f}", "∞" if high is None else f"{high:+.0f}"

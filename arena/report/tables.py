@@ -21,7 +21,7 @@ from arena.report import style
 # Listing the bots stays quick: the compiler is not imported for it.
 if TYPE_CHECKING:
     from arena.go.record import GameRecord
-    from arena.match.standings import MatchTally, Standing, Standings
+    from arena.match.standings import MatchTally, Standing
     from arena.players.player import Player
     from arena.ratings import Estimate, Ratings
     from arena.results.store import Pool
@@ -128,29 +128,20 @@ def standings_sheet(places: Iterable[Standing], ratings: Ratings | None) -> Shee
     ]
     note = ""
     if ratings is not None:
-        note = f"Elo {scale_words(ratings)}, with 95 % intervals from {plural(ratings.openings, 'opening')}"
+        note = f"Elo {ratings.scale}, with 95 % intervals from {plural(ratings.openings, 'opening')}"
         note += f"; {ratings.prior:g} virtual games a player." if ratings.prior else "."
     return Sheet(("#", "player", "Elo", "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
 
 
-def scale_words(ratings: Ratings) -> str:
-    """What Elo is measured from."""
-    names = list(ratings.zero)
-    if any(ratings.zero.values()):
-        return f"on the scale of {', '.join(f'{name} = {elo:g}' for name, elo in ratings.zero.items())}"
-    if len(names) == 1:
-        return f"above {names[0]}"
-    return f"above the mean of {'all' if len(names) == len(ratings.players) else 'the largest group of'} players"
-
-
-def points_sheet(report: Standings) -> Sheet:
+def points_sheet(ratings: Ratings) -> Sheet:
     """Points out of games of everybody against everybody."""
+    places = {name: at for at, name in enumerate(ratings.players)}
 
     def met(name: str, other: str) -> str:
-        counts = report.meetings(name, other)
-        return f"{counts.points:g}/{counts.games}" if counts.games and name != other else ""
+        at = places[name], places[other]
+        return f"{ratings.points[at]:g}/{ratings.games[at]:g}" if ratings.games[at] else ""
 
-    return square_sheet([place.name for place in report.places], met, "Points out of games against each, by rank.")
+    return square_sheet(ratings.ranking(), met, "Points out of games against each, by rank.")
 
 
 def los_sheet(ratings: Ratings) -> Sheet:
@@ -247,6 +238,18 @@ def settings_table(entry: Player) -> Sheet:
 
 def _plain(value: Any, name: str = "") -> str:
     return f"{value:g}" if isinstance(value, float) else describe(name, value)
+
+
+def elo_sections(found: Ratings | None) -> list[Section]:
+    """What stands below the ratings of a pool: everybody against everybody, and what they don't explain."""
+    if found is None:
+        return []
+    known: list[Section] = []
+    if 2 < len(found.players) <= SQUARE:
+        known += [("Points", points_sheet(found)), ("Who is stronger", los_sheet(found))]
+    if lines := tuple(doubts(found, round(found.games.sum() / 2))):
+        known.append(("Doubts", Facts(lines)))
+    return known
 
 
 def elo_table(found: Ratings | None, pool: Pool | None = None) -> Sheet:

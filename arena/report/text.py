@@ -105,8 +105,8 @@ def first_sections(report: Standings, most: int = FEW_FORFEITS) -> list[Section]
     found: list[Section] = [("Strength", Facts(tuple(strength(report))))]
     if report.tally is None:
         found = [("Standings", standings_sheet(report.places, report.league))]
-        if len(report.places) <= SQUARE:
-            found.append(("Points", points_sheet(report)))
+        if report.league is not None and len(report.places) <= SQUARE:
+            found.append(("Points", points_sheet(report.league)))
     found.append(("Over all games", Facts(tuple(findings(report)))))
     if forfeits := report.forfeits:
         rows = [(game.id, str(game.outcome and game.outcome.ending), game.reason) for game in forfeits[:most]]

@@ -16,7 +16,7 @@ import msgspec
 from arena import StoreError, files
 from arena.go.coords import gtp_from_move
 from arena.match.standings import rated_places
-from arena.results.league import league
+from arena.results.league import NO_ANCHORS, league
 
 if TYPE_CHECKING:  # these pull in the compiler
     import pandas as pd
@@ -46,13 +46,26 @@ def json_line(type: str, values: Mapping[str, Any]) -> str:
 # --- Ratings ---
 
 
+def pool_terms(pool: Pool) -> Row:
+    return {"size": pool.size, "rules": pool.name, "komi": pool.komi, "handicap": pool.handicap}
+
+
 def rating_rows(found: Ratings | None, pool: Pool) -> list[Row]:
     """A row for each player of a pool, the strongest first; none where nobody is rated."""
-    terms = {"size": pool.size, "rules": pool.name, "komi": pool.komi, "handicap": pool.handicap}
     if found is None:
         return []
+    terms = pool_terms(pool)
     anchor = next(iter(found.zero)) if len(found.zero) == 1 else None
-    return [{**terms, **_place_row(rank, one), "anchor": anchor} for rank, one in enumerate(rated_places(found), 1)]
+    scale = {"anchor": anchor, "zero": found.scale}
+    return [{**terms, **_place_row(rank, one), **scale} for rank, one in enumerate(rated_places(found), 1)]
+
+
+def misfit_rows(found: Ratings | None) -> list[Row]:
+    """The results that the ratings don't explain, the least likely first."""
+    misfits = [] if found is None else found.misfits()
+    return [
+        {**one._asdict(), "expected": round(one.expected, 1), "chance": float(f"{one.chance:.1g}")} for one in misfits
+    ]
 
 
 def _place_row(rank: int, one: Standing) -> Row:
@@ -66,14 +79,17 @@ def _place_row(rank: int, one: Standing) -> Row:
 RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
 
 
-def write_elo_csv(store: Store, path: Path, counted: Standings | None = None) -> None:
-    """Write the ratings of all pools, one after the other; ``counted`` saves time as in ``league``. Ends of intervals
-    that the games don't bound are missing. A link is replaced, not what it leads to. Raises StoreError."""
+def write_elo_csv(
+    store: Store, path: Path, counted: Standings | None = None, anchors: Mapping[str, float] = NO_ANCHORS
+) -> None:
+    """Write the ratings of all pools, one after the other; ``counted`` saves time and ``anchors`` fix the scale as in
+    ``league``. Ends of intervals that the games don't bound are missing. A link is replaced, not what it leads to.
+    Raises ConfigError, StoreError."""
     import pandas as pd
 
     if path.is_symlink():
         path.unlink()
-    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted), pool)]
+    rows = [row for pool in store.pools() for row in rating_rows(league(store, pool, counted, anchors), pool)]
     write_csv(pd.DataFrame(rows, columns=RATING_COLUMNS), path)
 
 
@@ -175,6 +191,8 @@ def report_line(report: Report) -> str:
         "counted": report.games,
         "planned": report.planned,
         "anchor": report.anchor or None,
+        "openings": report.openings,
+        "misfits": misfit_rows(report.league),
         "standings": list(_standing_rows(report)),
         "won_drawn_lost": None if tally is None else tally.results(),
         "pairs": None if tally is None else tally.counts,

@@ -22,9 +22,12 @@ from arena.players.registry import Registry
 from arena.ratings import Estimate, Ratings, Sprt
 
 if TYPE_CHECKING:
+    from arena.match.ladder import Ladder
+    from arena.match.schedule import Match, Tournament
     from arena.results.store import Event, Pool, Store
 
 SHIPPED_RATINGS = Path(bots.__file__).with_name("elo.csv")
+NO_ANCHORS: Mapping[str, float] = {}
 MOMENTS = 30  # points of a rating's course, at most
 EMBEDDED = 200  # games that a page of an event takes in
 
@@ -32,9 +35,24 @@ EMBEDDED = 200  # games that a page of an event takes in
 # --- A pool of games ---
 
 
-def league(store: Store, pool: Pool | None = None, counted: Standings | None = None) -> Ratings | None:
+def league(
+    store: Store,
+    pool: Pool | None = None,
+    counted: Standings | None = None,
+    anchors: Mapping[str, float] = NO_ANCHORS,
+) -> Ratings | None:
     """Rate all players by the games of a pool (default: the one with the most games). None without games. They aren't
-    read where ``counted`` has all that are stored."""
+    read where ``counted`` has all that are stored. ``anchors`` are Elo by name of players that fix the scale where they
+    have rated games; raises ConfigError where these exclude them."""
+    found = _league(store, pool, counted)
+    known = {} if found is None else {name: elo for name, elo in anchors.items() if name in found.players}
+    try:
+        return found.relative_to(known) if found is not None and known else found
+    except ValueError as error:
+        raise ConfigError(f"anchors contradict the games: {error}; leave one out") from None
+
+
+def _league(store: Store, pool: Pool | None, counted: Standings | None) -> Ratings | None:
     pool = pool or next(iter(store.pools()), None)
     if pool is None:
         return None
@@ -49,10 +67,10 @@ def league(store: Store, pool: Pool | None = None, counted: Standings | None = N
     return standings.league
 
 
-def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
-    """The pool with the most games, and everybody's Elo in it by identity."""
+def player_ratings(store: Store, anchors: Mapping[str, float] = NO_ANCHORS) -> tuple[Pool | None, dict[str, Estimate]]:
+    """The pool with the most games, and everybody's Elo in it by identity; ``anchors`` as in ``league``."""
     pool = next(iter(store.pools()), None)
-    found = league(store, pool)
+    found = league(store, pool, anchors=anchors)
     names = distinct_names(store.players())
     known = {} if found is None else found.estimates
     return pool, {one: known[name] for one, name in names.items() if name in known}
@@ -110,15 +128,18 @@ class Report(Standings):
 
     def __init__(self, store: Store, event: Event):
         from arena.go.game import Rules
+        from arena.match.event import event_from_json
 
         self.settings = event.settings
         self.created = event.created
         self.kind = kind_of(event.settings)
         self.rules = Rules.from_json(event.settings["rules"])
-        self.participants, planned = _participants(store, event)
+        plan = event_from_json(event.plan)
+        self.participants = _participants(store, event, plan)
         tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
         names = {key: one.name for key, one in self.participants.items()}
-        super().__init__(names, event.id, planned, is_match=self.kind == "match", tests=tests)
+        is_match, openings = self.kind == "match", plan.terms.limit
+        super().__init__(names, event.id, plan.games, is_match=is_match, tests=tests, openings=openings)
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
         self._stages: list[tuple[int, int]] = []  # games, and how many of them are rated
@@ -164,19 +185,15 @@ def readable(store: Store, event: Event) -> Iterator[None]:
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 
 
-def _participants(store: Store, event: Event) -> tuple[dict[str, Player], int]:
-    """The players in the plan, then others that have played, by identity (in a match by name); and the number of
-    planned games. Raises ConfigError for a plan that can't be read."""
-    from arena.match.event import event_from_json
-
-    plan = event_from_json(event.plan)
+def _participants(store: Store, event: Event, plan: Match | Tournament | Ladder) -> dict[str, Player]:
+    """The players in the plan, then others that have played, by identity (in a match by name)."""
     is_match = kind_of(event.settings) == "match"
     found = {name if is_match else player.identity: replace(player, name=name) for name, player in plan.players.items()}
     if not is_match:
         players = store.players()
         for identity, name in store.participants(event.id).items():
             found.setdefault(identity, replace(players.get(identity, Player(name)), name=name))
-    return {key: replace(found[key], name=name) for key, name in distinct_names(found).items()}, plan.games
+    return {key: replace(found[key], name=name) for key, name in distinct_names(found).items()}
 
 
 class Overview(NamedTuple):
@@ -192,10 +209,13 @@ class Overview(NamedTuple):
 
 def overviews(store: Store) -> list[Overview]:
     """All events, in the order they were added."""
+    from arena.match.event import event_from_json
+
     found = []
     for event in store.events():
         with readable(store, event):
-            players, planned = _participants(store, event)
+            plan = event_from_json(event.plan)
+            players, planned = _participants(store, event, plan), plan.games
         names, games = tuple(player.name for player in players.values()), store.count(event=event.id)
         found.append(Overview(event.id, kind_of(event.settings), names, games, planned, event.created))
     return found

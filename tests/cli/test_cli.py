@@ -432,3 +432,15 @@ def test_the_bots_that_ship_have_the_elo_of_the_docs_until_games_are_played(tmp_
     assert arena("match", "random", "fast-random", "-n", "2", "--workers", "1", folder=tmp_path).returncode == 0
     shown = arena("bots", folder=tmp_path, columns=200).stdout
     assert "docs/measurements.md" not in shown and not re.search(r"^alphago .* \+\d", shown, re.MULTILINE)
+
+
+def test_anchors_fix_the_scale_and_wrong_ones_are_one_line(tmp_path: Path) -> None:
+    arena("tournament", "few", "random", "fast-random", "mcts:playouts=2", "-n", "20", *SMALL, folder=tmp_path)
+    (tmp_path / "arena.toml").write_text("[anchors]\nrandom = 500\n")
+    text = arena("elo", folder=tmp_path).stdout
+    assert "Elo on the scale of random = 500" in text and "Who is stronger" in text
+    assert re.search(r"random +500 ", text) and "above the mean of" in arena("report", folder=tmp_path).stdout
+    refused(arena("elo", "--anchor", "nobody=1500", folder=tmp_path), "nobody", "rated are fast-random, mcts")
+    refused(arena("elo", "--anchor", "random=x", folder=tmp_path), "--anchor random=x", "NAME=ELO")
+    both = ("--anchor", "random=0", "--anchor", "fast-random=3000")
+    refused(arena("elo", *both, folder=tmp_path), "random=0 and fast-random=3000", "leave one out")

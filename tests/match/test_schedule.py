@@ -21,7 +21,7 @@ from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
-from arena.match.event import Event, event_from_json, event_to_json
+from arena.match.event import Event, continue_event, event_from_json, event_to_json
 from arena.match.ladder import Ladder
 from arena.match.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
 from arena.match.schedule import Gate, Match, Style, Terms, Tournament
@@ -134,6 +134,28 @@ def test_every_setting_but_the_number_of_games_makes_another_event() -> None:
     assert [p.opening for p in again.pairings()] == [p.opening for p in match().pairings()]
     itself = match(first=a, second=a)
     assert {(p.black, p.white) for p in itself.pairings()} == {("a", "a (2)"), ("a (2)", "a")}
+
+
+def test_each_two_players_of_a_new_tournament_have_openings_in_an_order_of_their_own() -> None:
+    """With the same openings for all, ten openings were all that a league of twenty rested on."""
+    entries = tuple(scripted("GOOD", name, at=at) for at, name in enumerate("abcd"))
+    terms = Terms(NINE, book=shipped_book(NINE), then_drawn=True, own_openings=True)
+    league, shared = (Tournament("league", entries, one, 40) for one in (terms, replace(terms, own_openings=False)))
+    used: dict[frozenset[str], list[Opening]] = {}
+    for pairing in league.pairings():
+        used.setdefault(frozenset((pairing.black, pairing.white)), []).append(pairing.opening)
+    for openings in used.values():
+        assert len(set(openings)) == 20 and openings[0::2] == openings[1::2] and set(openings) <= set(terms.book)
+    assert len({opening for openings in used.values() for opening in openings}) > 100  # of 120; the book has 600
+    assert len({pairing.opening for pairing in shared.pairings()}) == 20 and shared.settings == league.settings
+    more = replace(league, entries=(*entries[:2], scripted("MANY", "new"), *entries[2:]), games_each=50)
+    assert {pairing.id: pairing for pairing in league.pairings()}.items() <= {
+        one.id: one for one in more.pairings()
+    }.items()
+    stored = event_from_json(event_to_json(shared))  # what began with one order for all goes on with it
+    assert continue_event(stored, replace(league, games_each=60)) == replace(shared, games_each=60, grown=True)
+    short = Tournament("short", entries, Terms(NINE, plies=2, own_openings=True), 20)
+    assert {len(pairing.opening) for pairing in short.pairings()} == {2}
 
 
 # --- Books ---

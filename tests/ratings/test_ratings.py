@@ -262,6 +262,7 @@ def test_results_that_do_not_fit_one_scale_are_named():
     found = rate(circle).misfits()
     assert [(one.first, one.second, one.points) for one in found] == [("A", "B", 91), ("A", "C", 9), ("B", "C", 87)]
     assert all(abs(one.expected - 50) < 10 and one.chance < 1e-6 for one in found)
+    assert rate([Result("A", "B", 9, 9, "one"), Result("B", "A", 1, 9, "one")]).misfits() == []
     assert rate(THREE).misfits() == [] == rate([Result("A", "B", 100, 100), Result("B", "C", 9, 9)]).misfits()
 
 
