@@ -17,7 +17,7 @@ import importlib
 import sys
 
 from arena import ArenaError
-from benchmarks.speed import PARTS, describe_machine, print_row
+from benchmarks.speed import PARTS, describe_machine, measure_nets, print_row
 
 COMMANDS = ("tune", "openings", "tactics", "gpu_round", "verdicts")  # modules with options and a ``main`` of their own
 
@@ -42,6 +42,8 @@ def measure_speed(words: list[str]) -> int:
     shown = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=shown)
     parser.add_argument("--share", type=float, default=1.0, help="share of the usual work (default 1)")
+    words_of_nets = "a net that 'nets' measures, which may be given several times (default distilled-9x9)"
+    parser.add_argument("--net", action="append", metavar="NAME", help=words_of_nets)
     parser.add_argument("part", nargs="*", help=f"what to measure (default: {', '.join(PARTS)})")
     arguments = parser.parse_args(words)
     if unknown := set(arguments.part) - PARTS.keys():
@@ -50,7 +52,10 @@ def measure_speed(words: list[str]) -> int:
     print_row(("what", "ours", "beside"))
     print_row(["---"] * 3)
     for part in arguments.part or PARTS:
-        PARTS[part](arguments.share)
+        if part == "nets" and arguments.net:
+            measure_nets(arguments.share, arguments.net)
+        else:
+            PARTS[part](arguments.share)
     return 0
 
 

@@ -21,7 +21,7 @@ from arena.go.board import Board
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from bots import uct
-from bots.nets.checkpoint import Checkpoint, Precision, find
+from bots.nets.checkpoint import MODEL_INT8, Checkpoint, Precision, find
 from bots.nets.inference import Evaluator, OnnxModel, sample_planes
 from bots.search.playouts import run_playouts
 
@@ -108,19 +108,21 @@ def _evaluations(evaluate: Callable[[np.ndarray], Any], planes: np.ndarray, coun
     return lambda seed: measure_rate(lambda: len([evaluate(planes) for _ in range(count)]) * len(planes), process_time)
 
 
-def measure_nets(share: float) -> None:
-    """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread."""
-    checkpoint = Checkpoint.open(find("distilled-9x9"))
-    evaluator = Evaluator(checkpoint)
-    other = OnnxModel(checkpoint.model(int8=evaluator.precision is Precision.INT8), threads=1)
-    sample = sample_planes(find_encoder(checkpoint.manifest.encoder), 9)
-    for batch in (1, 8, 32, 64):
-        planes = np.resize(sample, (batch, *sample.shape[1:]))
-        count = max(1, int(share * max(4, 256 // batch)))
-        ours = _evaluations(evaluator.evaluate, planes, count)
-        theirs = _evaluations(partial(other.run, ("policy", "value")), planes, count)
-        what = f"evaluations, distilled-9x9 ({evaluator.precision}), batches of {batch}"
-        print_rates(what, *measure_in_turn(ours, theirs, rounds=11), "ONNX Runtime")
+def measure_nets(share: float, names: Sequence[str] = ("distilled-9x9",)) -> None:
+    """Evaluations a second with planes ready, beside ONNX Runtime on the same batch and one thread: in int8 where the
+    checkpoint has such a model."""
+    for name in names:
+        checkpoint = Checkpoint.open(find(name))
+        evaluator, other = Evaluator(checkpoint), Precision.INT8 if MODEL_INT8 in checkpoint.manifest.files else "fp32"
+        model = OnnxModel(checkpoint.model(int8=other == Precision.INT8), threads=1)
+        sample = sample_planes(find_encoder(checkpoint.manifest.encoder), 9)
+        for batch in (1, 8, 32, 64):
+            planes = np.resize(sample, (batch, *sample.shape[1:]))
+            count = max(1, int(share * max(4, 256 // batch)))
+            ours = _evaluations(evaluator.evaluate, planes, count)
+            theirs = _evaluations(partial(model.run, ("policy", "value")), planes, count)
+            what = f"evaluations, {name} ({evaluator.precision}), batches of {batch}"
+            print_rates(what, *measure_in_turn(ours, theirs, rounds=11), f"ONNX Runtime, {other}")
 
 
 PARTS: dict[str, Callable[[float], None]] = {"playouts": measure_playouts, "uct": measure_uct, "nets": measure_nets}

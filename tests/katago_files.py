@@ -264,7 +264,7 @@ def write_net(
         w.words(0, 0, 0)
     v1, vnorm, v2 = w.convolution(channels, c5, 1), w.norm(c5), w.matrix(3 * c5, c7, has_bias=True)
     v2_active, v3 = w.active(), w.matrix(c7, 3, has_bias=True)
-    sv3, owners = w.matrix(c7, 6 if version >= 9 else 4, has_bias=True), w.convolution(c5, 1)
+    sv3, owners = w.matrix(c7, 6 if version >= 9 else 4, has_bias=True), w.convolution(c5, 1, 1)
     path.write_bytes(gzip.compress(b"".join(w.parts)))
 
     def net(planes: np.ndarray) -> dict[str, np.ndarray]:

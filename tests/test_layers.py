@@ -39,10 +39,10 @@ LAYERS = (
 """The rooms of the house, from the bottom to the top. A room may import itself and the rooms below it."""
 
 HOMES = {
-    "llvmlite": ("bots/nets/int8.py",),
+    "llvmlite": ("bots/nets/lanes.py",),
     "aiohttp": ("arena/tui/serve.py",),
     "jinja2": ("arena/report/page.py",),
-    "numba": ("arena/go/jit.py", "bots/nets/int8.py", "bots/search/"),
+    "numba": ("arena/go/jit.py", "bots/nets/lanes.py", "bots/search/"),
     "numpy": ("arena/", "bots/", "trainers/"),
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),

@@ -10,7 +10,6 @@ import json
 import logging
 import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,9 +32,8 @@ from arena.go.planes import Encoder
 from arena.system import cores
 from bots.nets.catalogue import Classic, Net
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
-from bots.nets.inference import INT8_TOLERANCE, RANGES, OnnxModel
-from bots.nets.int8 import LANES
-from bots.nets.network import Network, Outputs, fold_batch_norms, win_rates
+from bots.nets.inference import INT8_TOLERANCE, OnnxModel
+from bots.nets.network import Outputs, fold_batch_norms, win_rates
 
 OPSET, FLOAT = 17, onnx.TensorProto.FLOAT
 LARGE = 2**31 - 1  # the end of a slice that has none
@@ -283,23 +281,6 @@ def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
     )
 
 
-def ranges_of(network: Net, planes: np.ndarray) -> list[float]:
-    """What ``bots.nets.int8.pack`` needs: the largest number that each convolution is given for ``planes`` (B, P, n,
-    n). Empty for a net that can't be packed: one that isn't residual, or whose channels don't fill registers."""
-    if not isinstance(network, Network):
-        return []
-    if any(getattr(network.config, part) % LANES for part in ("channels", "head_channels", "pooled_channels")):
-        return []
-    found: list[float] = []
-    convolutions: list[Any] = [conv for block in network.tower for conv in (block.conv1, block.conv2)]
-    with ExitStack() as hooks, torch.no_grad():
-        for conv in (*convolutions, network.policy.conv, network.policy.points):  # in the order in which they compute
-            hook = conv.register_forward_pre_hook(lambda _, given: found.append(max(1e-3, float(given[0].max()))))
-            hooks.callback(hook.remove)
-        network(torch.from_numpy(planes), ("policy",))
-    return found
-
-
 def write_models(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
     """Write the ONNX files into ``folder``, which has the weights; without ``calibration`` none in int8. How they
     compare with torch:
@@ -326,9 +307,6 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     with TemporaryDirectory() as aside:
         write_model(network, Path(aside) / MODEL, check)
         quantise(Path(aside) / MODEL, folder / MODEL_INT8, calibration)
-    model = onnx.load(folder / MODEL_INT8)
-    onnx.helper.set_model_props(model, {RANGES: json.dumps(ranges_of(network, calibration))})
-    onnx.save(model, folder / MODEL_INT8)
     rough = dict(zip(answers, OnnxModel(folder / MODEL_INT8, cores()).run(list(answers), check), strict=True))
     choices = [found["policy"].argmax(1) if "policy" in found else found["ownership"] > 0 for found in (exact, rough)]
     measured["int8_agreement"] = float(f"{(choices[0] == choices[1]).mean():.3g}")

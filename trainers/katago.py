@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 from safetensors.torch import save as serialize
+from torch import Tensor
 
 from arena import CheckpointError
 from arena.go.game import PRESETS, Game, Rules
 from arena.go.planes import Encoder, encode_games, find_encoder
-from bots.nets.checkpoint import SHIPPED, WEIGHTS, Checkpoint, Precision, find, save
+from bots.nets.checkpoint import PACKS, SHIPPED, WEIGHTS, Checkpoint, Precision, find, save
 from bots.nets.inference import Evaluator
 from bots.nets.katago import ENCODER, read_katago
+from bots.nets.packing import pack
 from bots.policy import pick_move
 from trainers.export import describe, write_models
 
@@ -88,7 +91,7 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
         state = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
         (aside / WEIGHTS).write_bytes(serialize(state))
         on_step("Exporting to ONNX and comparing with torch")
-        return write_models(network, aside, None, planes)
+        return {**write_models(network, aside, None, planes), PACKS: float(packs(state))}
 
     made = save(folder, manifest, write)
     on_step("Measuring its speed")
@@ -97,6 +100,14 @@ def import_katago(path: Path, folder: Path, on_step: Callable[[str], None] = lam
     same_move, off = (found[0].argmax(1) == expected[0].argmax(1)).mean(), np.abs(found[1] - expected[1]).mean()
     times = {batch: milliseconds(net, planes[:batch]) for batch in (1, 8)}
     return Imported(made, net.precision, times, float(same_move), float(off))
+
+
+def packs(state: dict[str, Tensor]) -> bool:
+    """Whether our own kernel can play the net with this state."""
+    with suppress(ValueError):
+        pack({name: tensor.numpy() for name, tensor in state.items()}, SIZE)
+        return True
+    return False
 
 
 def milliseconds(net: Evaluator, planes: np.ndarray) -> float:

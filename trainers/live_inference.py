@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,12 +12,12 @@ import torch
 
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import has_fast_int8
+from bots.nets.checkpoint import has_fast_int8, has_own_kernel
 from bots.nets.gpu import TorchModel
 from bots.nets.inference import INT8_TOLERANCE, POLICY, VALUE, Model, OnnxModel, errors_of_int8
-from bots.nets.int8 import PackedModel, is_supported
+from bots.nets.int8 import PackedModel, Unfit
 from bots.nets.network import Network, win_rates
-from trainers.export import array, quantise, ranges_of, write_model
+from trainers.export import array, quantise, write_model
 
 ASKED = (POLICY, VALUE)
 
@@ -91,8 +91,10 @@ class LiveEvaluator:
 def _in_int8(network: Network, planes: np.ndarray, path: Path) -> Model | None:
     """The net in int8, by our own kernels where they can, else by way of a model at ``path``; None where the processor
     isn't fast at it."""
-    if is_supported() and (ranges := ranges_of(network, planes)):
-        return PackedModel({name: array(tensor) for name, tensor in network.state_dict().items()}, ranges)
+    if has_own_kernel():
+        with suppress(Unfit):
+            state = {name: array(tensor) for name, tensor in network.state_dict().items()}
+            return PackedModel(state, planes.shape[-1])
     if not has_fast_int8():
         return None
     write_model(network, path, planes, heads=ASKED)

@@ -39,6 +39,8 @@ COPY = "copy the whole checkpoint folder again"  # what to do about a damaged ch
 # Processor flags of the instructions that make int8 pay: VNNI or, as these nets have 7-bit weights, AVX2 on x86 (1.35
 # times as fast as fp32 alone, 1.65 times in batches of 32, for 6 blocks of 56 channels); dot products on Arm.
 INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
+OWN_FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})  # what our own kernel needs (``int8.py``)
+PACKS = "packs"  # the metric that is 1 of a net that our own kernel plays without a model in int8
 
 
 class Precision(StrEnum):
@@ -143,11 +145,16 @@ class Checkpoint:
 
     def require_precision(self, precision: str) -> None:
         """Raise CheckpointError when this net can't be run with such numbers here."""
-        if precision == Precision.INT8:
+        if precision == Precision.INT8 and not self.packs:
             self.model(int8=True)
         if (precision == Precision.BF16 or not self.has_model) and find_spec("torch") is None:
             why = "precision bf16" if precision == Precision.BF16 else f"{self.folder}: has no {MODEL}, so that it"
             raise CheckpointError(f"{why} needs torch: pip install 'arena[train]'")
+
+    @property
+    def packs(self) -> bool:
+        """Whether our own kernel plays it here without a model in int8."""
+        return bool(self.manifest.metrics.get(PACKS)) and has_own_kernel()
 
     @property
     def has_model(self) -> bool:
@@ -202,9 +209,18 @@ def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return not INT8_FLAGS.isdisjoint(cpu_flags(cpuinfo))
 
 
+def has_own_kernel() -> bool:
+    """Whether the processor has the instructions of our own kernel."""
+    return cpu_flags() >= OWN_FLAGS
+
+
 def precision_here(folder: Path) -> str:
-    """The precision that ``auto`` means on this processor for the checkpoint there: int8 or fp32."""
-    return "int8" if has_fast_int8() and (folder / MODEL_INT8).is_file() else "fp32"
+    """The precision that ``auto`` means on this processor for the checkpoint there: int8 or fp32. Raises
+    CheckpointError for a manifest that can't be read."""
+    if has_fast_int8() and (folder / MODEL_INT8).is_file():
+        return "int8"
+    metrics = read_object(folder / MANIFEST, error=CheckpointError, hint=COPY).get("metrics")
+    return "int8" if isinstance(metrics, dict) and metrics.get(PACKS) and has_own_kernel() else "fp32"
 
 
 def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping[str, float]]) -> Checkpoint:

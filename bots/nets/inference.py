@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -22,14 +21,13 @@ from arena.go.game import Game, Rules
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from arena.go.ranks import UNRANKED
 from bots.nets import int8
-from bots.nets.checkpoint import MODEL_INT8, SCORE_UNIT, Checkpoint, Precision, has_fast_int8
+from bots.nets.checkpoint import MODEL_INT8, SCORE_UNIT, Checkpoint, Precision, has_fast_int8, has_own_kernel
 
 if TYPE_CHECKING:
     from bots.nets.gpu import TorchModel
 
 POLICY, VALUE, OWNERSHIP, SCORE = "policy", "value", "ownership", "score"
 SAMPLES = 8  # positions on which int8 is compared with fp32 when a net is loaded
-RANGES = "ranges"  # the metadata of a model in int8 that has the largest inputs of its convolutions, for ``int8.pack``
 
 # How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of the
 # logits. Of sl-9x9 they are 0.004 and 0.001.
@@ -69,7 +67,6 @@ class OnnxModel:
                 os.fspath(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
             )  # a fallback prints
             self.outputs = {output.name for output in self._session.get_outputs()}
-            self.ranges: list[float] = json.loads(self._session.get_modelmeta().custom_metadata_map.get(RANGES, "[]"))
 
     def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         """The outputs of these heads for ``planes`` (B, P, n, n) float32, each (B, ...) float32."""
@@ -118,7 +115,7 @@ class Evaluator:
         self._threads, self._ranks = threads, ranks
         self.precision = Precision(precision)
         if self.precision is Precision.AUTO:
-            fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
+            fast = checkpoint.packs or (has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files)
             self.precision = Precision.INT8 if fast else Precision.FP32
         checkpoint.require(POLICY)
         self._model = self._load(self.precision)
@@ -131,10 +128,15 @@ class Evaluator:
             self._check_int8(samples, found, may_change=precision == Precision.AUTO)
 
     def _load(self, precision: Precision) -> Model:
+        if precision is Precision.INT8 and self.checkpoint.packs:
+            return int8.PackedModel.of(self.checkpoint)
         if precision is Precision.INT8 or (precision is Precision.FP32 and self.checkpoint.has_model):
             model = OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
-            packs = bool(model.ranges) and int8.is_supported() and self._threads == 1
-            return int8.PackedModel.of(self.checkpoint, model) if packs else model
+            own = self.checkpoint.manifest.family == "" and has_own_kernel() and self._threads == 1
+            if precision is Precision.INT8 and own:
+                with suppress(int8.Unfit):
+                    return int8.PackedModel.of(self.checkpoint, model)
+            return model
         self.checkpoint.require_precision(precision)
         from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
 

@@ -1,405 +1,507 @@
-"""Residual nets in int8 on processors with AVX-512 VNNI, faster and closer to float32 than in ONNX Runtime.
+"""Nets in small integers on processors with AVX-512 VNNI, faster and closer to float32 than int8 in ONNX Runtime.
 
-Convolutions multiply 8-bit numbers and add up in 32 bits; all else is float32, and so is the residual stream. The
-points of a board lie in a row, with an empty point at the end of each line and an empty line above and below, so that a
-3x3 convolution is nine shifted products.
+Matrices and convolutions multiply integers and add up in 32 bits: 8 bits in 3x3 convolutions of blocks and the last
+matrix of feed-forward ones, 16 elsewhere. Each point's numbers, or before a 3x3 convolution a board's, are rounded by
+their own range. All else is float32.
+A net is a list of steps over rows (points, channels), which ``bots.nets.packing`` makes and one kernel carries out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 from safetensors.numpy import load_file
 
 from arena import CheckpointError
 from arena.files import reason
 from arena.go.jit import inlined, kernel
-from bots.nets.checkpoint import Checkpoint, cpu_flags
-from bots.nets.norms import affine, fold_norms
+from bots.nets.checkpoint import Checkpoint
+from bots.nets.lanes import (
+    LANES,
+    first_lanes,
+    larger,
+    largest,
+    load,
+    load_whole,
+    prefetch,
+    products,
+    rounded,
+    scaled,
+    smaller,
+    spread,
+    store,
+    store_byte,
+    store_short,
+    total,
+)
+from bots.nets.packing import (
+    ADD,
+    ATTEND,
+    DENSE,
+    INPUT,
+    MISH,
+    MOST,
+    MULTIPLY,
+    NORM,
+    POINTS,
+    POOL,
+    QKV,
+    RELU,
+    RMS,
+    ROWS,
+    SILU,
+    SLACK,
+    Unfit,
+    pack,
+)
 
 if TYPE_CHECKING:
     from bots.nets.inference import Model, OnnxModel
 
-U = np.uint64
 
-LANES = 16  # 32-bit sums in a register
-INPUT, ZERO = 64.0, 128  # a plane's value v is given to the first convolution as INPUT * v + ZERO
-SLACK = 12  # points behind the board that products may run over
-
-
-def is_supported() -> bool:
-    """Whether the processor has the instructions, by its own description."""
-    return {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"} <= cpu_flags()
+HEADS = ("policy", "value", "score", "ownership")
 
 
 class PackedModel:
-    """A net in int8 for policy and value; other heads are those of ``rest``. Its outputs for a position don't depend on
-    what else is in the batch."""
+    """A net for policy and value, of KataGo's for all heads; other heads are those of ``rest``. Its outputs for a
+    position don't depend on what else is in the batch."""
 
-    def __init__(self, state: Mapping[str, np.ndarray], ranges: Sequence[float], rest: Model | None = None):
-        """``state`` and ``ranges`` are those of ``pack``, the norms not yet folded."""
-        self.outputs: set[str] = {"policy", "value"} | (rest.outputs if rest else set())
-        self._state, self._ranges, self._rest = fold_norms(state), ranges, rest
-        self._nets: dict[int, PackedNet] = {}  # by size
+    def __init__(self, state: Mapping[str, np.ndarray], size: int, rest: Model | None = None):
+        """``state`` is that of ``pack``, which this does for ``size`` at once. Raises as it does."""
+        self._state, self._rest = state, rest
+        self._nets = {size: pack(state, size)}
+        self._heads = HEADS if "tip.activation" in state else HEADS[:2]
+        self.outputs: set[str] = {*self._heads} | (rest.outputs if rest else set())
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, rest: OnnxModel) -> PackedModel:
-        """Raises CheckpointError for weights that can't be packed."""
+    def of(cls, checkpoint: Checkpoint, rest: OnnxModel | None = None) -> PackedModel:
+        """Raises Unfit, and CheckpointError for weights that can't be packed."""
         try:
-            model = cls(load_file(checkpoint.weights), rest.ranges, rest)
-            model._net(checkpoint.manifest.size)
+            return cls(load_file(checkpoint.weights), checkpoint.manifest.size, rest)
+        except Unfit:
+            raise
         except Exception as error:
             words = f"{checkpoint.weights}: can't be packed ({reason(error)}); export the net again"
             raise CheckpointError(words) from error
-        return model
-
-    def _net(self, size: int) -> PackedNet:
-        if size not in self._nets:
-            self._nets[size] = pack(self._state, self._ranges, size)
-        return self._nets[size]
 
     def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        if self._rest is not None and not {"policy", "value"}.issuperset(heads):
+        if self._rest is not None and not {*self._heads}.issuperset(heads):
             return self._rest.run(heads, planes)
         count, depth, size, _ = planes.shape
-        outputs = {"policy": np.empty((count, size**2 + 1), np.float32), "value": np.empty((count, 3), np.float32)}
-        planes = np.ascontiguousarray(planes.reshape(count, depth, size * size))
-        _forward(self._net(size), planes, outputs["policy"], outputs["value"])
-        return [outputs[head] for head in heads]
-
-
-# --- Packing ---
-
-
-class PackedNet(NamedTuple):
-    """A net as the kernel takes it, for boards of one size. Scales and shifts turn sums into numbers; tables by point
-    are 0 where a line ends, so that what is empty stays empty."""
-
-    size: int
-    pools: np.ndarray  # (blocks,) bool: whether a block pools
-    weights: np.ndarray  # int8: of all convolutions
-    begins: np.ndarray  # (convolutions + 1,) int64: where each one's weights begin
-    stem: np.ndarray  # (2, points * channels) float32: scale and shift; so are the next
-    norms: np.ndarray  # (blocks + 1, 2, points * channels): before each block and after the last, in 8-bit steps
-    inner: np.ndarray  # (blocks, 2, points * channels): after the first convolution, in 8-bit steps
-    outer: np.ndarray  # (blocks, points * channels): after the second, which has no shift
-    pool: np.ndarray  # (blocks, 2, pooled)
-    gpool: np.ndarray  # (blocks, 2 * pooled, channels): pooled features to biases, in the steps of ``inner``
-    heads: np.ndarray  # (2, head + pooled + head): policy, pool, value
-    policy_gpool: np.ndarray  # (2 * pooled, head)
-    policy_steps: np.float32  # 8-bit steps of 1 in the policy's features
-    point_scale: np.float32
-    passing: np.ndarray  # (2 * pooled + 1, 1): the last row is the bias
-    hidden: np.ndarray  # (2 * head + 1, 2 * head): the last row is the bias
-    result: np.ndarray  # (2 * head + 1, 3)
-
-
-def _in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (O, I, k, k) float32 in 8-bit steps of each output, int8 in the order in which the kernel reads them; the
-    steps' sizes, (O rounded up,) float32."""
-    outputs, inputs, width, _ = weights.shape
-    steps: np.ndarray = np.abs(weights).max((1, 2, 3)) / 127 + 1e-12
-    wide, deep = -(-outputs // LANES) * LANES, -(-inputs // 4) * 4
-    levels = np.zeros((wide, width * width, deep), np.int8)
-    rounded = np.rint(weights / steps[:, None, None, None])
-    levels[:outputs, :, :inputs] = rounded.transpose(0, 2, 3, 1).reshape(outputs, width * width, inputs)
-    rows = levels.reshape(wide, width * width * deep // 4, 4)
-    blocks = np.split(rows, range(2 * LANES, wide, 2 * LANES))  # of two registers, the last may be of one
-    packed = np.concatenate([block.transpose(1, 0, 2).reshape(-1) for block in blocks])
-    return packed, np.pad(steps, (0, wide - outputs)).astype(np.float32)
-
-
-def pack(state: Mapping[str, np.ndarray], ranges: Sequence[float], size: int) -> PackedNet:
-    """The net with this state, by PyTorch's names and with its norms folded, in 8 bits for boards of ``size``. The
-    ``ranges`` are the largest inputs of its convolutions: the two of each block, the policy's first and last. Raises
-    KeyError for another net, ValueError where that is not their number."""
-    parts = list[np.ndarray]()
-
-    def packed(*convolutions: str) -> np.ndarray:
-        """Append the weights of these convolutions, and return their steps."""
-        numbers, steps = _in_steps(np.concatenate([state[f"{conv}.weight"] for conv in convolutions]))
-        parts.append(numbers)
-        return steps
-
-    blocks = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("tower."))
-    if len(ranges) != 2 * blocks + 2:
-        raise ValueError(f"{len(ranges)} ranges for {blocks} blocks")
-    *steps, given, policy_steps = [255 / highest for highest in ranges]
-    channels, pooled, head = (len(state[f"{conv}.weight"]) for conv in ("stem", "policy.pool", "policy.conv"))
-    valid = np.tile(np.arange(size + 1) < size, size).astype(np.float32)[:, None]  # (points, 1)
-
-    def by_point(rows: Any) -> np.ndarray:
-        """(..., channels) as (..., points * channels) float32."""
-        table = np.array(rows)
-        return np.ascontiguousarray((valid * table[..., None, :]).reshape(*table.shape[:-1], -1), np.float32)
-
-    def matrix(conv: str, factor: float = 1.0) -> np.ndarray:
-        """(inputs, outputs) of a 1x1 convolution."""
-        return np.ascontiguousarray(state[f"{conv}.weight"][:, :, 0, 0].T * factor, np.float32)
-
-    def dense(conv: str) -> np.ndarray:
-        """(inputs + 1, outputs) of a 1x1 convolution; the last row is the bias."""
-        return np.concatenate([matrix(conv), state[f"{conv}.bias"][None]])
-
-    stem = packed("stem")
-    levels = np.rint(state["stem.weight"] / stem[:, None, None, None])
-    pools = np.array([f"tower.{block}.pool.weight" in state for block in range(blocks)])
-    norms, inner, outer = list[Any](), list[Any](), list[np.ndarray]()
-    pool = np.zeros((blocks, 2, pooled), np.float32)
-    gpool = np.zeros((blocks, 2 * pooled, channels), np.float32)
-    for block in range(blocks):
-        name, before, between = f"tower.{block}", steps[2 * block], steps[2 * block + 1]
-        scale, shift = affine(state, f"{name}.norm1")
-        norms.append((scale * before, shift * before))
-        bias, scale = state[f"{name}.conv1.bias"], packed(f"{name}.conv1") / before * between
-        if pools[block]:
-            pool[block] = packed(f"{name}.pool") / before, state[f"{name}.pool.bias"]
-            gpool[block], bias = matrix(f"{name}.spread", between), bias + state[f"{name}.spread.bias"]
-        else:
-            parts.append(np.zeros(0, np.int8))
-        inner.append((scale, bias * between))
-        outer.append(packed(f"{name}.conv2") / between)
-    scale, shift = affine(state, "norm")
-    norms.append((scale * given, shift * given))
-    convolutions = ("policy.conv", "policy.pool", "value.conv")
-    head_scale = packed(*convolutions) / given
-    head_shift = np.concatenate([state[f"{conv}.bias"] for conv in convolutions])
-    head_shift[:head] += state["policy.spread.bias"]
-    point_scale = packed("policy.points")[0] / policy_steps
-    return PackedNet(
-        size=size,
-        pools=pools,
-        weights=np.concatenate(parts),
-        begins=np.cumsum([0, *(len(part) for part in parts)]),
-        stem=by_point((stem / INPUT, -ZERO * levels.sum((1, 2, 3)) * stem / INPUT)),
-        norms=by_point(norms),
-        inner=by_point(inner),
-        outer=by_point(outer),
-        pool=pool,
-        gpool=gpool,
-        heads=np.array((head_scale, head_shift), np.float32),
-        policy_gpool=matrix("policy.spread"),
-        policy_steps=np.float32(policy_steps),
-        point_scale=np.float32(point_scale),
-        passing=dense("policy.passing"),
-        hidden=dense("value.hidden"),
-        result=dense("value.result"),
-    )
+        if size not in self._nets:
+            self._nets[size] = pack(self._state, size)
+        points = size * size
+        if depth != self._nets[size].planes:
+            raise CheckpointError(f"{depth} planes don't fit a net of {self._nets[size].planes}")
+        columns = np.cumsum([0, points + 1, 3, 1, points])[: len(self._heads) + 1]
+        found = np.empty((count, columns[-1]), np.float32)
+        _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found)
+        parts = dict(zip(self._heads, np.split(found, columns[1:-1], 1), strict=True))
+        return [np.ascontiguousarray(parts[head][:, 0] if head == "score" else parts[head]) for head in heads]
 
 
 # --- Kernels ---
 
+_bytes_1, _bytes_2, _bytes_3 = products("uint8", 1, ROWS), products("uint8", 2, ROWS), products("uint8", 3, ROWS)
+_shorts_1, _shorts_2, _shorts_3 = products("int16", 1, ROWS), products("int16", 2, ROWS), products("int16", 3, ROWS)
+_floats_2 = products("float32", 2, ROWS)
 
-def _products(vectors: int, points: int) -> Any:
-    """``multiply(acts, apart, offsets, steps, weights, out, stride)``: for each of ``points`` points, ``apart`` bytes
-    from each other from ``acts`` on, add up the products of 4 bytes at each of ``steps`` ``offsets`` with the weights
-    of 16 * ``vectors`` outputs; the sums go to ``out``, ``stride`` bytes from each other."""
-
-    @intrinsic
-    def multiply(typing_context, acts, apart, offsets, steps, weights, out, stride):  # type: ignore[no-untyped-def]
-        def code(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            acts, apart, offsets, steps, weights, out, stride = values
-            number, word, lanes = acts.type, ir.IntType(32), ir.VectorType(ir.IntType(32), LANES)
-            product = ir.FunctionType(lanes, [lanes, lanes, lanes])
-            dot = cgutils.get_or_insert_function(builder.module, product, "llvm.x86.avx512.vpdpbusd.512")
-            none = ir.Constant(lanes, [0] * LANES)
-            sums = [[cgutils.alloca_once(builder, lanes) for _ in range(vectors)] for _ in range(points)]
-            for row in sums:
-                for place in row:
-                    builder.store(none, place)
-
-            def load(address: Any, kind: Any) -> Any:
-                return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
-
-            with cgutils.for_range(builder, steps) as loop:
-                offset = load(builder.add(offsets, builder.mul(loop.index, number(8))), number)
-                row_of_weights = builder.add(weights, builder.mul(loop.index, number(64 * vectors)))
-                rows = [load(builder.add(row_of_weights, number(64 * v)), lanes) for v in range(vectors)]
-                start = builder.add(acts, offset)
-                for p in range(points):
-                    four = load(builder.add(start, builder.mul(apart, number(p))), word)
-                    unknown = ir.Constant(lanes, ir.Undefined)
-                    first = builder.insert_element(unknown, four, word(0))
-                    spread = builder.shuffle_vector(first, unknown, none)
-                    for v in range(vectors):
-                        builder.store(builder.call(dot, [builder.load(sums[p][v]), spread, rows[v]]), sums[p][v])
-            for p in range(points):
-                for v in range(vectors):
-                    place = builder.add(builder.add(out, builder.mul(stride, number(p))), number(64 * v))
-                    builder.store(builder.load(sums[p][v]), builder.inttoptr(place, lanes.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(*[types.intp] * 7), code
-
-    return multiply
+SIZE = 4  # bytes of a number
 
 
-_two_rows, _one_row = _products(2, 6), _products(1, 12)
+class Memory(NamedTuple):
+    """Addresses, for a kernel's parts."""
+
+    points: int
+    work: int
+    sums: int
+    numbers: int
+    acts: int
+    places: int
+    rows: int
+    words: int
+
+
+class Reader(NamedTuple):
+    """Where a step reads: see ``_value``."""
+
+    is_whole: int
+    source: int
+    stride: int
+    scale: int
+    fix: int
+    shift: int
+    extra: int
 
 
 @inlined
-def _offsets(width, wide, stride):  # type: ignore[no-untyped-def]
-    """Where the 4-byte steps of a convolution are from its point, in bytes."""
-    offsets = np.empty(width * width * (stride // 4), np.int64)
-    count = 0
-    for row in range(-(width // 2), width // 2 + 1):
-        for column in range(-(width // 2), width // 2 + 1):
-            for four in range(stride // 4):
-                offsets[count] = (row * wide + column) * stride + 4 * four
-                count += 1
-    return offsets
+def _exp(x):  # type: ignore[no-untyped-def]
+    """e ** x, as 2 ** n times a polynomial for the rest of the exponent that is within 1e-7 of it."""
+    x = x * spread(np.float32(1.44269504))
+    n = rounded(x)
+    r = x - n
+    y = spread(np.float32(0.0013264727)) * r + spread(np.float32(0.009671513))
+    y = y * r + spread(np.float32(0.055507336))
+    y = y * r + spread(np.float32(0.24022242))
+    y = y * r + spread(np.float32(0.693147))
+    return scaled(y * r + spread(np.float32(1)), n)
 
 
 @inlined
-def _convolve(acts, base, apart, length, offsets, weights, first, outputs, sums):  # type: ignore[no-untyped-def]
-    """The sums (length, outputs) int32 of a convolution over ``acts`` uint8, whose points are ``apart`` bytes from each
-    other, from point ``base`` on. Its weights begin at ``first``."""
-    steps = offsets.shape[0]
-    given, table = acts.ctypes.data + base * apart, offsets.ctypes.data
-    packed, out, stride = weights.ctypes.data + first, sums.ctypes.data, 4 * outputs
-    done = 0
-    while outputs - done >= 2 * LANES:
-        for p in range(0, length, 6):
-            place = out + 4 * (p * outputs + done)
-            _two_rows(given + p * apart, apart, table, steps, packed + done * steps * 4, place, stride)
-        done += 2 * LANES
-    if done < outputs:
-        for p in range(0, length, 12):
-            place = out + 4 * (p * outputs + done)
-            _one_row(given + p * apart, apart, table, steps, packed + done * steps * 4, place, stride)
+def _activate(kind, x):  # type: ignore[no-untyped-def]
+    """An activation of lanes."""
+    if kind == RELU:
+        x = larger(x, spread(np.float32(0)))
+    elif kind == SILU:
+        x = x / (spread(np.float32(1)) + _exp(spread(np.float32(0)) - x))
+    elif kind == MISH:  # tanh(log(1 + e)) = (e² + 2e) / (e² + 2e + 2)
+        e = _exp(smaller(x, spread(np.float32(30))))
+        e = e * (e + spread(np.float32(2)))
+        x = x * (e / (e + spread(np.float32(2))))
+    return x
 
 
 @inlined
-def _step(value):  # type: ignore[no-untyped-def]
-    """A number in 8-bit steps as one of them."""
-    value = value if value > np.float32(0) else np.float32(0)
-    value = value if value < np.float32(255) else np.float32(255)
-    return np.uint8(np.int32(value + np.float32(0.5)))
+def _reader(memory, step):  # type: ignore[no-untyped-def]
+    is_whole = step.source < 0
+    source = memory.sums + SIZE * step.first if is_whole else memory.work + SIZE * step.source
+    extra = memory.work + SIZE * step.extra if step.extra >= 0 else 0
+    scale, shift = memory.numbers + SIZE * step.scale, memory.numbers + SIZE * step.shift
+    fix = memory.numbers + SIZE * step.fix if step.fix >= 0 else 0
+    return Reader(int(is_whole), source, SIZE * step.stride, scale, fix, shift, extra)
 
 
 @inlined
-def _to_steps(numbers, affine, out):  # type: ignore[no-untyped-def]
-    """Write relu(numbers * scale + shift) into ``out``, all of one length. Here and below, indices are unsigned so that
-    loops become vector instructions."""
-    scale, shift = affine[0], affine[1]
-    for k in range(U(out.shape[0])):
-        out[k] = _step(np.float32(numbers[k]) * scale[k] + shift[k])
+def _factors(reader, channel):  # type: ignore[no-untyped-def]
+    """For ``_value``: lanes of channels' scale, of what is added to them, and of the sums of their weights."""
+    at = SIZE * channel
+    shift, fix = load(reader.shift + at), spread(np.float32(0))
+    if reader.extra:
+        shift = shift + load(reader.extra + at)
+    if reader.fix:
+        fix = load(reader.fix + at)
+    return load(reader.scale + at), shift, fix
 
 
 @inlined
-def _pool(sums, stride, first, count, size, scale, shift, pooled):  # type: ignore[no-untyped-def]
-    """The means, then the maxima of relu(sums * scale + shift) over the points of a board."""
-    width = U(count)
-    for o in range(U(2) * width):
-        pooled[o] = np.float32(0)
-    for row in range(size):
-        for point in range(row * (size + 1), row * (size + 1) + size):
-            at = U(point * stride + first)
-            for o in range(width):
-                value = np.float32(sums[at + o]) * scale[o] + shift[o]
-                value = value if value > np.float32(0) else np.float32(0)
-                pooled[o] += value
-                highest = pooled[width + o]
-                pooled[width + o] = value if value > highest else highest
-    for o in range(width):
-        pooled[o] /= np.float32(size * size)
+def _value(reader, row, channel, factors, scale, zero):  # type: ignore[no-untyped-def]
+    """Lanes of what a step reads, a row having its own scale and zero."""
+    place = reader.source + row * reader.stride + SIZE * channel
+    value = load_whole(place) if reader.is_whole else load(place)
+    return (value * factors[0] - zero * factors[2]) * scale + factors[1]
 
 
 @inlined
-def _times(given, count, matrix, outputs, bias, out):  # type: ignore[no-untyped-def]
-    """``given`` (count,) @ ``matrix``, whose row ``count`` is added where ``bias``."""
-    for o in range(U(outputs)):
-        out[o] = matrix[U(count), o] if bias else np.float32(0)
-    for i in range(U(count)):
-        factor = given[i]
-        for o in range(U(outputs)):
-            out[o] += factor * matrix[i, o]
+def _steps(low, high, bits):  # type: ignore[no-untyped-def]
+    """The size and the zero of the steps in which numbers from ``low`` <= 0 to ``high`` >= 0 are rounded."""
+    least, most = -largest(spread(np.float32(0)) - low), largest(high)
+    if bits == 8:  # 254: what is rounded up twice stays in range
+        size = (most - least) / np.float32(254) + np.float32(1e-30)
+        return size, np.float32(np.rint(-least / size))
+    return max(most, -least) / np.float32(MOST) + np.float32(1e-30), np.float32(0)
+
+
+@inlined
+def _round(row, channels, bits, size, zero, out):  # type: ignore[no-untyped-def]
+    """Write a row in steps."""
+    inverse, middle = spread(np.float32(1) / size), spread(zero)
+    for o in range(0, channels, LANES):
+        value = load(row + SIZE * o) * inverse + middle
+        if bits == 8:
+            store_byte(out + o, value)
+        else:
+            store_short(out + 2 * o, value)
+
+
+@inlined
+def _write_planes(net, step, board, acts, work):  # type: ignore[no-untyped-def]
+    """The first ``channels`` planes (P, n²) become steps of 1 / INPUT; of the others the first point is a number."""
+    apart, shorts = (step.channels + 1) // 2 * 2, acts.view(np.int16)
+    shorts[: net.room * apart] = 0
+    for plane in range(step.channels):
+        for p in range(board.shape[1]):
+            value = board[plane, p] * np.float32(INPUT)
+            shorts[net.places[p] * apart + plane] = np.int16(
+                np.rint(min(max(value, np.float32(-MOST)), np.float32(MOST)))
+            )
+    for plane in range(step.channels, board.shape[0]):
+        work[step.target + plane - step.channels] = board[plane, 0]
+
+
+@inlined
+def _clear_gaps(net, acts, apart, zero):  # type: ignore[no-untyped-def]
+    """Write ``zero`` to the bytes of all places that aren't points."""
+    at = 0
+    for row in range(net.size):
+        until = net.places[row * net.size] * apart
+        acts[at:until] = zero
+        at = until + net.size * apart
+    acts[at : net.room * apart] = zero
+
+
+@inlined
+def _multiply(net, step, memory):  # type: ignore[no-untyped-def]
+    """The sums for panels of two registers, the last of up to three, while the weights of the next one come."""
+    table = np.int64(net.tables.ctypes.data) + 8 * step.table
+    weights = np.int64(net.weights.ctypes.data) + step.weights
+    acts, count, apart, bits, left = memory.acts, step.count, step.apart, step.bits, step.outputs // LANES
+    stride, out = SIZE * step.outputs, memory.sums
+    while left:
+        vectors = left if left <= 3 else 2
+        ahead = weights + 64 * vectors * count
+        share = 64 * (vectors * count * ROWS // memory.points + 1)
+        for p in range(0, memory.points, ROWS):
+            for line in range(ahead, ahead + share, 64):
+                prefetch(line)
+            ahead += share
+            places, to = memory.places + 8 * p, out + p * stride
+            if bits == 8:
+                if vectors == 2:
+                    _bytes_2(acts, places, apart, table, count, weights, to, stride)
+                elif vectors == 3:
+                    _bytes_3(acts, places, apart, table, count, weights, to, stride)
+                else:
+                    _bytes_1(acts, places, apart, table, count, weights, to, stride)
+            elif vectors == 2:
+                _shorts_2(acts, places, apart, table, count, weights, to, stride)
+            elif vectors == 3:
+                _shorts_3(acts, places, apart, table, count, weights, to, stride)
+            else:
+                _shorts_1(acts, places, apart, table, count, weights, to, stride)
+        weights, out, left = weights + 64 * vectors * count, out + 64 * vectors, left - vectors
+
+
+@inlined
+def _round_rows(net, step, memory, scales, zeros):  # type: ignore[no-untyped-def]
+    """Read rows, activate and round each by its own range."""
+    none, one, reader = spread(np.float32(0)), spread(np.float32(1)), _reader(memory, step)
+    channels, act, scaled, gated, bits = step.channels, step.act, step.scaled, step.gated, step.bits
+    at = memory.work + SIZE * step.target
+    for p in range(memory.points):
+        scale, zero = (spread(scales[p]), spread(zeros[p])) if scaled else (one, none)
+        low, high = none, none
+        for o in range(0, channels, LANES):
+            value = _activate(act, _value(reader, p, o, _factors(reader, o), scale, zero))
+            if gated:
+                more = channels + o
+                value = value * _value(reader, p, more, _factors(reader, more), scale, zero)
+            low, high = smaller(low, value), larger(high, value)
+            store(at + SIZE * o, value)
+        scales[p], zeros[p] = _steps(low, high, bits)
+        _round(at, channels, bits, scales[p], zeros[p], memory.acts + net.places[p] * channels * bits // 8)
+
+
+@inlined
+def _round_board(net, step, memory, acts, scales, zeros):  # type: ignore[no-untyped-def]
+    """Read rows, activate and round them to 8 bits by the range of all."""
+    none, one, reader = spread(np.float32(0)), spread(np.float32(1)), _reader(memory, step)
+    channels, act, scaled, target = step.channels, step.act, step.scaled, memory.work + SIZE * step.target
+    low, high = none, none
+    for o in range(0, channels, LANES):
+        factors = _factors(reader, o)
+        for p in range(memory.points):
+            scale, zero = (spread(scales[p]), spread(zeros[p])) if scaled else (one, none)
+            value = _activate(act, _value(reader, p, o, factors, scale, zero))
+            low, high = smaller(low, value), larger(high, value)
+            store(target + SIZE * (p * channels + o), value)
+    size, middle = _steps(low, high, 8)
+    scales[:], zeros[:] = size, middle
+    _clear_gaps(net, acts, channels, np.uint8(middle))
+    for p in range(memory.points):
+        _round(target + SIZE * p * channels, channels, 8, size, middle, memory.acts + net.places[p] * channels)
+
+
+@inlined
+def _mean_squares(step, memory, epsilon, scales, zeros):  # type: ignore[no-untyped-def]
+    """The factors of an RMS norm, of each point or of the whole board."""
+    channels, whole = step.channels, np.float32(0)
+    for p in range(memory.points):
+        squares, row = spread(np.float32(0)), memory.work + SIZE * (step.source + p * channels)
+        for o in range(0, channels, LANES):
+            value = load(row + SIZE * o)
+            squares = squares + value * value
+        scales[p] = total(squares) / np.float32(channels)
+        whole += scales[p]
+    for p in range(memory.points):
+        mean = whole / np.float32(memory.points) if step.whole else scales[p]
+        scales[p] = np.float32(1) / np.sqrt(mean + epsilon)
+        zeros[p] = np.float32(0)
+
+
+@inlined
+def _split_heads(step, memory, work, scales, zeros):  # type: ignore[no-untyped-def]
+    """Queries and keys, turned by where their points are; keys in panels of 32 points, (depth, 32) each; values in
+    panels of 32 channels, (points, 32) each."""
+    points, reader = memory.points, _reader(memory, step)
+    heads, groups, depth, values = step.heads, step.groups, step.depth, step.values
+    rows, half, keys = points + SLACK, depth // 2, (points + 31) // 32 * 32
+    q, k = step.target, step.target + heads * rows * depth
+    v = k + groups * keys * depth
+    aside = v + groups * points * values
+    for p in range(points):
+        scale, zero = spread(scales[p]), spread(zeros[p])
+        for head in range(heads + groups):
+            group = head // (heads // groups) if head < heads else head - heads
+            for o in range(0, half, LANES):
+                turn = memory.numbers + SIZE * (step.turns + ((group * points + p) * 2) * half + o)
+                cos, sin = load(turn), load(turn + SIZE * half)
+                first, second = head * depth + o, head * depth + half + o
+                a = _value(reader, p, first, _factors(reader, first), scale, zero)
+                b = _value(reader, p, second, _factors(reader, second), scale, zero)
+                at = q + (head * rows + p) * depth + o if head < heads else aside
+                apart = half if head < heads else LANES
+                store(memory.work + SIZE * at, a * cos - b * sin)
+                store(memory.work + SIZE * (at + apart), a * sin + b * cos)
+                if head >= heads:
+                    at = k + (group * keys + p // 32 * 32) * depth + p % 32
+                    for lane in range(LANES):
+                        work[at + (o + lane) * 32] = work[aside + lane]
+                        work[at + (half + o + lane) * 32] = work[aside + LANES + lane]
+        for group in range(groups):
+            for o in range(0, values, LANES):
+                channel = (heads + groups) * depth + group * values + o
+                value = _value(reader, p, channel, _factors(reader, channel), scale, zero)
+                at = v + group * points * values + (o // 32 * points + p) * 32 + o % 32
+                store(memory.work + SIZE * at, value)
+
+
+@inlined
+def _attend(step, memory):  # type: ignore[no-untyped-def]
+    """What each head of each point finds, of the buffers that ``_split_heads`` filled; to ``extra`` (points, C)."""
+    points, places, words = memory.points, memory.rows, memory.words
+    heads, groups, depth, values = step.heads, step.groups, step.depth, step.values
+    rows, keys, width = points + SLACK, (points + 31) // 32 * 32, SIZE * heads * values
+    q = memory.work + SIZE * step.target
+    k = q + SIZE * heads * rows * depth
+    v = k + SIZE * groups * keys * depth
+    shares, found = v + SIZE * groups * points * values, memory.work + SIZE * step.extra  # (ROWS, keys)
+    factors, nothing, one = shares + SIZE * ROWS * keys, spread(np.float32(-1e30)), spread(np.float32(1))
+    for head in range(heads):
+        group = head // (heads // groups)
+        for p in range(0, points, ROWS):
+            given = q + SIZE * head * rows * depth
+            for key in range(0, keys, 32):
+                panel = k + SIZE * (group * keys + key) * depth
+                out = shares + SIZE * key
+                _floats_2(given, places + 8 * p, SIZE * depth, words, depth, panel, out, SIZE * keys)
+            for row in range(ROWS):
+                at, high, summed = shares + SIZE * row * keys, nothing, spread(np.float32(0))
+                for key in range(0, keys, LANES):
+                    score = load(at + SIZE * key)
+                    if key + LANES > points:
+                        score = first_lanes(points - key, score, nothing)
+                        store(at + SIZE * key, score)
+                    high = larger(high, score)
+                high = spread(largest(high))
+                for key in range(0, keys, LANES):
+                    share = _exp(load(at + SIZE * key) - high)
+                    summed = summed + share
+                    store(at + SIZE * key, share)
+                store(factors + SIZE * LANES * row, one / spread(total(summed)))
+            for o in range(0, values, 32):
+                panel = v + SIZE * (group * values + o) * points
+                out = found + p * width + SIZE * (head * values + o)
+                _floats_2(shares, places, SIZE * keys, words, points, panel, out, width)
+                for row in range(ROWS):
+                    factor = load(factors + SIZE * LANES * row)
+                    store(out + row * width, load(out + row * width) * factor)
+                    store(out + row * width + 64, load(out + row * width + 64) * factor)
+
+
+@inlined
+def _pool(step, memory, scales, zeros):  # type: ignore[no-untyped-def]
+    """The means, then the maxima of what a step reads."""
+    reader, act, channels = _reader(memory, step), step.act, step.channels
+    target, share = memory.work + SIZE * step.target, spread(np.float32(1) / np.float32(memory.points))
+    for o in range(0, channels, LANES):
+        mean, high, factors = spread(np.float32(0)), spread(np.float32(-1e30)), _factors(reader, o)
+        for p in range(memory.points):
+            value = _activate(act, _value(reader, p, o, factors, spread(scales[p]), spread(zeros[p])))
+            mean, high = mean + value, larger(high, value)
+        store(target + SIZE * o, mean * share)
+        store(target + SIZE * (channels + o), high)
+
+
+@inlined
+def _dense(step, memory, work):  # type: ignore[no-untyped-def]
+    """``channels`` numbers times a matrix, whose last row is added."""
+    channels, outputs, source, table = step.channels, step.outputs, step.source, memory.numbers + SIZE * step.scale
+    for o in range(0, outputs, LANES):
+        value = load(table + SIZE * (channels * outputs + o))
+        for i in range(channels):
+            value = value + spread(work[source + i]) * load(table + SIZE * (i * outputs + o))
+        store(memory.work + SIZE * (step.target + o), _activate(step.act, value))
+
+
+@inlined
+def _add(step, memory, scales, zeros):  # type: ignore[no-untyped-def]
+    """Write or add what is read to rows."""
+    reader, adds, channels, target = _reader(memory, step), step.adds, step.channels, memory.work + SIZE * step.target
+    for o in range(0, channels, LANES):
+        factors = _factors(reader, o)
+        for p in range(memory.points):
+            at = target + SIZE * (p * channels + o)
+            value = _value(reader, p, o, factors, spread(scales[p]), spread(zeros[p]))
+            store(at, value + load(at) if adds else value)
+
+
+@inlined
+def _score_points(step, memory, work, scales, zeros):  # type: ignore[no-untyped-def]
+    """The product of each point's numbers with a vector of weights."""
+    reader, act, weights = _reader(memory, step), step.act, memory.numbers + SIZE * step.vector
+    for p in range(memory.points):
+        scale, zero, value = spread(scales[p]), spread(zeros[p]), spread(np.float32(0))
+        for o in range(0, step.channels, LANES):
+            read = _activate(act, _value(reader, p, o, _factors(reader, o), scale, zero))
+            value = value + read * load(weights + SIZE * o)
+        work[step.target + p] = total(value)
 
 
 @kernel
-def _forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
-    """Write logits of the policy (B, n² + 1) and of win, draw and loss (B, 3) of ``planes`` (B, P, n²); float32."""
-    size, channels, pooled, head = net.size, net.gpool.shape[2], net.pool.shape[2], net.policy_gpool.shape[1]
-    wide = size + 1
-    length = size * wide
-    base = wide + 1
-    room = (size + 2) * wide + 2 + SLACK
-    count_in = planes.shape[1]
-    apart_in = (count_in + 3) // 4 * 4
-    outputs = 2 * head + pooled
-    given = np.full(room * apart_in, ZERO, np.uint8)
-    acts = np.zeros(room * channels, np.uint8)
-    between = np.zeros(room * channels, np.uint8)
-    features = np.zeros((length + SLACK) * head, np.uint8)
-    sums = np.empty((length + SLACK) * max(channels, outputs), np.int32)
-    aside = np.empty((length + SLACK) * max(pooled, LANES), np.int32)
-    x = np.empty(length * channels, np.float32)
-    means = np.empty(2 * max(pooled, head), np.float32)
-    biases = np.empty(max(channels, 2 * head), np.float32)
-    near, around = _offsets(3, wide, apart_in), _offsets(3, wide, channels)
-    here, within = _offsets(1, wide, channels), _offsets(1, wide, head)
-    blocks = net.pools.shape[0]
-    numbers = length * channels
-    inner = acts[base * channels : base * channels + numbers]
-    outer = between[base * channels : base * channels + numbers]
+def _forward(net, planes, found):  # type: ignore[no-untyped-def]
+    """Write the outputs (B, outputs) float32 of ``planes`` (B, P, n²) float32."""
+    points = net.size * net.size
+    acts, sums = np.empty(net.room * net.apart, np.uint8), np.empty((points + SLACK) * net.outputs, np.int32)
+    work, scales, zeros = np.empty(net.work, np.float32), np.empty(points, np.float32), np.empty(points, np.float32)
+    memory = Memory(
+        points,
+        np.int64(work.ctypes.data),
+        np.int64(sums.ctypes.data),
+        np.int64(net.numbers.ctypes.data),
+        np.int64(acts.ctypes.data),
+        np.int64(net.places.ctypes.data),
+        np.int64(net.rows.ctypes.data),
+        np.int64(net.words.ctypes.data),
+    )
     for i in range(planes.shape[0]):
-        for plane in range(count_in):
-            board = planes[i, plane]
-            for row in range(size):
-                at = U((base + row * wide) * apart_in + plane)
-                for column in range(U(size)):
-                    value = board[U(row * size) + column] * np.float32(INPUT) + np.float32(ZERO)
-                    given[at + column * U(apart_in)] = _step(value)
-        _convolve(given, base, apart_in, length, near, net.weights, net.begins[0], channels, sums)
-        scale, shift = net.stem[0], net.stem[1]
-        for k in range(U(numbers)):
-            x[k] = np.float32(sums[k]) * scale[k] + shift[k]
-        for b in range(blocks):
-            _to_steps(x, net.norms[b], inner)
-            _convolve(acts, base, channels, length, around, net.weights, net.begins[3 * b + 1], channels, sums)
-            if net.pools[b]:
-                _convolve(acts, base, channels, length, around, net.weights, net.begins[3 * b + 2], pooled, aside)
-                _pool(aside, pooled, 0, pooled, size, net.pool[b, 0], net.pool[b, 1], means)
-                _times(means, 2 * pooled, net.gpool[b], channels, False, biases)
-                scale, shift = net.inner[b, 0], net.inner[b, 1]
-                for row in range(size):
-                    for point in range(row * wide, row * wide + size):
-                        at = U(point * channels)
-                        for o in range(U(channels)):
-                            value = np.float32(sums[at + o]) * scale[at + o] + shift[at + o]
-                            outer[at + o] = _step(value + biases[o])
-            else:
-                _to_steps(sums, net.inner[b], outer)
-            _convolve(between, base, channels, length, around, net.weights, net.begins[3 * b + 3], channels, sums)
-            scale = net.outer[b]
-            for k in range(U(numbers)):
-                x[k] += np.float32(sums[k]) * scale[k]
-        _to_steps(x, net.norms[blocks], inner)
-        _convolve(acts, base, channels, length, here, net.weights, net.begins[3 * blocks + 1], outputs, sums)
-        _pool(sums, outputs, head, pooled, size, net.heads[0, head:], net.heads[1, head:], means)
-        _times(means, 2 * pooled, net.passing, 1, True, logits[i, size * size :])
-        _times(means, 2 * pooled, net.policy_gpool, head, False, biases)
-        for o in range(U(head)):
-            biases[o] += net.heads[1, o]
-        for row in range(size):
-            for point in range(row * wide, row * wide + size):
-                at, to = U(point * outputs), U(point * head)
-                for o in range(U(head)):
-                    value = np.float32(sums[at + o]) * net.heads[0, o] + biases[o]
-                    features[to + o] = _step(value * net.policy_steps)
-        _convolve(features, 0, head, length, within, net.weights, net.begins[3 * blocks + 2], LANES, aside)
-        for row in range(size):
-            for column in range(size):
-                sum_here = aside[U((row * wide + column) * LANES)]
-                logits[i, row * size + column] = np.float32(sum_here) * net.point_scale
-        at_value = head + pooled
-        _pool(sums, outputs, at_value, head, size, net.heads[0, at_value:], net.heads[1, at_value:], means)
-        _times(means, 2 * head, net.hidden, 2 * head, True, biases)
-        for o in range(2 * head):
-            means[o] = max(np.float32(0), biases[o])
-        _times(means, 2 * head, net.result, 3, True, values[i])
+        for at in range(net.steps.shape[0]):
+            step = net.steps[at]
+            code = step.code
+            if code == MULTIPLY:
+                _multiply(net, step, memory)
+            elif code == NORM and step.whole:
+                _round_board(net, step, memory, acts, scales, zeros)
+            elif code == NORM:
+                _round_rows(net, step, memory, scales, zeros)
+            elif code == ADD:
+                _add(step, memory, scales, zeros)
+            elif code == RMS:
+                _mean_squares(step, memory, net.numbers[step.shift], scales, zeros)
+            elif code == QKV:
+                _split_heads(step, memory, work, scales, zeros)
+            elif code == ATTEND:
+                _attend(step, memory)
+            elif code == POOL:
+                _pool(step, memory, scales, zeros)
+            elif code == DENSE:
+                _dense(step, memory, work)
+            elif code == POINTS:
+                _score_points(step, memory, work, scales, zeros)
+            else:  # PLANES
+                _write_planes(net, step, planes[i], acts, work)
+                scales[:], zeros[:] = np.float32(1 / INPUT), np.float32(0)
+        for o in range(found.shape[1]):
+            found[i, o] = work[net.answer + o]
+    sums[0] = 0  # or Numba would free them as soon as their address is taken

@@ -15,9 +15,19 @@ from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import Registry
-from bots.nets import int8
 from bots.nets.catalogue import load_network, named_network, usual_encoder
-from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
+from bots.nets.checkpoint import (
+    MANIFEST,
+    MODEL,
+    MODEL_INT8,
+    SHIPPED,
+    WEIGHTS,
+    Checkpoint,
+    Manifest,
+    find,
+    has_own_kernel,
+    save,
+)
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator
 from bots.nets.network import Network, NetworkConfig, fold_batch_norms
@@ -228,7 +238,7 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
         Evaluator(faulty, "int8")
 
 
-@pytest.mark.skipif(not int8.is_supported(), reason="the processor has no AVX-512 VNNI")
+@pytest.mark.skipif(not has_own_kernel(), reason="the processor has no AVX-512 VNNI")
 def test_own_kernels_play_where_the_processor_is_made_for_them() -> None:
     checkpoint, game = Checkpoint.open(SHIPPED / "zero-9x9"), Game(Rules.preset(), seed=1)
     packed, threaded, exact = (Evaluator(checkpoint, *how) for how in (("int8", 1), ("int8", 2), ("fp32", 1)))

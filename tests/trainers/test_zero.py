@@ -26,12 +26,12 @@ from arena.go.planes import find_encoder
 from arena.players.registry import Registry
 from arena.report.progress import ROUND, draw_ratings, self_play_words, strengths
 from bots.nets.catalogue import named_network
-from bots.nets.checkpoint import Checkpoint
+from bots.nets.checkpoint import Checkpoint, has_own_kernel
 from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
-from bots.nets.int8 import PackedModel, is_supported
+from bots.nets.int8 import PackedModel
 from bots.nets.network import Network, win_rates
 from trainers import live_inference, zero
-from trainers.export import array, ranges_of
+from trainers.export import array
 from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.ratings import Rating, RatingMatch, SelfPlayProgress, read_ratings
 from trainers.replay import Replay
@@ -122,7 +122,7 @@ def test_a_live_net_plays_with_the_weights_that_it_was_given_last(
 ) -> None:
     """In our own int8, in that of ONNX Runtime, and in fp32, where positions are too few to compare int8 by."""
     if not packs:
-        monkeypatch.setattr(live_inference, "is_supported", lambda: False)
+        monkeypatch.setattr(live_inference, "has_own_kernel", lambda: False)
     network, live = seeded_net("arena-2x16", SIZE), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)[:positions]
     for _ in range(2):
@@ -155,7 +155,7 @@ def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytes
     assert not live.is_int8
 
 
-@pytest.mark.skipif(not is_supported(), reason="the processor has no AVX-512 VNNI")
+@pytest.mark.skipif(not has_own_kernel(), reason="the processor has no AVX-512 VNNI")
 @pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-2x32", 7)])
 def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, size: int) -> None:
     network, planes = seeded_net(net, size), sample_planes(ENCODER, size)
@@ -164,7 +164,7 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
             if tensor.is_floating_point():
                 tensor += 0.1 * torch.rand_like(tensor) * (1 if "var" in name else 2)
     numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
-    model = PackedModel(numbers, ranges_of(network, planes))
+    model = PackedModel(numbers, size)
     logits, _ = model.run(["policy", "value"], planes)
     alone = [model.run(["value", "policy"], planes[row : row + 1])[1][0] for row in range(len(planes))]
     assert (logits == np.stack(alone)).all()

@@ -1,0 +1,406 @@
+"""Nets as lists of steps for the kernel of ``bots.nets.int8``: the arena's own, and KataGo's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bots.nets.norms import affine, fold_norms
+
+LANES = 16  # numbers in a register
+PANEL = 2 * LANES  # outputs that a product computes at once
+INPUT = 64  # steps of 1 in a plane's value, as the first convolution gets it
+MOST = 2047  # the largest number of 16-bit rows
+ROWS = 9  # that a product computes at once: 81 are 9 times as many
+SLACK = ROWS  # rows behind the points that products may run over
+UNITS = 1 << 31  # what sums of products stay below
+
+PLANES, MULTIPLY, ADD, NORM, RMS, QKV, ATTEND, POOL, DENSE, POINTS = range(10)  # steps; see the kernel's functions
+IDENTITY, RELU, MISH, SILU = range(4)  # activations
+
+FIELDS = (
+    *("code", "bits", "whole", "act", "adds", "scaled", "gated"),
+    *("source", "target", "extra"),  # in the kernel's work; a source below 0 is the sums of the last product
+    *("channels", "outputs", "first", "stride"),
+    *("scale", "fix", "shift", "vector", "turns"),  # in the net's numbers
+    *("weights", "apart", "table", "count"),  # of a product: its bytes, those of a point, its offsets
+    *("heads", "groups", "depth", "values"),
+)
+STEP = np.dtype([(name, np.int64) for name in FIELDS])
+
+
+class Unfit(ValueError):
+    """The net has another shape than the kernel's."""
+
+
+class PackedNet(NamedTuple):
+    """A net as the kernel takes it, for boards of one size."""
+
+    size: int
+    planes: int
+    steps: np.ndarray  # (steps,) STEP
+    weights: np.ndarray  # int8: of all products
+    numbers: np.ndarray  # float32: all others
+    tables: np.ndarray  # int64: where the 4-byte parts of each kind of product are from its point, in bytes
+    places: np.ndarray  # (n² + SLACK,) int64: of the points on the board with a border
+    rows: np.ndarray  # (n² + SLACK,) int64: 0, 1, 2, ...
+    words: np.ndarray  # int64: 0, 4, 8, ...
+    room: int  # places in all
+    apart: int  # the most bytes of a point
+    outputs: int  # the most sums of a point
+    work: int  # numbers that are computed
+    answer: int  # where the outputs are among them
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a step reads: rows (points, channels) float32, or of the sums of a product some columns from ``first`` on,
+    with their scales and, where the rows that were multiplied have a zero, the sums of their weights (columns,)."""
+
+    at: int
+    channels: int
+    first: int = 0
+    stride: int = 0
+    scale: Any = 1.0
+    fix: Any = None
+
+    def __getitem__(self, columns: slice) -> Source:
+        start, stop, _ = columns.indices(self.channels)
+        fix = None if self.fix is None else self.fix[columns]
+        return Source(self.at, stop - start, self.first + start, self.stride, self.scale[columns], fix)
+
+
+class Norm(NamedTuple):
+    """What is done to numbers as they are read; scale and shift are for each channel, or for all."""
+
+    scale: Any = 1.0
+    shift: Any = 0.0
+    act: int = IDENTITY
+
+
+AS_IT_IS = Norm()
+
+
+class Program:
+    """Steps as they are added, with the numbers that they need."""
+
+    def __init__(self, size: int, border: int):
+        self.size, self.points = size, size**2
+        self._border, self._wide = border, size + border
+        self._steps, self._weights, self._numbers = list[dict[str, int]](), list[np.ndarray](), list[np.ndarray]()
+        self._tables: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
+        self._bytes = self._count = self._most = self._apart = self._outputs = self._planes = 0
+        self._bits, self._has_zero = 16, False  # of the rows that were rounded last
+        self.taken = 0  # numbers of the kernel's work; who is done with some sets it back
+
+    def step(self, code: int, **fields: int) -> None:
+        self._steps.append({"extra": -1, "fix": -1, "code": code} | fields)
+
+    def room(self, count: int) -> int:
+        """Where so many numbers of the kernel's work begin."""
+        begin = self.taken
+        self.taken += -(-count // LANES) * LANES
+        self._most = max(self._most, self.taken)
+        return begin
+
+    def rows(self, channels: int) -> Source:
+        return Source(self.room((self.points + SLACK) * channels), channels, stride=channels)
+
+    def keep(self, numbers: Any) -> int:
+        """Where these numbers of the net are."""
+        flat = np.asarray(numbers, np.float32).ravel()
+        self._numbers.append(np.pad(flat, (0, -len(flat) % LANES)))
+        self._count += len(self._numbers[-1])
+        return self._count - len(self._numbers[-1])
+
+    def read(self, code: int, source: Source, norm: Norm = AS_IT_IS, **fields: int) -> None:
+        """A step that reads ``source``. Raises Unfit."""
+        if source.channels % LANES:
+            raise Unfit(f"{source.channels} channels don't fill registers")
+        ones = np.ones(source.channels)
+        read = {"source": source.at, "channels": source.channels, "first": source.first, "stride": source.stride}
+        read |= {"scale": self.keep(norm.scale * source.scale * ones), "shift": self.keep(norm.shift * ones)}
+        if source.fix is not None:
+            read["fix"] = self.keep(norm.scale * source.fix)
+        self.step(code, **(read | {"act": norm.act} | fields))
+
+    def start(self, channels: int, count: int = 0, numbers: int = 0) -> None:
+        """Have planes rounded for the first convolution; ``count`` more are numbers, which are kept at ``numbers``."""
+        self._planes = channels + count
+        self.step(PLANES, channels=channels, target=numbers)
+
+    def round(self, source: Source, norm: Norm = AS_IT_IS, wide: bool = False, scaled: int = 0, **fields: int) -> None:
+        """Have rows rounded for the next product: ``wide`` to 8 bits by the board's range, else by their own."""
+        self._bits = fields.pop("bits", 8 if wide else 16)
+        self._has_zero = self._bits == 8 and norm.act != RELU
+        target = self.room(self.points * source.channels if wide else source.channels)
+        rows = {"bits": self._bits, "whole": int(wide), "target": target, "scaled": scaled or int(source.at < 0)}
+        self.read(NORM, source, norm, **(rows | fields))
+
+    def multiply(self, weights: np.ndarray) -> Source:
+        """The sums of a convolution, by weights (O, I, k, k), of what was rounded last. Raises Unfit."""
+        outputs, inputs, width, height = weights.shape
+        each = 32 // self._bits
+        if outputs % LANES or width != height or not np.isfinite(weights).all():
+            raise Unfit(f"{outputs} outputs don't fill registers, or weights aren't square or not finite")
+        taps = weights.transpose(0, 2, 3, 1).reshape(outputs, width * width, inputs)
+        rows = np.pad(taps, ((0, 0), (0, 0), (0, -inputs % each))).reshape(outputs, -1)
+        highest, added = np.abs(rows).max(1) + 1e-30, np.abs(rows).sum(1) + 1e-30
+        most = 127 if self._bits == 8 else np.minimum(32767, (UNITS // MOST - rows.shape[1]) * highest / added)
+        steps = highest / most  # of 16 bits so large that sums stay within 32
+        levels = np.rint(rows / steps[:, None]).astype(f"int{self._bits}")
+        ends = range(PANEL, outputs - LANES, PANEL)  # of panels; the last has up to three registers
+        panels = np.split(levels.reshape(outputs, -1, each), ends)
+        self._weights += [np.ascontiguousarray(panel.transpose(1, 0, 2)).view(np.int8).ravel() for panel in panels]
+        apart = (inputs + -inputs % each) * self._bits // 8
+        if (apart, width) not in self._tables:
+            reach = range(-(width // 2), width // 2 + 1)
+            starts = [(row * self._wide + column) * apart for row in reach for column in reach]
+            table = np.add.outer(starts, np.arange(0, apart, 4)).ravel()
+            self._tables[apart, width] = sum(len(table) for _, table in self._tables.values()), table
+        begin, table = self._tables[apart, width]
+        product = {"weights": self._bytes, "bits": self._bits, "outputs": outputs, "apart": apart}
+        self.step(MULTIPLY, **product, table=begin, count=len(table))
+        self._bytes += levels.nbytes
+        self._apart, self._outputs = max(self._apart, apart), max(self._outputs, outputs)
+        return Source(-1, outputs, 0, outputs, steps, levels.sum(1) * steps if self._has_zero else None)
+
+    def convolve(self, source: Source, norm: Norm, *weights: np.ndarray, **fields: int) -> Source:
+        """The sums of convolutions, one after the other, of what a norm makes of ``source``."""
+        self.round(source, norm, wide=weights[0].shape[-1] > 1, **fields)
+        return self.multiply(np.concatenate(weights))
+
+    def score(self, source: Source, norm: Norm, weights: np.ndarray, target: int, extra: int = -1) -> None:
+        """Have a number of each point written, by weights (1, C, 1, 1)."""
+        if weights.shape != (1, source.channels, 1, 1):
+            raise Unfit(f"a head ends with weights of shape {weights.shape}")
+        self.read(POINTS, source, norm, vector=self.keep(weights), target=target, extra=extra)
+
+    def pool(self, source: Source, norm: Norm) -> int:
+        """Where the means, then the maxima of channels will be."""
+        target = self.room(2 * source.channels)
+        self.read(POOL, source, norm, target=target)
+        return target
+
+    def dense(self, source: int, table: np.ndarray, bias: Any = 0.0, act: int = IDENTITY, to: int | None = None) -> int:
+        """Numbers from ``source`` on times a matrix (inputs, outputs), plus a bias; where the outputs will be."""
+        inputs, outputs = table.shape
+        padded = np.zeros((inputs + 1, -(-outputs // LANES) * LANES), np.float32)
+        padded[:inputs, :outputs], padded[inputs, :outputs] = table, bias
+        target = self.room(padded.shape[1]) if to is None else to
+        fields = {"source": source, "target": target, "act": act, "channels": inputs, "outputs": padded.shape[1]}
+        self.step(DENSE, **fields, scale=self.keep(padded))
+        return target
+
+    def end(self, answer: int) -> PackedNet:
+        steps = np.array([tuple(fields.get(name, 0) for name in FIELDS) for fields in self._steps], STEP)
+        row, column = np.divmod(np.arange(self.points), self.size)
+        places = self._border + (row + self._border) * self._wide + column
+        return PackedNet(
+            size=self.size,
+            planes=self._planes,
+            steps=steps.view(np.recarray),
+            weights=np.concatenate(self._weights),
+            numbers=np.concatenate(self._numbers),
+            tables=np.concatenate([table for _, table in self._tables.values()]),
+            places=np.pad(places, (0, SLACK), mode="edge"),
+            rows=np.arange(self.points + SLACK),
+            words=np.arange(0, 4 * max(self.points, 1024), 4),
+            room=(self.size + 2 * self._border) * self._wide + 2 * self._border,
+            apart=self._apart,
+            outputs=self._outputs,
+            work=self._most,
+            answer=answer,
+        )
+
+
+State = Mapping[str, np.ndarray]
+
+
+def pack(state: State, size: int) -> PackedNet:
+    """The net with this state, by PyTorch's names, for boards of ``size``. Its outputs are the policy's (n² + 1), the
+    value's (3) and, of KataGo's, the score (1) and ownership (n²). Raises Unfit, and KeyError for another net."""
+    return pack_katago(state, size) if "tip.activation" in state else pack_residual(fold_norms(state), size)
+
+
+def matrix(state: State, name: str) -> np.ndarray:
+    """(inputs, outputs) of a 1x1 convolution."""
+    return state[f"{name}.weight"][:, :, 0, 0].T
+
+
+def pack_residual(state: State, size: int) -> PackedNet:
+    """A net of ``bots.nets.network``, its norms folded."""
+    program = Program(size, border=1)
+
+    def weights(*names: str) -> list[np.ndarray]:
+        return [state[f"{name}.weight"] for name in names]
+
+    def relu(name: str) -> Norm:
+        return Norm(1.0, state[f"{name}.bias"], RELU)
+
+    def dense(source: int, name: str, act: int = IDENTITY, to: int | None = None) -> int:
+        return program.dense(source, matrix(state, name), state[f"{name}.bias"], act, to)
+
+    (stem,) = weights("stem")
+    answer, x = program.room(program.points + 4 + LANES), program.rows(len(stem))
+    program.start(stem.shape[1])
+    program.read(ADD, program.multiply(stem), target=x.at)
+    taken = program.taken
+    for block in range(1 + max(int(name.split(".")[1]) for name in state if name.startswith("tower."))):
+        name, extra, program.taken = f"tower.{block}", -1, taken
+        pools = [f"{name}.pool"] if f"{name}.pool.weight" in state else []
+        sums = program.convolve(x, Norm(*affine(state, f"{name}.norm1"), RELU), *weights(f"{name}.conv1", *pools))
+        if pools:
+            extra = dense(program.pool(sums[x.channels :], relu(f"{name}.pool")), f"{name}.spread")
+        sums = program.convolve(sums[: x.channels], relu(f"{name}.conv1"), *weights(f"{name}.conv2"), extra=extra)
+        program.read(ADD, sums, target=x.at, adds=1)
+    parts = weights("policy.conv", "policy.pool", "value.conv")
+    policy, end = len(parts[0]), len(parts[0]) + len(parts[1])
+    sums = program.convolve(x, Norm(*affine(state, "norm"), RELU), *parts)
+    g = program.pool(sums[policy:end], relu("policy.pool"))
+    dense(g, "policy.passing", to=answer + program.points)
+    extra = dense(g, "policy.spread")
+    program.score(sums[:policy], relu("policy.conv"), state["policy.points.weight"], answer, extra)
+    h = dense(program.pool(sums[end:], relu("value.conv")), "value.hidden", RELU)
+    dense(h, "value.result", to=answer + program.points + 1)
+    return program.end(answer)
+
+
+# --- KataGo's nets (bots.nets.katago) ---
+
+
+def pack_katago(state: State, size: int) -> PackedNet:
+    """A net of ``bots.nets.katago``."""
+    stem, off = state["stem.weight"], 0.1 * (size - 14)
+    program = Program(size, max(1, *(part.shape[-1] // 2 for part in state.values() if part.ndim == 4)))
+    end = program.points + 5
+    answer, x, numbers = program.room(end + program.points + LANES), program.rows(len(stem)), program.room(64)
+    program.start(stem.shape[1], state["numbers.weight"].shape[1], numbers)
+    extra = program.dense(numbers, matrix(state, "numbers"))
+    program.read(ADD, program.multiply(stem), target=x.at, extra=extra)
+    pack_blocks(program, state, "trunk", x)
+    has_rms, act = "tip.gamma" in state, int(state["tip.activation"])
+    if has_rms:
+        epsilon = program.keep(state["tip.epsilon"])
+        program.step(RMS, source=x.at, channels=x.channels, whole=int(state["tip.spatial"]), shift=epsilon)
+    scale, shift = (state[f"tip.{name}"].ravel() for name in (("gamma", "beta") if has_rms else ("scale", "bias")))
+    parts = [state[f"{name}.weight"] for name in ("p1", "g1", "v1")]
+    sums = program.convolve(x, Norm(scale, shift, act), *parts, scaled=int(has_rms))
+    policy, value = sums[: len(parts[0])], sums[len(parts[0]) + len(parts[1]) :]
+    g = program.pool(sums[policy.channels : policy.channels + len(parts[1])], norm_of(state, "gnorm"))
+    norm = norm_of(state, "pnorm")
+    program.score(policy, norm, state["p2.weight"], answer, spread(program, state, "gspread", g, norm.scale))
+    if "passing2.weight" in state:
+        g = spread(program, state, "passing", g, 1.0, state["passing.bias"], int(state["passing_activation"]))
+        program.dense(g, matrix(state, "passing2"), to=answer + program.points)
+    else:
+        program.dense(g, spread_matrix(state, "passing", off), to=answer + program.points)
+    mean, by_size, by_square = np.split(matrix(state, "v2"), 3)
+    table, hidden = mean + off * by_size + (off * off - 0.1) * by_square, len(state["v2.bias"])
+    h = program.room(hidden + LANES)
+    means = program.pool(value, norm_of(state, "vnorm"))
+    program.dense(means, table, state["v2.bias"], int(state["v2_activation"]), h)
+    rules = np.zeros((10, 1))
+    rules[6], rules[9] = 1, -1  # a superko leaves no game without a result, unless by territory
+    program.dense(numbers, rules, act=RELU, to=h + hidden)
+    rows = np.concatenate([matrix(state, "v3"), -state["no_result"].reshape(1, 3)])
+    program.dense(h, rows, state["v3.bias"], to=answer + program.points + 1)
+    program.dense(h, matrix(state, "sv3"), state["sv3.bias"], to=answer + program.points + 4)
+    program.score(value, norm_of(state, "vnorm"), state["owners.weight"], answer + end)
+    return program.end(answer)
+
+
+def norm_of(state: State, name: str) -> Norm:
+    return Norm(state[f"{name}.scale"].ravel(), state[f"{name}.bias"].ravel(), int(state[f"{name}.activation"]))
+
+
+def spread_matrix(state: State, name: str, off: float) -> np.ndarray:
+    """(2C, outputs) for means and maxima: the mean times ``off`` is an input of its own in the state."""
+    mean, by_size, highest = np.split(matrix(state, name), 3)
+    return np.concatenate([mean + off * by_size, highest])
+
+
+def spread(
+    program: Program, state: State, name: str, pooled: int, scale: Any, bias: Any = 0.0, act: int = IDENTITY
+) -> int:
+    """What pooled channels give others, each times its ``scale``."""
+    return program.dense(pooled, spread_matrix(state, name, 0.1 * (program.size - 14)) * scale, bias, act)
+
+
+def pack_blocks(program: Program, state: State, prefix: str, x: Source) -> None:
+    """The blocks of a trunk, or of a nested one."""
+    for number in range(1 + max(int(name.split(".")[1]) for name in state if name.startswith(f"{prefix}."))):
+        taken, name = program.taken, f"{prefix}.{number}."
+        part = {key.removeprefix(name): value for key, value in state.items() if key.startswith(name)}
+        if "q.weight" in part:
+            pack_attention(program, part, x)
+        elif "one.weight" in part:
+            pack_feed_forward(program, part, x)
+        elif "post.scale" in part:
+            h = program.rows(len(part["conv1.weight"]))
+            program.read(ADD, program.convolve(x, norm_of(part, "pre"), part["conv1.weight"]), target=h.at)
+            pack_blocks(program, part, "blocks", h)
+            program.read(ADD, program.convolve(h, norm_of(part, "post"), part["conv2.weight"]), target=x.at, adds=1)
+        else:
+            norm, channels, extra = norm_of(part, "mid"), len(part["conv1.weight"]), -1
+            pools = [part["convg.weight"]] if "convg.weight" in part else []
+            sums = program.convolve(x, norm_of(part, "pre"), part["conv1.weight"], *pools)
+            if pools:
+                pooled = program.pool(sums[channels:], norm_of(part, "normg"))
+                extra = spread(program, part, "spread", pooled, norm.scale)
+            sums = program.convolve(sums[:channels], norm, part["conv2.weight"], extra=extra)
+            program.read(ADD, sums, target=x.at, adds=1)
+        program.taken = taken
+
+
+def multiply_tokens(program: Program, part: State, x: Source, *tables: np.ndarray) -> Source:
+    """The sums of matrices (inputs, outputs), side by side, of an RMS norm of each point."""
+    program.step(RMS, source=x.at, channels=x.channels, shift=program.keep(part["norm.epsilon"]))
+    program.round(x, Norm(part["norm.weight"]), scaled=1)
+    return program.multiply(as_convolution(np.concatenate(tables, 1)))
+
+
+def as_convolution(table: np.ndarray) -> np.ndarray:
+    """A matrix (inputs, outputs) as weights (O, I, 1, 1)."""
+    return table.T[:, :, None, None]
+
+
+def padded_heads(table: np.ndarray, heads: int, halves: int = 1) -> np.ndarray:
+    """A matrix (inputs, outputs) with the outputs of each head, which may have two halves, filled up to panels."""
+    parts = table.reshape(len(table), heads, halves, -1)
+    more = -parts.shape[3] % (PANEL // halves)
+    return np.pad(parts, ((0, 0), (0, 0), (0, 0), (0, more))).reshape(len(table), -1)
+
+
+def pack_attention(program: Program, part: State, x: Source) -> None:
+    heads, groups, depth, turns = (int(number) for number in part["shape"])
+    points, values = program.points, part["v.weight"].shape[1] // groups
+    tables = [padded_heads(part["q.weight"], heads, 2), padded_heads(part["k.weight"], groups, 2)]
+    sums = multiply_tokens(program, part, x, *tables, padded_heads(part["v.weight"], groups))
+    wide, wide_values = tables[0].shape[1] // heads, -(-values // PANEL) * PANEL
+    angles = np.zeros((groups, points, wide // 2))
+    if turns:
+        row, column = np.divmod(np.arange(points)[:, None], program.size)
+        across, down = part["freqs"][:, None, :, 0], part["freqs"][:, None, :, 1]
+        angles[:, :, : depth // 2] = across * column + down * row
+    scale = np.ones(sums.channels)
+    scale[: heads * wide] = depth**-0.5
+    keys = -(-points // PANEL) * PANEL
+    buffers = heads * (points + SLACK) * wide + groups * (keys * wide + points * wide_values) + ROWS * (keys + LANES)
+    h = program.rows(heads * wide_values)
+    shape = {"heads": heads, "groups": groups, "depth": wide, "values": wide_values, "target": program.room(buffers)}
+    program.read(QKV, sums, Norm(scale), turns=program.keep(np.stack([np.cos(angles), np.sin(angles)], 2)), **shape)
+    program.step(ATTEND, **(shape | {"extra": h.at}))
+    out = padded_heads(part["out.weight"].T, heads).T
+    program.read(ADD, program.convolve(h, AS_IT_IS, as_convolution(out)), target=x.at, adds=1)
+
+
+def pack_feed_forward(program: Program, part: State, x: Source) -> None:
+    tables = [part[f"{name}.weight"] for name in ("one", "gate") if f"{name}.weight" in part]
+    sums = multiply_tokens(program, part, x, *tables)
+    gate = {"gated": 1, "channels": sums.channels // 2} if len(tables) > 1 else {}
+    sums = program.convolve(sums, Norm(act=SILU), as_convolution(part["two.weight"]), bits=8, **gate)
+    program.read(ADD, sums, target=x.at, adds=1)

@@ -1,0 +1,122 @@
+"""The kernel of small integers says what torch and, of KataGo's blocks, their slow twins say."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from katago_files import write_net
+from test_katago import some_planes
+from test_nets import lively_network, random_positions
+
+from arena import CheckpointError
+from bots.nets.checkpoint import has_own_kernel
+from bots.nets.int8 import PackedModel
+from bots.nets.katago import read_katago
+from bots.nets.network import Network, NetworkConfig
+from bots.nets.packing import Unfit, pack
+
+pytestmark = pytest.mark.skipif(not has_own_kernel(), reason="the processor has no AVX-512 VNNI")
+
+HEADS = ("policy", "value", "score", "ownership")
+WIDE = 1e-2  # what share of the variance is noise where a product is in 8 bits; in 16 bits a hundredth of it
+BLOCKS = {
+    "ordinary": WIDE,
+    "pooling": WIDE,
+    "nested:ordinary": WIDE,
+    "attention:learned": WIDE / 100,
+    "attention:grouped fixed": WIDE / 100,
+    "attention:": WIDE / 100,
+    "ffn:gated": WIDE,
+    "nested:attention:learned+ffn:": WIDE,
+}
+
+
+def state_of(network: torch.nn.Module) -> dict[str, np.ndarray]:
+    return {name: part.numpy() for name, part in network.state_dict().items()}
+
+
+def check(found: np.ndarray, expected: np.ndarray, noise: float) -> None:
+    """``noise`` is a share of the variance; of a number a position, of the square."""
+    whole = expected.var() if expected.ndim > 1 else np.square(expected).mean()
+    assert found.shape == expected.shape and np.square(found - expected).mean() < noise * whole
+
+
+@pytest.mark.parametrize("activation", ["RELU", "MISH", "SILU"])
+@pytest.mark.parametrize("block", BLOCKS)
+def test_each_block_of_katagos_computes_what_its_slow_twin_does(block: str, activation: str, tmp_path: Path) -> None:
+    twin = write_net(tmp_path / "net.bin.gz", 17, (block,), activation=activation, width=16)
+    network = read_katago(tmp_path / "net.bin.gz")
+    model, planes = PackedModel(state_of(network), 9), some_planes(5, 3)
+    expected = [twin(row.astype(np.float64)) for row in planes]
+    for head, part in zip(HEADS, model.run(HEADS, planes), strict=True):
+        check(part, np.stack([row[head] for row in expected]), 10 * BLOCKS[block])  # of few numbers
+    for size in (6, 9, 19):
+        planes = some_planes(size, 3)
+        with torch.no_grad():
+            outputs = network(torch.from_numpy(planes))._asdict()
+        for head, part in zip(HEADS[:2], model.run(HEADS[:2], planes), strict=True):
+            check(part, outputs[head].numpy(), BLOCKS[block])
+
+
+@pytest.mark.parametrize("tip", ["norm", "point", "board"])
+@pytest.mark.parametrize("version", [8, 17])
+def test_each_version_and_tip_of_katagos_computes_what_torch_does(version: int, tip: str, tmp_path: Path) -> None:
+    if version < 15 and tip != "norm":
+        pytest.skip("it has no such tip")
+    write_net(tmp_path / "net.bin.gz", version, ("pooling",), tip, "MISH", width=16)
+    network, planes = read_katago(tmp_path / "net.bin.gz"), some_planes(9, 4)
+    with torch.no_grad():
+        outputs = network(torch.from_numpy(planes))._asdict()
+    for head, part in zip(HEADS, PackedModel(state_of(network), 9).run(HEADS, planes), strict=True):
+        check(part, outputs[head].numpy(), WIDE)
+
+
+def test_an_answer_is_the_same_bit_for_bit_alone_and_in_a_batch(tmp_path: Path) -> None:
+    write_net(tmp_path / "net.bin.gz", 17, ("nested:attention:learned+ffn:gated", "pooling"), "board", "MISH", width=16)
+    model, planes = PackedModel(state_of(read_katago(tmp_path / "net.bin.gz")), 9), some_planes(9, 5)
+    together = model.run(HEADS, planes)
+    for row in range(5):
+        for part, alone in zip(together, model.run(HEADS, planes[row : row + 1]), strict=True):
+            assert np.array_equal(part[row : row + 1], alone)
+
+
+def test_komi_counts_beyond_thirty_points() -> None:
+    """Plane 15, komi / 15, was cut at 2."""
+    network = Network(NetworkConfig(blocks=2, channels=32, pooled_channels=16, head_channels=32)).eval()
+    planes = np.repeat(random_positions(9, 4, 3), 8, 0)
+    planes[:, 15] = np.linspace(-400, 400, 32, dtype=np.float32)[:, None, None] / 15
+    with torch.no_grad():
+        outputs = network(torch.from_numpy(planes))._asdict()
+    for head, part in zip(HEADS[:2], PackedModel(state_of(network), 9).run(HEADS[:2], planes), strict=True):
+        check(part, outputs[head].numpy(), WIDE)
+
+
+def test_sums_of_the_largest_products_stay_within_32_bits() -> None:
+    network = Network(
+        NetworkConfig(planes=17, blocks=1, pooling_blocks=1, channels=64, pooled_channels=16, head_channels=32)
+    ).eval()
+    with torch.no_grad():
+        network.stem.weight.fill_(1.0)
+        network.stem.weight[:, :3] *= -3
+        network.value.conv.weight.fill_(0.5)
+    planes = np.full((2, 17, 9, 9), 31.9, np.float32)
+    planes[1, :3] = -31.9
+    with torch.no_grad():
+        outputs = network(torch.from_numpy(planes))._asdict()
+    for head, part in zip(HEADS[:2], PackedModel(state_of(network), 9).run(HEADS[:2], planes), strict=True):
+        check(part, outputs[head].numpy(), WIDE)
+
+
+def test_what_does_not_fit_the_kernel_is_refused(tmp_path: Path) -> None:
+    write_net(tmp_path / "net.bin.gz")
+    broken = state_of(
+        Network(NetworkConfig(blocks=1, pooling_blocks=1, channels=32, pooled_channels=16, head_channels=32))
+    )
+    broken["stem.weight"][0] = np.nan
+    for state in (state_of(read_katago(tmp_path / "net.bin.gz")), state_of(lively_network()), broken):
+        with pytest.raises(Unfit):
+            pack(state, 9)
+    network = Network(NetworkConfig(blocks=1, pooling_blocks=1, channels=32, pooled_channels=16, head_channels=32))
+    with pytest.raises(CheckpointError, match="5 planes don't fit a net of 17"):
+        PackedModel(state_of(network), 9).run(("policy",), np.zeros((1, 5, 9, 9), np.float32))
