@@ -6,6 +6,7 @@ nets       evaluations a second beside ONNX Runtime
 tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
 openings   make a book of balanced openings ("python -m benchmarks openings --help")
 gpu_round  a round of distillation on a GPU ("python -m benchmarks gpu_round --help")
+intervals  draw a match with both its intervals ("python -m benchmarks intervals --help")
 tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 verdicts   how often tests and intervals are right, simulated ("python -m benchmarks verdicts --help")
 """
@@ -19,7 +20,7 @@ import sys
 from arena import ArenaError
 from benchmarks.speed import PARTS, describe_machine, measure_nets, print_row
 
-COMMANDS = ("tune", "openings", "tactics", "gpu_round", "verdicts")  # modules with options and a ``main`` of their own
+COMMANDS = ("tune", "openings", "tactics", "gpu_round", "intervals", "verdicts")  # modules with a ``main`` of their own
 
 
 def main(words: list[str]) -> int:

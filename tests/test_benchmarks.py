@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from played import match_of
+from stored_events import earlier_wins, games_of, store_event
 
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, move_from_gtp
@@ -157,3 +159,15 @@ def test_tuning_plays_its_games_and_goes_on_from_what_is_stored(
     assert found and tables[0] == tables[1]
     with Store.of(Path("r")) as store:
         assert store.count() == 2
+
+
+def test_the_intervals_of_a_match_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    match, few = match_of("one<two", "b", 40), match_of("a", "b", 4)
+    with Store.of(tmp_path, write=True) as store:
+        for event in (match, few):
+            store_event(store, event, games_of(event, earlier_wins(event)))
+    path = tmp_path / "match.svg"
+    assert main(["intervals", match.event, "--svg", str(path), "--results", str(tmp_path)]) == 0
+    assert "Elo of one&lt;two above b" in path.read_text() and "40 games" in path.read_text()
+    assert main(["intervals", few.event, "--svg", str(path), "--results", str(tmp_path)]) == 2
+    assert "at least 10 openings" in capsys.readouterr().err

@@ -32,7 +32,6 @@ class Ladder(OpenEvent):
     games: int
     precision: float = 0.0
     block: int = 8
-    grown: bool = False
     style: ClassVar[str] = "ladder"
 
     def __post_init__(self) -> None:
@@ -63,6 +62,9 @@ class Ladder(OpenEvent):
         digests = "|".join(digest_of(*both) for both in combinations(self.entries, 2))
         pattern = re.compile(rf"{re.escape(self.name)}/(\d{{4,}})-(?:{digests})/\d{{5,}}")
         return lambda id: int(found[1]) if (found := pattern.fullmatch(id)) else 0
+
+    def is_enough(self, ratings: Ratings) -> bool:
+        return not next_matchups(ratings, self.block, self.precision)
 
     def _round(self, number: int, earlier: Sequence[Played], own: Sequence[Played]) -> list[Pairing]:
         """What is missing of a round, which follows from the ``earlier`` games; its ``own`` are played."""

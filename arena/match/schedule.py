@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import combinations
@@ -19,7 +19,7 @@ from arena.go.record import Played
 from arena.match.openings import Opening, count_openings, draw_opening
 from arena.match.standings import PEOPLE, Standings
 from arena.players.player import Player
-from arena.ratings import Sprt
+from arena.ratings import Ratings, Sprt
 
 ORDERED = 500  # drawn openings among which each two players of a tournament have an order of their own
 MAX_GAMES = 1_000_000  # the most games of an event: the list of its pairings must fit into memory
@@ -192,8 +192,13 @@ class Match:
     def event(self) -> str:
         return f"{self.key}-{self.run}"
 
+    def is_enough(self, ratings: Ratings) -> bool:
+        """Whether the event ends at these ratings, before all games are played."""
+        return False
+
     def standings(self) -> Standings:
         tests = {} if self.test is None else {self.event: self.test}
+        limits = limits_of(self.players)
         return Standings(
             {name: name for name in self.players},
             self.event,
@@ -201,6 +206,8 @@ class Match:
             is_match=True,
             tests=tests,
             openings=self.terms.limit,
+            grown=self.grown,
+            limits=limits,
         )
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:
@@ -226,11 +233,12 @@ class Style(StrEnum):
 @dataclass(frozen=True, slots=True)
 class OpenEvent:
     """An event of any number of players, which others may join later: what two players play doesn't depend on who else
-    takes part."""
+    takes part. ``grown`` says that its number of games was raised when some were played."""
 
     name: str
     entries: tuple[Player, ...]
     terms: Terms
+    grown: bool = field(default=False, kw_only=True)
 
     @property
     def event(self) -> str:
@@ -241,8 +249,13 @@ class OpenEvent:
         return {player.name: player for player in self.entries}
 
     def standings(self) -> Standings:
-        names = {player.identity: name for name, player in self.players.items()}
-        return Standings(names, self.event, self.games)  # type: ignore[attr-defined]  # each kind has its own
+        names, limits = {player.identity: name for name, player in self.players.items()}, limits_of(self.players)
+        games: int = self.games  # type: ignore[attr-defined]  # each kind has its own
+        return Standings(names, self.event, games, grown=self.grown, is_enough=self.is_enough, limits=limits)
+
+    def is_enough(self, ratings: Ratings) -> bool:
+        """Whether the event ends at these ratings, before all games are played."""
+        return False
 
     def check_players(self, what: str) -> None:
         """Raise ConfigError for a name that can't be an event's, fewer than two bots, or one that is there twice."""
@@ -266,13 +279,11 @@ class OpenEvent:
 class Tournament(OpenEvent):
     """A round robin, or a gauntlet, in which the first player meets each of the others.
 
-    Each two play ``games_each`` games, every opening with both colours. ``games_each`` may grow; ``grown`` says that it
-    did when some were played.
+    Each two play ``games_each`` games, every opening with both colours. ``games_each`` may grow.
     """
 
     games_each: int = 20
     style: Style = Style.ROUND_ROBIN
-    grown: bool = False
 
     def __post_init__(self) -> None:
         self.check_players("tournament")
@@ -322,6 +333,11 @@ def digest_of(one: Player, other: Player) -> str:
     """The part of a game's id that names its two players; their order doesn't matter."""
     first, second = sorted((one.identity, other.identity))
     return hashlib.sha256(f"{first}/{second}".encode()).hexdigest()[:8]
+
+
+def limits_of(players: Mapping[str, Player]) -> dict[str, float]:
+    """The seconds for a move of those that have such a limit, by name."""
+    return {name: seconds for name, player in players.items() if (seconds := player.limits.seconds) is not None}
 
 
 # --- Checks ---

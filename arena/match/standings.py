@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from operator import attrgetter
 from time import monotonic
@@ -19,6 +19,8 @@ from arena.go.coords import BLACK, Colour
 from arena.go.record import Ending, Played
 from arena.ratings import (
     Comparison,
+    ConfidenceSequence,
+    Ends,
     Estimate,
     PairCounts,
     Ratings,
@@ -88,6 +90,7 @@ class MatchTally:
         self.games = 0
         self.seconds = 0.0  # that both thought
         self._order = PlannedOrder() if is_of_event else None
+        self._sequence = ConfidenceSequence()
         self._pairs = [0] * 5
         self._halves: dict[tuple[str, int], int] = {}
         self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
@@ -130,6 +133,12 @@ class MatchTally:
     def scores(self) -> list[float]:
         """The first player's scores on the openings of one event, in planned order; see ``PlannedOrder``."""
         return [] if self._order is None else self._order.scores
+
+    @property
+    def ends(self) -> Ends:
+        """The ends of the first player's interval against the second that is valid whenever one stops, in Elo."""
+        self._sequence.add(self.scores[self._sequence.count :])
+        return self._sequence.ends
 
 
 class SequentialTest:
@@ -204,14 +213,21 @@ class Standings:
         is_match: bool = False,
         tests: Mapping[str, Sprt] | None = None,
         openings: int | None = None,
+        grown: bool = False,
+        is_enough: Callable[[Ratings], bool] = lambda ratings: False,
+        limits: Mapping[str, float] | None = None,
     ):
         """``players`` are names by identity, in a match by name, in the order in which they are shown; no two have one
-        name. ``planned`` games are None where the plan isn't known. ``tests`` are those of matches, by event;
-        ``openings`` the number of different ones in a match, None where they don't end."""
+        name. ``planned`` games are None where the plan isn't known, ``grown`` if there were fewer when the first were
+        played, and ``is_enough`` says of a ladder that it ends before. ``tests`` are those of matches, by event;
+        ``openings`` the number of different ones in a match, None where they don't end; ``limits`` seconds for a move,
+        by name."""
         self.players = dict(players)
         self.event = event
         self.planned = planned
         self.is_match = is_match
+        self.limits = dict(limits or {})
+        self._grown, self._is_enough = grown, is_enough
         self.games = 0
         self.date = ""  # of the last game that counts
         self.black_points = 0.0
@@ -224,6 +240,7 @@ class Standings:
         self._endings: dict[Ending, Counter[str]] = defaultdict(Counter)  # by winner, "" where there is none
         self._turns: Counter[str] = Counter()  # that players had
         self._seconds: dict[str, float] = defaultdict(float)
+        self._late: Counter[str] = Counter()  # moves that took much longer than their limit
         self.tests = {event: SequentialTest(test, openings) for event, test in (tests or {}).items()}
         self._keys = attrgetter("black", "white") if is_match else attrgetter("black_player", "white_player")
         self._tallies: dict[frozenset[str], MatchTally] = {}
@@ -283,6 +300,8 @@ class Standings:
             self._turns[lost] += 1
         self._seconds[black] += game.black_seconds
         self._seconds[white] += game.white_seconds
+        self._late[black] += game.black_late
+        self._late[white] += game.white_late
         if ending is Ending.ADJUDICATED:
             self.adjudicated += 1
         elif ending.is_forfeit:
@@ -341,6 +360,10 @@ class Standings:
         turns = self._turns[player]
         return self._seconds[player] / turns if turns else None
 
+    def late_share(self, player: str) -> float:
+        """The share of a player's moves that took much longer than their limit, in [0, 1]."""
+        return self._late[player] / max(1, self._turns[player])
+
     # --- Who is stronger ---
 
     @property
@@ -377,10 +400,39 @@ class Standings:
         """All players rated together; None without rated games."""
         begin, is_at_once = monotonic(), self.is_match or self.rating_share == 1
         if self._league[0] != self.rated_games and (is_at_once or begin >= self._rate_again):
-            self._league = self.rated_games, self.rate()
+            ratings = self.rate()
+            self._league = self.rated_games, ratings and ratings.of_plan(self._is_final(ratings), self.ends)
             end = monotonic()
             self._rate_again = end + (end - begin) * (1 / self.rating_share - 1)
         return self._league[1]
+
+    def _is_final(self, ratings: Ratings) -> bool:
+        if self.test is not None or self._grown:
+            return False
+        return not self.event or self.planned is None or self.games >= self.planned or self._is_enough(ratings)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the event has ended as it was planned before any game was played. Only then the intervals of joint
+        ratings and likelihoods of superiority hold; before, those of ``MatchTally.ends`` do."""
+        return self.league is None or self.league.is_final
+
+    def anytime(self, name: str, other: str) -> Ends:
+        """The ends, in Elo, of the interval for how much stronger a player is than another that is valid whenever one
+        stops, by the games of these two in the event."""
+        tally = self._tallies.get(frozenset((name, other)))
+        if tally is None or name == other:
+            return None, None
+        low, high = tally.ends
+        swapped = None if high is None else -high, None if low is None else -low
+        return (low, high) if name == tally.first else swapped
+
+    @property
+    def ends(self) -> dict[str, Ends]:
+        """Of two players in an event, the ends of the first one's interval that is valid whenever one stops, by name;
+        empty for more players."""
+        tallies = self.tallies
+        return {tallies[0].first: tallies[0].ends} if len(tallies) == 1 and self.event else {}
 
     @property
     def openings(self) -> int:
@@ -397,11 +449,13 @@ class Standings:
 
     @property
     def comparison(self) -> Comparison | None:
-        """How much stronger the first of two players is; None for more players, and without rated games."""
+        """How much stronger the first of two players is; the likelihood of superiority if ``is_final``. None for more
+        players, and without rated games."""
         if self.league is None or len(self.tallies) != 1:
             return None
         tally, both = self.tallies[0], (self.tallies[0].first, self.tallies[0].second)
-        return Comparison(self.league.difference(*both), normalised_elo(tally.counts), self.league.los(*both))
+        los = self.league.los(*both) if self.is_final else None
+        return Comparison(self.league.estimates[both[0]], normalised_elo(tally.counts), los)
 
     @property
     def anchor(self) -> str:
@@ -414,11 +468,12 @@ class Standings:
         elo = {} if self.league is None else self.league.estimates
         order = sorted(self.players.values(), key=lambda name: -round(elo[name].value, 6) if name in elo else inf)
         met = {name: self.meetings(name) for name in order}
-        return [Standing(name, elo.get(name), own.games, own.share) for name, own in met.items()]
+        return [_standing(name, self.league, own.games, own.share) for name, own in met.items()]
 
     def los(self, name: str, other: str) -> float | None:
-        """The likelihood that one player is stronger than another; None for itself, or without games."""
-        if name == other or self.league is None or not {name, other} <= {*self.league.players}:
+        """The likelihood that one player is stronger than another; None for itself, without games, and unless
+        ``is_final``."""
+        if name == other or self.league is None or not self.is_final or not {name, other} <= {*self.league.players}:
             return None
         return self.league.los(name, other)
 
@@ -427,13 +482,25 @@ class Standings:
 
 
 class Standing(NamedTuple):
-    """One line of the standings. ``elo`` is relative to the anchor, None without a rated game; ``score`` in [0, 1] is
-    of the ``games``, None without any."""
+    """One line of the standings. ``elo`` is what is shown, relative to the anchor, None without a rated game; ``score``
+    in [0, 1] is of the ``games``, None without any. ``planned`` has the interval that holds at the end of an unchanged
+    plan; ``anytime`` the ends of the one that is valid whenever one stops, where there is one."""
 
     name: str
     elo: Estimate | None
     games: int
     score: float | None
+    planned: Estimate | None = None
+    anytime: Ends = (None, None)
+
+
+def _standing(name: str, ratings: Ratings | None, games: int, score: float | None) -> Standing:
+    if ratings is None or name not in ratings.estimates:
+        return Standing(name, None, games, score)
+    planned = ratings.planned_estimates[name]
+    is_fixed = planned.low == planned.high is not None
+    anytime = (planned.low, planned.high) if is_fixed else ratings.anytime.get(name, (None, None))
+    return Standing(name, ratings.estimates[name], games, score, planned, anytime)
 
 
 class RatedGames:
@@ -465,7 +532,4 @@ def rated_places(ratings: Ratings) -> list[Standing]:
     """Everybody with rated games, the strongest first, with these games."""
     games, points = ratings.games.sum(1).tolist(), ratings.points.sum(1).tolist()
     rows = dict(zip(ratings.players, zip(games, points, strict=True), strict=True))
-    return [
-        Standing(name, ratings.estimates[name], round(rows[name][0]), rows[name][1] / rows[name][0])
-        for name in ratings.ranking()
-    ]
+    return [_standing(name, ratings, round(rows[name][0]), rows[name][1] / rows[name][0]) for name in ratings.ranking()]

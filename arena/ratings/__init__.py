@@ -6,7 +6,7 @@ interval that the games don't bound is None.
 """
 
 from arena.ratings.bradley_terry import Misfit, Ratings, compare, rate  # noqa: F401
-from arena.ratings.confidence_sequence import ConfidenceSequence  # noqa: F401
+from arena.ratings.confidence_sequence import ConfidenceSequence, Ends  # noqa: F401
 from arena.ratings.elo import (  # noqa: F401
     Z95,
     Comparison,

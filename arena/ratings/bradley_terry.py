@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from arena.ratings.confidence_sequence import Ends
 from arena.ratings.elo import (
     SCORES,
     TAIL,
@@ -123,6 +124,10 @@ class Ratings:
         largest = max(groups, key=len)
         self.zero = {self.players[i]: 0.0 for i in largest}
         """Players by name, and their mean Elo."""
+        self.is_final = True
+        """Whether ``estimates`` have intervals that hold at the end of an unchanged plan."""
+        self.ends: dict[str, Ends] = {}
+        """Of a player above the other one of two: an interval that is valid whenever one stops."""
 
     # --- Figures ---
 
@@ -142,10 +147,22 @@ class Ratings:
             if not low <= own - its <= high:
                 measured = contrasts.estimates()[self._index(one)]
                 raise ValueError(f"{one}={own:g} and {other}={its:g}: the games give a difference of {measured}")
-        moved = copy(self)
-        moved.__dict__.pop("estimates", None)
+        moved = self._copy()
         moved.zero = dict(zero)
         return moved
+
+    def of_plan(self, is_final: bool, ends: Mapping[str, Ends]) -> Ratings:
+        """The same ratings, of an event that ended as it was planned (``is_final``) or not: then ``estimates``
+        have the interval of ``ends``, which is valid whenever one stops."""
+        known = self._copy()
+        known.is_final, known.ends = is_final, dict(ends)
+        return known
+
+    def _copy(self) -> Ratings:
+        other = copy(self)
+        for name in ("estimates", "planned_estimates"):
+            other.__dict__.pop(name, None)
+        return other
 
     @property
     def scale(self) -> str:
@@ -164,7 +181,29 @@ class Ratings:
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
-        """The Elo of each player on the scale of ``elo``."""
+        """The Elo of each player on the scale of ``elo``, with the interval that is to be shown."""
+        found = dict(self.planned_estimates)
+        for name, (low, high) in self.anytime.items() if not self.is_final else ():
+            value = found[name].value  # of all games: where some wait for earlier ones, it may lie outside
+            low, high = (None if low is None else min(low, value), None if high is None else max(high, value))
+            found[name] = Estimate(value, low, high)
+        return found
+
+    @property
+    def anytime(self) -> dict[str, Ends]:
+        """The interval that is valid whenever one stops, of the one of two players who isn't fixed, by name."""
+        moved = {}
+        for name, (low, high) in self.ends.items():
+            other = next(player for player in self.players if player != name)
+            if other in self.zero:
+                moved[name] = (_add(low, self._level), _add(high, self._level))
+            elif name in self.zero:
+                moved[other] = (_add(high, self._level, -1), _add(low, self._level, -1))
+        return moved
+
+    @cached_property
+    def planned_estimates(self) -> dict[str, Estimate]:
+        """The Elo of each player on the scale of ``elo``, with intervals that hold at the end of an unchanged plan."""
         return dict(zip(self.players, self._against(self._reference).estimates(self._level), strict=True))
 
     def difference(self, a: str, b: str) -> Estimate:
@@ -364,6 +403,10 @@ class Ratings:
                 sums[:, n] = np.bincount(at, black[row], len(sums))
             inner += sums.T @ sums
         return self._inverse @ inner @ self._inverse
+
+
+def _add(end: float | None, level: float, sign: int = 1) -> float | None:
+    return None if end is None else level + sign * end
 
 
 def rate(results: Results | Iterable[Result], *, prior: float | None = None, black_advantage: bool = False) -> Ratings:

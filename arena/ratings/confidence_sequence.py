@@ -16,6 +16,10 @@ RUIN = math.log(1000)  # how far above BOUND the capital against a mean is from 
 FIRST_BATCH, CELLS = 16, 1_000_000  # observations that are counted in one step at first; of them times means, at most
 
 
+Ends = tuple[float | None, float | None]
+"""The ends of an interval in Elo; None on a side that is unbounded."""
+
+
 class ConfidenceSequence:
     """A 95 % interval for the Elo difference of two players, valid whenever one stops.
 
@@ -60,7 +64,7 @@ class ConfidenceSequence:
             self._means, self._high, self._low = means[kept], high[-1, kept], low[-1, kept]
 
     @property
-    def ends(self) -> tuple[float | None, float | None]:
+    def ends(self) -> Ends:
         """The ends of the interval in Elo: the outermost means that are refuted. None where none is on that side."""
         below, above = int((self._high >= BOUND).sum()), int((self._low >= BOUND).sum())
         low = elo(self._means[max(0, below - 1)]) if below or self._means[0] > GRID[0] else None

@@ -111,11 +111,11 @@ class PairCounts(NamedTuple):
 
 class Comparison(NamedTuple):
     """The first player's advantage: Elo, normalised Elo (None where all pairs scored the same), and the
-    likelihood of superiority in [0, 1]."""
+    likelihood of superiority in [0, 1], None where results may have decided when the games ended."""
 
     elo: Estimate
     normalised: Estimate | None
-    los: float
+    los: float | None
 
 
 SCORES = np.linspace(0, 1, 5)  # of a pair

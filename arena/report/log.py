@@ -20,6 +20,7 @@ from arena.match.schedule import Match
 from arena.match.worker import Snapshot
 from arena.report import style
 from arena.report.style import Console
+from arena.report.tables import WHENEVER
 from arena.report.text import title
 from arena.results.league import Moment, elo_of
 
@@ -94,8 +95,6 @@ class EventState:
         self.waiting = update.waiting
         self.stored += len(update.records)
         self.standings.add(update.records)
-        if isinstance(self.event, Ladder):
-            self.standings.planned = self.standings.games
         if update.resumed:
             self.resumed = self.stored
             return
@@ -255,6 +254,7 @@ class EventState:
         standings, words = self.standings, f"{self.stored} of {self.event.games}, {title(self.standings)}"
         if standings.comparison is not None and standings.tally and standings.tally.counts.games:
             words += f", Elo {standings.comparison.elo}"
+            words += "" if standings.is_final else f" ({WHENEVER})"
         if standings.test is not None and (state := standings.test.state) is not None:
             words += f", LLR {state.llr:+.2f} ({state.lower:+.2f}, {state.upper:+.2f})"
         return f"{words}; {self.pace}"

@@ -21,13 +21,16 @@ from arena.report import style
 # Listing the bots stays quick: the compiler is not imported for it.
 if TYPE_CHECKING:
     from arena.go.record import GameRecord
-    from arena.match.standings import MatchTally, Standing
+    from arena.match.standings import MatchTally, Standing, Standings
     from arena.players.player import Player
     from arena.ratings import Estimate, Ratings
     from arena.results.store import Pool
     from trainers.metrics import Evaluation
 
 LABELS = 11
+
+WHENEVER = "valid whenever you stop"
+"""The label of intervals that hold however often one looks, see ``ConfidenceSequence``."""
 
 SQUARE = 30
 """Players up to whose number tables of everybody against everybody are shown."""
@@ -126,11 +129,16 @@ def standings_sheet(places: Iterable[Standing], ratings: Ratings | None) -> Shee
         (str(rank), one.name, "–" if one.elo is None else str(one.elo), str(one.games), style.per_cent(one.score))
         for rank, one in enumerate(places, 1)
     ]
-    note = ""
+    note, column = "", "Elo"
     if ratings is not None:
         note = f"Elo {ratings.scale}, with 95 % intervals from {plural(ratings.openings, 'opening')}"
         note += f"; {ratings.prior:g} virtual games a player." if ratings.prior else "."
-    return Sheet(("#", "player", "Elo", "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
+        if not ratings.is_final and ratings.anytime:
+            note += f" The interval is {WHENEVER}."
+        elif not ratings.is_final:
+            column = "Elo (provisional)"
+            note += " Provisional: they hold only when all games of a plan are played that no result changed."
+    return Sheet(("#", "player", column, "games", "score"), rows, note, flexible=(1,), numbers=(0, 2, 3, 4))
 
 
 def points_sheet(ratings: Ratings) -> Sheet:
@@ -142,6 +150,19 @@ def points_sheet(ratings: Ratings) -> Sheet:
         return f"{ratings.points[at]:g}/{ratings.games[at]:g}" if ratings.games[at] else ""
 
     return square_sheet(ratings.ranking(), met, "Points out of games against each, by rank.")
+
+
+def lead_sheet(report: Standings) -> Sheet:
+    """By how much everybody is at least stronger than each, as far as that is known before the event's planned end."""
+
+    def lead(name: str, other: str) -> str:
+        low, _ = report.anytime(name, other)
+        return f"{low:+.0f}" if low is not None and low > 0 else ""
+
+    note = (
+        f"Least Elo of the row's player above that of the rank, by their own games: 95 %, {WHENEVER}. Empty: not shown."
+    )
+    return square_sheet([place.name for place in report.places], lead, note)
 
 
 def los_sheet(ratings: Ratings) -> Sheet:
@@ -246,7 +267,8 @@ def elo_sections(found: Ratings | None) -> list[Section]:
         return []
     known: list[Section] = []
     if 2 < len(found.players) <= SQUARE:
-        known += [("Points", points_sheet(found)), ("Who is stronger", los_sheet(found))]
+        known += [("Points", points_sheet(found))]
+        known += [("Who is stronger", los_sheet(found))] if found.is_final else []
     if lines := tuple(doubts(found, round(found.games.sum() / 2))):
         known.append(("Doubts", Facts(lines)))
     return known

@@ -13,15 +13,32 @@ from rich.console import Console
 
 from arena import plural
 from arena.go.coords import Colour
+from arena.go.record import Ending
 from arena.match.standings import SequentialTest, Standings
 from arena.players.config import Change
 from arena.ratings import Verdict, share_interval
 from arena.report import style
-from arena.report.tables import SQUARE, Facts, Section, Sheet, doubts, los_sheet, points_sheet, render, standings_sheet
+from arena.report.tables import (
+    SQUARE,
+    WHENEVER,
+    Facts,
+    Section,
+    Sheet,
+    doubts,
+    lead_sheet,
+    los_sheet,
+    points_sheet,
+    render,
+    standings_sheet,
+)
 from arena.results.gate import Evidence, Ruling
 from arena.results.league import Overview, Report
 
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
+
+SLOW, FEW_LATE, FEW_ON_TIME = 1.2, 0.01, 0.02
+"""Warnings: mean seconds a move, in limits; shares of moves that take longer than the first, and of games lost on
+time."""
 
 LEAST_CHECKED = 10
 """Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
@@ -37,7 +54,7 @@ def title(report: Standings) -> str:
         verb = "beat" if own > other else "lost to"
         who = f"{tally.first} and {tally.second} drew" if own == other else f"{tally.first} {verb} {tally.second}"
         return f"{who} {own:g}-{other:g} in {games}"
-    if planned is not None and report.games < planned:
+    if planned is not None and report.games < planned and not report.is_final:
         return f"{report.event}: {report.places[0].name} leads after {report.games} of {plural(planned, 'game')}"
     return f"{report.event}: {report.places[0].name} {'leads' if planned is None else 'is first'} after {games}"
 
@@ -94,7 +111,8 @@ def sections(report: Standings) -> list[Section]:
     """All sections of the report in reading order; none without games."""
     found = first_sections(report, SHOWN_FORFEITS)
     if found and report.tally is None and report.league is not None and len(report.places) <= SQUARE:
-        found.append(("Who is stronger", los_sheet(report.league)))
+        sheet = los_sheet(report.league) if report.is_final else lead_sheet(report)
+        found.append(("Who is stronger", sheet))
     return found
 
 
@@ -126,14 +144,21 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
         if test.waiting:
             finished = plural(tally.games + test.waiting, "game")
             yield "All games", f"{finished}; the figures below are from the first {tally.games} in the planned order"
-    evidence, los = plural(report.openings, "opening"), style.likelihood(comparison.los)
-    yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
+    evidence = f"for {tally.first}, from {plural(report.openings, 'opening')}"
+    if comparison.los is not None:
+        yield "Elo", f"{comparison.elo} (95 %) {evidence}; LOS {style.likelihood(comparison.los)}"
+    else:
+        yield "Elo", f"{comparison.elo} (95 %, {WHENEVER}) {evidence}"
+    is_accepted = test is not None and test.state is not None and test.state.verdict is Verdict.H1
+    if is_accepted and (comparison.elo.low is None or comparison.elo.low < 0):
+        yield "", "The test tells which hypothesis the games favour; the interval has all differences that they allow."
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
     colours = ((colour.name.title(), tally.results(colour=colour)) for colour in Colour)
     parts = (f"as {name} {style.score(counts)} ({style.per_cent(counts.share)})" for name, counts in colours)
     yield "By colour", ", ".join(parts)
     if comparison.normalised is not None:
-        yield "Normalised", f"{comparison.normalised} nElo (95 %): Elo divided by the spread of results"
+        nelo = f"{comparison.normalised} nElo (95 %)" if report.is_final else f"{comparison.normalised.value:+.1f} nElo"
+        yield "Normalised", f"{nelo}: Elo divided by the spread of results"
     points = ("0", "1/2", "1", "1 1/2", "2")
     pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts, strict=True))
     yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
@@ -147,7 +172,9 @@ def findings(report: Standings) -> Iterator[tuple[str, str]]:
     repeat."""
     worth = report.black_advantage
     black = f"scored {style.per_cent(report.black_points / report.games)}"
-    yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
+    if worth is not None:
+        black += f"; advantage of playing Black {worth if report.is_final else f'{worth.value:+.1f}'} Elo"
+    yield "Black", black
     endings = []
     winners = {place.name: place.name for place in report.places} | {"": "drawn"}
     for ending, won in report.endings.items():
@@ -159,6 +186,7 @@ def findings(report: Standings) -> Iterator[tuple[str, str]]:
     yield "Length", f"{mean:.1f} moves per game, median {median(lengths.elements()):g}, from {shortest} to {longest}"
     times = (f"{place.name} {style.seconds(report.seconds_a_move(place.name))}" for place in report.places)
     yield "Time", f"{', '.join(times)} per move"
+    yield from _lateness(report)
     if report.played_on:
         played_on = f"{plural(report.played_on, 'game')} played to the end after adjudication"
         words = f"{played_on}, {report.overturned} with another winner"
@@ -178,6 +206,24 @@ def findings(report: Standings) -> Iterator[tuple[str, str]]:
         order = "; ".join(", ".join(group) for group in groups)
         yield "Order", f"{order}: the distance between these groups, the strongest first, is not measured"
     yield from doubts(report.league, report.games)
+
+
+def _lateness(report: Standings) -> Iterator[tuple[str, str]]:
+    """Warnings about players that use more time than their limit, and about games that were lost on time."""
+    for name, limit in report.limits.items():
+        mean, late = report.seconds_a_move(name), report.late_share(name)
+        if mean is not None and mean > SLOW * limit:
+            yield "Warning", f"{name} uses {style.seconds(mean)} per move, and its limit is {style.seconds(limit)}"
+        elif late > FEW_LATE:
+            share = style.per_cent(late)
+            yield (
+                "Warning",
+                f"{name} exceeds its limit of {style.seconds(limit)} by a fifth or more in {share} of its moves",
+            )
+    on_time = sum(game.outcome is not None and game.outcome.ending is Ending.TIME for game in report.forfeits)
+    if on_time > FEW_ON_TIME * report.games:
+        share = style.per_cent(on_time / report.games)
+        yield "Warning", f"{share} of the games were lost on time: the machine may be too busy (use fewer --workers)"
 
 
 # --- In the terminal ---

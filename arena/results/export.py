@@ -68,15 +68,20 @@ def misfit_rows(found: Ratings | None) -> list[Row]:
     ]
 
 
+def _rounded(parts: Iterable[float | None]) -> list[float | None]:
+    return [None if part is None else round(part, 1) for part in parts]
+
+
 def _place_row(rank: int, one: Standing) -> Row:
-    """An estimate is None where there is none, and as text."""
-    parts = [None if part is None else round(part, 1) for part in one.elo or (None,) * 3]
-    elo = {**dict(zip(("elo", "low", "high"), parts, strict=True)), "estimate": one.elo and str(one.elo)}
+    """An estimate is None where there is none, and as text, with the interval that is shown."""
+    parts = _rounded((*(one.planned or (None,) * 3), *one.anytime))
+    elo = {**dict(zip(ELO_COLUMNS, parts, strict=True)), "estimate": one.elo and str(one.elo)}
     score = None if one.score is None else round(one.score, 4)
     return {"rank": rank, "player": one.name, **elo, "games": one.games, "score": score}
 
 
-RATING_COLUMNS = "size rules komi handicap rank player elo low high games score estimate".split()
+ELO_COLUMNS = "elo low high anytime_low anytime_high".split()
+RATING_COLUMNS = [*"size rules komi handicap rank player".split(), *ELO_COLUMNS, "games", "score", "estimate"]
 
 
 def write_elo_csv(
@@ -180,6 +185,10 @@ def _standing_rows(found: Report) -> Iterator[Row]:
 def report_line(report: Report) -> str:
     """What is known of an event as JSON."""
     tally, names, test = report.tally, [place.name for place in report.places], report.test
+
+    def met(name: str, other: str) -> bool:
+        return name != other and report.meetings(name, other).games > 0
+
     found = {
         "event": report.event,
         "kind": report.kind,
@@ -190,6 +199,7 @@ def report_line(report: Report) -> str:
         "games": report.stored,
         "counted": report.games,
         "planned": report.planned,
+        "is_final": report.is_final,
         "anchor": report.anchor or None,
         "openings": report.openings,
         "misfits": misfit_rows(report.league),
@@ -199,6 +209,12 @@ def report_line(report: Report) -> str:
         "sprt": None,
         "los": {
             name: {other: round(los, 4) for other in names if (los := report.los(name, other)) is not None}
+            for name in names
+        },
+        "anytime": {
+            name: {
+                other: _rounded(report.anytime(name, other)) for other in names if report.meetings(name, other).games
+            }
             for name in names
         },
         "endings": {str(ending): won.total() for ending, won in report.endings.items()},
@@ -219,7 +235,7 @@ def write_event_csv(report: Report, folder: Path) -> list[Path]:
     names = [place.name for place in report.places]
     met = [(one, other, report.meetings(one, other)) for one in names for other in names]
     meetings = [(*pair, one.games, *one, one.points) for *pair, one in met if one.games]
-    standings = "rank player elo low high games score estimate seconds_a_move".split()
+    standings = ["rank", "player", *ELO_COLUMNS, "games", "score", "estimate", "seconds_a_move"]
     paths = [folder / "standings.csv", folder / "crosstable.csv"]
     write_csv(pd.DataFrame(_standing_rows(report), columns=standings), paths[0])
     write_csv(pd.DataFrame(meetings, columns="player opponent games won drawn lost points".split()), paths[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,11 +19,10 @@ from arena.go.record import GameRecord
 from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.players.registry import Registry
-from arena.ratings import Estimate, Ratings, Sprt
+from arena.ratings import Ends, Estimate, Ratings, Sprt
 
 if TYPE_CHECKING:
-    from arena.match.ladder import Ladder
-    from arena.match.schedule import Match, Tournament
+    from arena.match.event import Event as AnyEvent
     from arena.results.store import Event, Pool, Store
 
 SHIPPED_RATINGS = Path(bots.__file__).with_name("elo.csv")
@@ -56,7 +55,13 @@ def _league(store: Store, pool: Pool | None, counted: Standings | None) -> Ratin
     pool = pool or next(iter(store.pools()), None)
     if pool is None:
         return None
-    standings = Standings(distinct_names(store.players()), tests=sequential_tests(store))
+    events, names, more = store.events_of(pool), distinct_names(store.players()), dict[str, Any]()
+    plans = _plans(store, events)
+    if len(events) == len(plans) == 1:  # the figures are those of the event's report
+        ((id, plan),) = plans.items()
+        names = {one.identity: names.get(one.identity, one.name) for one in plan.players.values()} | names
+        more = {"event": id, "planned": plan.games, "grown": plan.grown, "is_enough": plan.is_enough}
+    standings = Standings(names, tests=sequential_tests(store), **more)
     if counted is not None and counted.games == pool.games == store.count():
         if {*counted.players.values()} == {*standings.players.values()}:
             return counted.league
@@ -64,7 +69,28 @@ def _league(store: Store, pool: Pool | None, counted: Standings | None) -> Ratin
         for identity in {game.black_player for game in games} | {game.white_player for game in games}:
             standings.players.setdefault(identity, identity)
         standings.add(games)
-    return standings.league
+    if more or standings.league is None:
+        return standings.league
+    return standings.league.of_plan(all(_has_ended(plan, events[id]) for id, plan in plans.items()), {})
+
+
+def _plans(store: Store, events: Collection[str]) -> dict[str, AnyEvent]:
+    """The plans of these events, where they are stored and can be read."""
+    from arena.match.event import event_from_json
+
+    plans = {}
+    for event in store.events():
+        if event.id in events:
+            with suppress(ConfigError):
+                plans[event.id] = event_from_json(event.plan)
+    return plans
+
+
+def _has_ended(plan: AnyEvent, games: int) -> bool:
+    """Whether an event with so many games has ended as it was planned before any was played. A ladder with a precision
+    may have."""
+    has_ended = games >= plan.games or getattr(plan, "precision", 0) > 0
+    return has_ended and not plan.grown and getattr(plan, "test", None) is None
 
 
 def player_ratings(store: Store, anchors: Mapping[str, float] = NO_ANCHORS) -> tuple[Pool | None, dict[str, Estimate]]:
@@ -129,6 +155,7 @@ class Report(Standings):
     def __init__(self, store: Store, event: Event):
         from arena.go.game import Rules
         from arena.match.event import event_from_json
+        from arena.match.schedule import limits_of
 
         self.settings = event.settings
         self.created = event.created
@@ -138,23 +165,37 @@ class Report(Standings):
         self.participants = _participants(store, event, plan)
         tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
         names = {key: one.name for key, one in self.participants.items()}
-        is_match, openings = self.kind == "match", plan.terms.limit
-        super().__init__(names, event.id, plan.games, is_match=is_match, tests=tests, openings=openings)
+        super().__init__(
+            names,
+            event.id,
+            plan.games,
+            is_match=self.kind == "match",
+            tests=tests,
+            openings=plan.terms.limit,
+            grown=plan.grown,
+            is_enough=plan.is_enough,
+            limits=limits_of({one.name: one for one in self.participants.values()}),
+        )
         self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
-        self._stages: list[tuple[int, int]] = []  # games, and how many of them are rated
+        self._stages: list[tuple[int, int, dict[str, Ends]]] = []  # games, how many are rated, and the ``ends``
         for games in store.game_summaries(event=event.id, at_once=-(-store.count(event=event.id) // MOMENTS)):
             self.stored += sum(game.outcome is not None for game in games)
             if counted := self.add(games):
-                self._stages.append((self.games, self.rated_games))
+                self._stages.append((self.games, self.rated_games, self.ends))
             if dates := [*(self.dates or ()), *(game.date for game in counted if game.date)]:
                 self.dates = min(dates), max(dates)
 
     @cached_property
     def course(self) -> list[Moment]:
         """The ratings as the games came in: after each of some equal parts."""
-        rated = [(games, self.rate(part)) for games, part in self._stages if part]
-        return [Moment(games, elo_of(ratings)) for games, ratings in rated if ratings is not None]
+        moments = []
+        for games, part, ends in self._stages:
+            ratings = self.league if part == self.rated_games else self.rate(part)
+            if ratings is not None:
+                shown = ratings if part == self.rated_games else ratings.of_plan(False, ends)
+                moments.append(Moment(games, elo_of(shown)))
+        return moments
 
 
 def elo_of(ratings: Ratings) -> dict[str, Estimate]:
@@ -185,7 +226,7 @@ def readable(store: Store, event: Event) -> Iterator[None]:
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 
 
-def _participants(store: Store, event: Event, plan: Match | Tournament | Ladder) -> dict[str, Player]:
+def _participants(store: Store, event: Event, plan: AnyEvent) -> dict[str, Player]:
     """The players in the plan, then others that have played, by identity (in a match by name)."""
     is_match = kind_of(event.settings) == "match"
     found = {name if is_match else player.identity: replace(player, name=name) for name, player in plan.players.items()}
@@ -215,7 +256,7 @@ def overviews(store: Store) -> list[Overview]:
     for event in store.events():
         with readable(store, event):
             plan = event_from_json(event.plan)
-            players, planned = _participants(store, event, plan), plan.games
+            players = _participants(store, event, plan)
         names, games = tuple(player.name for player in players.values()), store.count(event=event.id)
-        found.append(Overview(event.id, kind_of(event.settings), names, games, planned, event.created))
+        found.append(Overview(event.id, kind_of(event.settings), names, games, plan.games, event.created))
     return found

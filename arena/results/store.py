@@ -339,6 +339,11 @@ class Store:
         """
         return [Pool(*row) for row in self._all(query)]
 
+    def events_of(self, pool: Pool) -> dict[str, int]:
+        """The events whose games are in a pool, with the numbers of these."""
+        query = f"SELECT event, count(*) FROM games WHERE {_RATED} AND rules = ? AND setup IS ? GROUP BY event"
+        return dict(map(tuple, self._all(query, pool.rules, pool.setup)))
+
     def damage(self) -> str:
         """The errors that SQLite's check finds in the file, in one line; empty when there are none."""
         return _one_line("; ".join(row[0] for row in self._all("PRAGMA quick_check(3)"))).removeprefix("ok")

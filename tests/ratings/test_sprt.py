@@ -99,11 +99,11 @@ def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena
     (folder / "arena.toml").write_text(CONFIG)
     match = ("match", "heads", "tails", "--size", "7", "-n", "1000", "--sprt", "0", "150", "--workers", "2")
     found = figures(arena(*match, folder=folder))
-    elo = found["Elo"].partition(" (95 %)")[0]
+    elo = found["Elo"].partition(" (95 %, valid whenever you stop)")[0]
     counted = int(found[""].split()[-2])
     assert counted < stored(folder)  # of many boards at once, others were over when the test was decided
     assert found == figures(arena(*match, folder=folder)) == figures(arena("report", folder=folder))
-    assert found["Elo"].startswith(f"{elo} (95 %) for heads, from {counted // 2} opening")
+    assert found["Elo"] == f"{elo} (95 %, valid whenever you stop) for heads, from {counted // 2} openings"
     arena("elo", "--csv", "results/other.csv", folder=folder)
     for name in ("elo.csv", "other.csv"):
         heads, tails = csv.DictReader((folder / "results" / name).read_text().splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,12 @@ from commandline import arena, refused
 from played import console_of, match_of, output_of, tournament_of
 from stored_events import earlier_wins, finished, games_of, store_event
 
+from arena.contract.limits import Limits
 from arena.go.game import Ending
-from arena.ratings import PairCounts, compare
+from arena.match.runner import Update
+from arena.ratings import PairCounts, Sprt, compare
 from arena.ratings.elo import ZERO
+from arena.report.log import EventState
 from arena.report.tables import Sheet
 from arena.report.text import print_report, sections
 from arena.results.league import league as league_of_pool
@@ -80,6 +84,75 @@ def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: 
         chance = report.los(name, other)
         assert cell.endswith("*") == (chance is not None and chance > 1 - 0.025 / 6)
     assert any(cell.endswith("*") for cell in cells.values())
+
+
+MATCH = match_of("a", "b", 60)
+ENDS = {
+    "planned": (MATCH, 60, True),
+    "stopped": (MATCH, 31, False),
+    "raised -n": (replace(MATCH, grown=True), 60, False),
+    "accepted": (replace(MATCH, test=Sprt(0, 100)), 60, False),
+    "undecided": (replace(MATCH, test=Sprt(0, 100), games=8), 8, False),
+    "league": (tournament_of("a", "b", "c", games_each=20), 60, True),
+    "stopped league": (tournament_of("a", "b", "c", games_each=20), 31, False),
+}
+"""Events, their games, and whether they ended as they were planned."""
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_one_elo_stands_in_every_form_and_only_a_planned_end_has_the_ordinary_interval(
+    name: str, tmp_path: Path
+) -> None:
+    event, games, is_final = ENDS[name]
+    records = games_of(event, earlier_wins(event))[:games]
+    with Store.of(tmp_path / "results", write=True) as store:
+        store_event(store, event, records)
+    (state := EventState(event)).add(Update(tuple(records)))
+    state.pause(False, finished=True)
+    places = state.standings.places
+    estimates = {one.name: str(one.elo) for one in places}
+    assert state.standings.is_final is is_final
+    text = arena("report", "--html", "page.html", "--csv", ".", folder=tmp_path).stdout
+    rated = arena("elo", "--csv", "elo.csv", folder=tmp_path).stdout
+    line = json.loads(arena("report", "--json", folder=tmp_path).stdout)
+    tables = ["".join((tmp_path / table).read_text("utf-8")) for table in ("elo.csv", "standings.csv", "page.html")]
+    for form in (rated, *tables, text if len(places) > 2 else rated):
+        for estimate in estimates.values():
+            assert estimate in form
+    assert {row["player"]: row["estimate"] for row in line["standings"]} == estimates and line["is_final"] is is_final
+    assert ("LOS" in text) is is_final and any(line["los"].values()) is is_final
+    if len(places) == 2:
+        low, high = (end and round(end, 1) for end in state.standings.anytime("a", "b"))
+        (row,) = (row for row in line["standings"] if row["player"] == "a")
+        assert f"Elo        {estimates['a']} (95 %{'' if is_final else ', valid whenever you stop'}) for a" in text
+        assert (row["anytime_low"], row["anytime_high"]) == (low, high) and [low, high] == line["anytime"]["a"]["b"]
+        assert row["low"] > row["anytime_low"] or games < 30
+    else:
+        assert ("provisional" in text, "provisional" in rated) == (not is_final, not is_final)
+
+
+def test_a_test_that_accepts_beside_an_interval_below_0_is_explained(store: Store) -> None:
+    match = replace(match_of("a", "b", 60), test=Sprt(0, 300, 0.2, 0.2))
+    store_event(store, match, games_of(match, earlier_wins(match, upsets=4)))
+    print_report(read_report(store), console := console_of(200, 50, terminal=False))
+    assert "accepted: a is stronger by 300 Elo" in output_of(console)
+    assert "the interval has all differences that they allow" in output_of(console)
+
+
+def test_limits_that_are_not_kept_and_games_lost_on_time_are_pointed_out(store: Store) -> None:
+    match = match_of("a", "b", 20)
+    first, second = (replace(player, limits=Limits(seconds=0.05)) for player in (match.first, match.second))
+    match = replace(match, first=first, second=second)
+    times = {"a": {"black_seconds": 2.0, "white_seconds": 0.1}}
+    times["b"] = {"black_seconds": 0.1, "white_seconds": 2.0, "black_late": 1}
+    games = [replace(game, **times[game.black]) for game in games_of(match, earlier_wins(match))]
+    games[4] = finished(match, match.pairings()[4], "a", Ending.TIME, reason="b: out of time")
+    store_event(store, match, games)
+    print_report(read_report(store), console := console_of(200, 50, terminal=False))
+    text = output_of(console)
+    assert "a uses 0.20 s per move, and its limit is 50.0 ms" in text
+    assert re.search(r"b exceeds its limit of 50.0 ms by a fifth or more in \d\.\d % of its moves", text)
+    assert "5.0 % of the games were lost on time: the machine may be too busy" in text
 
 
 def test_the_command_reports_the_last_event_lists_all_writes_all_forms_and_refuses_in_one_line(tmp_path: Path) -> None:
