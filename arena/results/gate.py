@@ -16,7 +16,7 @@ from arena.match.schedule import Gate, Match
 from arena.match.standings import MatchTally, SequentialTest, Standings
 from arena.players.player import Player
 from arena.players.registry import LIMITS, Registry
-from arena.ratings import Verdict, compare
+from arena.ratings import Estimate, Verdict
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint, precision_here
 
@@ -78,7 +78,8 @@ class Evidence:
     def as_json(self) -> dict[str, Any]:
         """The gate as it is stored in a checkpoint's manifest."""
         present, state, games = self.match.second, self.test.state, self.tally.results()
-        figures = {**compare(self.tally.counts).elo._asdict(), "llr": state and state.llr}
+        found = self.standings.comparison  # its interval is valid whenever one stops
+        figures = {**(Estimate(0.0) if found is None else found.elo)._asdict(), "llr": state and state.llr}
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),

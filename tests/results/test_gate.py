@@ -71,6 +71,7 @@ def test_a_stronger_checkpoint_takes_its_entrys_place_and_only_that_changes(fold
     assert said["verdict"] == "accepted" and said["entry"] == "pupil" and said["opponent_checkpoint"] == "start"
     assert said["games"] == said["won"] + said["drawn"] + said["lost"] and said["llr"] > 2.9  # type: ignore[operator]
     assert [said] == gates_of(mine.with_name(kept))
+    assert said["low"] is None or said["low"] < said["elo"]  # type: ignore[operator]
     assert said["candidates"] == {"accepted": 1, "rejected": 0, "undecided": 0} and said["error_rate"] == 0.05
     with Store.open(folder / "results" / "arena.db") as store:
         assert store.event(str(said["event"])).id.startswith("gate-pupil-mine-")
