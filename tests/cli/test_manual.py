@@ -132,3 +132,18 @@ def test_the_settings_that_a_guide_shows_in_a_file_are_taken() -> None:
     text = (ROOT / "trainers" / "README.md").read_text()
     (shown,) = re.findall(r"```toml\n# run.toml\n(.*?)```", text, re.DOTALL)
     change(SL_PRESETS["cpu"], tomllib.loads(shown), "run.toml")
+
+
+STATISTICS = (ROOT / "docs" / "read-the-statistics.md").read_text()
+PRINTED = re.findall(r"```sh\n(arena (?:match|tournament) [^\n]*)\n```\n\n```\n(.*?)```", STATISTICS, re.DOTALL)
+
+
+def test_the_statistics_page_shows_what_its_commands_print(tmp_path: Path) -> None:
+    """Its table of a tournament wasn't what the command printed."""
+    for command, expected in PRINTED:
+        shown = re.sub(r" +", " ", arena(*shlex.split(command)[1:], folder=tmp_path, columns=200).stdout)
+        for line in expected.splitlines():
+            line = re.sub(r" +", " ", line).rstrip().partition("…")[0]  # a long one is cut there
+            line = line.removesuffix(" < 1 s").removesuffix(" thinking").rstrip("─")
+            assert line in shown, command
+    assert len(PRINTED) == 4
