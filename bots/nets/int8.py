@@ -95,10 +95,10 @@ class PackedModel:
         points = size * size
         if depth != self._nets[size].planes:
             raise CheckpointError(f"{depth} planes don't fit a net of {self._nets[size].planes}")
-        columns = np.cumsum([0, points + 1, 3, 1, points])[: len(self._heads) + 1]
-        found = np.empty((count, columns[-1]), np.float32)
+        starts = (0, points + 1, points + 4, points + 5, 2 * points + 5)
+        found = np.empty((count, starts[len(self._heads)]), np.float32)
         _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found)
-        parts = dict(zip(self._heads, np.split(found, columns[1:-1], 1), strict=True))
+        parts = {head: found[:, starts[at] : starts[at + 1]] for at, head in enumerate(self._heads)}
         return [np.ascontiguousarray(parts[head][:, 0] if head == "score" else parts[head]) for head in heads]
 
 

@@ -10,11 +10,13 @@ from test_katago import some_planes
 from test_nets import lively_network, random_positions
 
 from arena import CheckpointError
-from bots.nets.checkpoint import has_own_kernel
+from bots.nets.checkpoint import Checkpoint, has_own_kernel, precision_here
+from bots.nets.inference import Evaluator
 from bots.nets.int8 import PackedModel
 from bots.nets.katago import read_katago
 from bots.nets.network import Network, NetworkConfig
 from bots.nets.packing import Unfit, pack
+from trainers.katago import import_katago
 
 pytestmark = pytest.mark.skipif(not has_own_kernel(), reason="the processor has no AVX-512 VNNI")
 
@@ -120,3 +122,18 @@ def test_what_does_not_fit_the_kernel_is_refused(tmp_path: Path) -> None:
     network = Network(NetworkConfig(blocks=1, pooling_blocks=1, channels=32, pooled_channels=16, head_channels=32))
     with pytest.raises(CheckpointError, match="5 planes don't fit a net of 17"):
         PackedModel(state_of(network), 9).run(("policy",), np.zeros((1, 5, 9, 9), np.float32))
+
+
+def test_an_imported_net_plays_in_this_kernel_where_the_processor_has_it_and_else_in_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_net(tmp_path / "net.bin.gz", 17, ("nested:attention:learned+ffn:gated",), activation="MISH", width=16)
+    imported = import_katago(tmp_path / "net.bin.gz", tmp_path / "net")
+    checkpoint = Checkpoint.open(tmp_path / "net")
+    checkpoint.require_precision("int8")
+    assert imported.precision == precision_here(checkpoint.folder) == "int8"
+    assert type(Evaluator(checkpoint, threads=2)._model) is PackedModel
+    monkeypatch.setattr("bots.nets.checkpoint.has_own_kernel", lambda: False)
+    assert Evaluator(checkpoint).precision == precision_here(checkpoint.folder) == "fp32"
+    with pytest.raises(CheckpointError, match=r"has no model-int8.onnx; choose precision fp32"):
+        Evaluator(checkpoint, "int8")
