@@ -87,8 +87,14 @@ class PackedModel:
             raise CheckpointError(words) from error
 
     def run(self, heads: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        if self._rest is not None and not {*self._heads}.issuperset(heads):
-            return self._rest.run(heads, planes)
+        others = [head for head in heads if head not in self._heads]
+        parts = dict(zip(others, self._rest.run(others, planes), strict=True)) if self._rest and others else {}
+        if len(others) < len(heads):
+            parts |= self._compute(planes)
+        return [parts[head] for head in heads]
+
+    def _compute(self, planes: np.ndarray) -> dict[str, np.ndarray]:
+        """The outputs of the kernel's heads."""
         count, depth, size, _ = planes.shape
         if size not in self._nets:
             self._nets[size] = pack(self._state, size)
@@ -99,7 +105,7 @@ class PackedModel:
         found = np.empty((count, starts[len(self._heads)]), np.float32)
         _forward(self._nets[size], np.ascontiguousarray(planes.reshape(count, depth, points)), found)
         parts = {head: found[:, starts[at] : starts[at + 1]] for at, head in enumerate(self._heads)}
-        return [np.ascontiguousarray(parts[head][:, 0] if head == "score" else parts[head]) for head in heads]
+        return {head: np.ascontiguousarray(part[:, 0] if head == "score" else part) for head, part in parts.items()}
 
 
 # --- Kernels ---
