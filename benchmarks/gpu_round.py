@@ -210,7 +210,7 @@ def learn(settings: Round, clock: Clock, log: Any) -> None:
                 finish(process, 15)
             if process.poll() is None:
                 continue
-            if process.returncode and compiled and not late:
+            if process.returncode and compiled and not late and settings.device == "cuda":
                 clock.say(f"{student}: failed, again without torch.compile")
                 running[student] = begin(student, False), False
                 continue
@@ -260,7 +260,7 @@ def run(settings: Round) -> int:
             playing = subprocess.Popen(stage(given, "play", minutes), stdout=log, stderr=subprocess.STDOUT, text=True)
             finish(playing, clock.left(PLAY + 20))
             chunks = list((settings.results / "cache").glob("distill-games-*/*.npz"))
-            clock.say(f"played: {int(chunks and max(chunks).name[:11]):,} positions judged")
+            clock.say(f"played: {int(max(chunks).name[:11]) if chunks else 0:,} positions judged")
             if chunks:
                 settings = given
                 break

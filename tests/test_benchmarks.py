@@ -1,19 +1,26 @@
 """The tactical positions, the parser of their files, and the benchmarks' command line; no speed is judged here."""
 
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from played import match_of
+from small_nets import untrained
 from stored_events import earlier_wins, games_of, store_event
 
+from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE, move_from_gtp
+from arena.go.planes import find_encoder
 from arena.players.registry import Registry
 from arena.results.store import Store
+from benchmarks import gpu_round
 from benchmarks.__main__ import main
 from benchmarks.tactics import PositionError, all_positions, choose_moves, find_playable, read_positions
 from benchmarks.tune import spsa
+from bots.nets.checkpoint import WEIGHTS, Checkpoint
+from bots.nets.inference import Evaluator, sample_planes
 
 POSITIONS = all_positions()
 
@@ -171,3 +178,32 @@ def test_the_intervals_of_a_match_are_drawn(tmp_path: Path, capsys: pytest.Captu
     assert "Elo of one&lt;two above b" in path.read_text() and "40 games" in path.read_text()
     assert main(["intervals", few.event, "--svg", str(path), "--results", str(tmp_path)]) == 2
     assert "at least 10 openings" in capsys.readouterr().err
+
+
+def test_the_teacher_of_a_gpu_round_is_half_as_large_and_judges_as_before(tmp_path: Path) -> None:
+    """And what can't be played is one line, with what the stages said beside it."""
+    whole = untrained(tmp_path / "whole", 1)
+    assert gpu_round.main([str(tmp_path / "luggage"), "--pack", str(whole)]) == 0
+    packed, planes = tmp_path / "luggage" / gpu_round.TEACHER, sample_planes(find_encoder("arena-17"), 9)
+    assert (packed / WEIGHTS).stat().st_size < 0.7 * (whole / WEIGHTS).stat().st_size
+    (logits, rates), (others, near) = (
+        Evaluator(Checkpoint.open(net), "fp32").evaluate(planes) for net in (whole, packed)
+    )
+    assert np.abs(logits - others).max() < 0.05 and np.abs(rates - near).max() < 0.01
+    with pytest.raises(ConfigError, match="has no teacher; make it with --pack"):
+        gpu_round.main([str(tmp_path / "nothing"), "--out", str(tmp_path / "out")])
+
+
+def test_what_a_student_left_comes_back_whatever_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its net, else its last snapshot, else its state."""
+    settings = gpu_round.Round("luggage", str(tmp_path / "out"), students="1x8=first,2x8")
+    (tmp_path / "out").mkdir()
+    untrained(settings.results / "checkpoints" / "round-1x8-on-step20", 1)
+    training = settings.results / "training" / "round-2x8"
+    training.mkdir(parents=True)
+    (training / "state.pt").write_bytes(b"state")
+    for student in settings.students.split(","):
+        gpu_round.collect(settings, gpu_round.Clock(9.5), student)
+    assert "round-1x8-on-step20" in capsys.readouterr().out
+    found = [tarfile.open(tmp_path / "out" / f"{name}.tar.gz").getnames() for name in ("round-1x8-on", "round-2x8")]
+    assert f"round-1x8-on-step20/{WEIGHTS}" in found[0] and found[1] == ["state.pt"]
