@@ -12,6 +12,7 @@ from arena import CheckpointError, ConfigError
 from arena.go.planes import ENCODERS, Encoder, find_encoder
 from bots.nets.catalogue import Net, load_weights, named_network, network_from, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.katago import FAMILY
 from bots.nets.network import Network
 from trainers.records import SplitRule
 from trainers.settings import RL, Loop, Supervised, Zero
@@ -65,6 +66,9 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
     """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
     The further channels of a wider ``network``, and planes that its encoder adds, have no effect at first. Raises
     CheckpointError for a net of another shape."""
+    if checkpoint.manifest.family == FAMILY:
+        words = f"learn from it: arena train distill --teacher policy:checkpoint={checkpoint.folder.name}"
+        raise CheckpointError(f"{checkpoint.folder}: a net of KataGo's can't be trained on from; {words}")
     wanted, given = asdict(network.config), asdict(network_from(checkpoint.manifest.network).config)
     other = {key for key in given if key != "area" and wanted.get(key) != given[key]}  # one of the two may lack it
     if isinstance(network, Network) and wanted["channels"] > given["channels"]:

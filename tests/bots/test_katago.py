@@ -19,11 +19,13 @@ from arena.go.coords import move_from_gtp
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_games, find_encoder
 from arena.players.registry import Registry
-from bots.nets.catalogue import network_from
+from bots.nets.catalogue import named_network, network_from
+from bots.nets.checkpoint import Checkpoint
 from bots.nets.gpu import TorchModel
 from bots.nets.inference import OnnxModel
 from bots.nets.katago import read_katago
 from trainers.export import write_model
+from trainers.first_net import start_from
 
 HEADS = ("policy", "value", "ownership", "score")
 TRANSFORMER = ("nested:attention:learned+ffn:gated", "ordinary")
@@ -242,6 +244,8 @@ def test_an_imported_net_plays_like_any_other_and_its_name_is_taken(tmp_path: Pa
         for _ in range(3):
             game.play(bot.choose(game, Limits()).move or 0)
         assert bot.raw_nn([game])[0].ownership is not None
+    with pytest.raises(CheckpointError, match=r"distill --teacher policy:checkpoint=small"):
+        start_from(named_network("arena-2x16", 41, 9), Checkpoint.open(folder))
     again = arena("import", "small.bin.gz", "--name", "small", folder=tmp_path)
     assert again.returncode == 2 and "exists; choose another --name" in again.stderr
     manifest = json.loads((folder / "manifest.json").read_text())
