@@ -1,11 +1,14 @@
-"""The resources of this process: processors, memory and open files."""
+"""The resources of this process: processors, memory, open files, and the time in which it could run."""
 
 from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock, Thread
+from time import monotonic, sleep
 
 
 def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
@@ -38,3 +41,38 @@ def allow_open_files(needed: int) -> int:
         soft = min(used + needed, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return needed if soft == resource.RLIM_INFINITY else soft - used
+
+
+class RunningClock:
+    """Seconds in which this process could run. A time in which it stood still, stopped by SIGSTOP, a debugger or a
+    pause of its container, isn't counted; it is noticed once ``start`` was called."""
+
+    TICK, STANDSTILL = 0.25, 1.0  # seconds between two looks, and from which a gap between them is a standstill
+
+    def __init__(self) -> None:
+        self._lock, self._stood, self._last, self._runs = Lock(), 0.0, 0.0, False
+        self._on_standstill: Callable[[float], None] = lambda seconds: None
+
+    def start(self, on_standstill: Callable[[float], None]) -> None:
+        """Begin to notice standstills; ``on_standstill`` gets the seconds of each, in any thread."""
+        self._on_standstill, self._last, self._runs = on_standstill, monotonic(), True
+
+        def tick() -> None:
+            while True:
+                sleep(self.TICK)
+                self()
+
+        Thread(target=tick, daemon=True).start()
+
+    def __call__(self) -> float:
+        with self._lock:
+            now = monotonic()
+            if self._runs and now - self._last > self.STANDSTILL:
+                self._stood += now - self._last
+                self._on_standstill(now - self._last)
+            self._last = now
+            return now - self._stood
+
+
+running_clock = RunningClock()
+"""The clock of this process."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
+from math import ceil, isfinite
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +28,11 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from arena.contract.code import digest_of, find_program
+from arena.contract.guard import kill_marked
 from arena.contract.limits import TimeSettings
 from arena.contract.settings import describe
 from arena.go.coords import Move, gtp_from_move, move_from_gtp
+from arena.system import running_clock
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules
@@ -116,8 +118,9 @@ class Engine:
         self.title = describe("command", shlex.join(arguments))[:80]
         self._log = Path(expanduser(config.log)) if config.log else None
         self._unread, self._stderr = bytearray(), bytearray()
-        self._lifeline, watched = (end.detach() for end in socket.socketpair())  # it ends where the watcher does
+        self._lifeline, watched = (end.detach() for end in socket.socketpair())  # it ends where the guardian does
         mark = f"{os.getpid()}-{time.monotonic_ns()}-"
+        self._ended: int | None = None  # the engine's exit code, or less a signal's number
         try:
             if self._log is not None:
                 self._log.open("ab").close()
@@ -145,7 +148,7 @@ class Engine:
         """End the engine and every process that descends from it. Can be called again."""
 
     def ask(self, command: str, deadline: float) -> str:
-        """The text of the answer, without its sign. ``deadline`` is a time of ``time.monotonic``.
+        """The text of the answer, without its sign. ``deadline`` is a time of ``running_clock``.
 
         Raises Refusal on an error answer; BotTimeout; BotFault when the engine ended or talks without answering.
         """
@@ -173,7 +176,7 @@ class Engine:
             try:
                 left = left[os.write(self._in, left) :]
             except BlockingIOError:
-                if time.monotonic() >= deadline:
+                if running_clock() >= deadline:
                     raise BotFault(self._describe(f"doesn't read {quoted(text)}")) from None
                 self._listen(0.01)
             except BrokenPipeError:
@@ -181,7 +184,7 @@ class Engine:
 
     def lines(self, command: str, deadline: float) -> Iterator[str]:
         """What the engine writes from now on, line by line, without control signs. Raises BotTimeout or BotFault."""
-        started, size, last = time.monotonic(), 0, ""
+        started, size, last = running_clock(), 0, ""
         while True:
             while (end := self._unread.find(b"\n")) >= 0:
                 last = _decode_line(self._unread[:end])
@@ -192,7 +195,7 @@ class Engine:
                 raise BotFault(self._describe(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
             if self._out not in self._open:
                 raise self._end_fault(command)
-            now = time.monotonic()
+            now = running_clock()
             if now >= deadline:
                 wrote = f"; its last output was {quoted(last)}, with no empty line after it" if last else ""
                 raise BotTimeout(self._describe(f"no answer to {quoted(command)} in {now - started:.1f} s{wrote}"))
@@ -207,8 +210,10 @@ class Engine:
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 self._open.discard(descriptor)
-                if descriptor == self._lifeline:  # nobody would end what the engine started: another one goes on
-                    self._process.kill()
+                if descriptor == self._lifeline:  # the guardian was killed, and the engine with it: another one goes on
+                    self._ended = -signal.SIGKILL
+            elif descriptor == self._lifeline:
+                self._ended = os.waitstatus_to_exitcode(int.from_bytes(chunk, "little"))
             elif descriptor == self._out:
                 self._unread += chunk
             else:
@@ -227,7 +232,7 @@ class Engine:
     def _end_fault(self, command: str) -> BotFault:
         """The fault of an engine that ended, or closed its output, instead of answering."""
         self._wait()
-        code = self._process.returncode
+        code = self._ended
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
@@ -236,8 +241,8 @@ class Engine:
 
     def _wait(self) -> None:
         """Let the engine end by itself within GRACE, and read what it still writes."""
-        until = time.monotonic() + GRACE
-        while self._process.poll() is None and time.monotonic() < until:
+        until = running_clock() + GRACE
+        while self._ended is None and running_clock() < until:
             self._listen(0.02)
             self._unread.clear()
         self._listen(0)  # one reading empties a pipe
@@ -256,11 +261,11 @@ def _decode_line(line: bytearray) -> str:
 
 
 def _end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:
-    """End an engine with all that descends from it: by its watcher, and here where that was killed."""
+    """End an engine with all that descends from it: by its guardian, and here where that was killed."""
     os.close(lifeline)
-    guard.end(process.pid, mark)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE)
+        process.wait(2 * guard.END_SECONDS)
+    kill_marked(mark)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()
@@ -291,7 +296,7 @@ class GtpBot(Bot):
 
     def _start(self, again: int = STARTS - 1) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
-        deadline = time.monotonic() + self.startup
+        deadline = running_clock() + self.startup
         engine = self._engine = Engine(self._config)
         answers = dict.fromkeys(("name", "version", "list_commands"), "")
         try:
@@ -330,7 +335,7 @@ class GtpBot(Bot):
 
     def prepare(self, game: Game, limits: Limits) -> None:
         """Start an engine where none runs; play it a game that it doesn't follow yet. Raises BotTimeout, BotFault."""
-        deadline = time.monotonic() + self.startup
+        deadline = running_clock() + self.startup
         with self._running() as engine:
             if self._game is not game or self._moves != game.moves[: len(self._moves)]:
                 self._set_up(engine, game, limits, deadline)
@@ -339,13 +344,13 @@ class GtpBot(Bot):
     def choose(self, game: Game, limits: Limits) -> Decision:
         """The engine's move, legal or not. Raises BotTimeout or BotFault; ``prepare`` then starts a new engine."""
         self.prepare(game, limits)
-        deadline, letter, move = time.monotonic() + limits.allowed, game.to_play.letter.lower(), None
+        deadline, letter, move = running_clock() + limits.allowed, game.to_play.letter.lower(), None
         with self._running() as engine:
             self._set_limits(engine, limits, deadline)
             self._catch_up(engine, game, deadline)
             if limits.left is not None and limits.time is not None:
                 scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
-                left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
+                left = f"{_whole(limits.left.seconds * scale)} {limits.left.stones * scale}"
                 self._ask_if_known(engine, f"time_left {letter} {left}", deadline)
             answer = self._generate(engine, letter, game.rules.size, deadline)
             if answer.lower() == "resign":
@@ -371,7 +376,7 @@ class GtpBot(Bot):
         """Give a command between games. Raises Refusal, BotTimeout or BotFault; the engine is stopped then."""
         with self._running() as engine:
             self._game = None
-            engine.ask(command, time.monotonic() + self.startup)
+            engine.ask(command, running_clock() + self.startup)
 
     # --- Commands to the engine ---
 
@@ -410,7 +415,7 @@ class GtpBot(Bot):
             self._ask_if_known(engine, f"kata-set-param maxVisits {limits.simulations}", deadline)
         if clock is not None:
             period = _whole_period(clock.period)
-            settings = f"{int(clock.main)} {period.numerator} {clock.stones * period.denominator}"
+            settings = f"{_whole(clock.main)} {period.numerator} {clock.stones * period.denominator}"
             self._ask_if_known(engine, f"time_settings {settings}", deadline)
 
     def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
@@ -434,6 +439,11 @@ class GtpBot(Bot):
                     self._report = read_report(reports[-1], size)
                 return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
         return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
+
+
+def _whole(seconds: float) -> int:
+    """Whole seconds that a clock has; a part of one is 1, since 0 is no time or no clock."""
+    return int(seconds) or ceil(seconds)
 
 
 def _whole_period(seconds: float) -> Fraction:

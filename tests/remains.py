@@ -63,12 +63,12 @@ def family(process: int) -> dict[str, list[int]]:
             add("server", child)
             for worker in children(child):
                 add("worker", worker)
-                for engine in children(worker):
-                    if "guard.py" not in command(engine):  # else it is starting
-                        add("engine", engine)
-                        found.setdefault("helper", []).extend(children(engine))
-                for watcher in watchers(worker):
-                    add("watcher", watcher)
+                for watcher in children(worker):
+                    for engine in children(watcher) if "guard.py" in command(watcher) else ():
+                        if "guard.py" not in command(engine):  # else it is starting
+                            add("watcher", watcher)
+                            add("engine", engine)
+                            found.setdefault("helper", []).extend(children(engine))
     return found
 
 

@@ -249,6 +249,40 @@ SPY, SPY_ON_CARDS, UNSURE = map(kind, (Spy, SpyOnCards, Unsure))
 QUITTER_1 = kind(Quitter, boards=1)
 
 
+# --- What would reach others in the same process ---
+
+
+def breaks(config: Script, game: Game) -> Decision:
+    Game.play = Game.legal_moves = Game.sensible_moves = None  # type: ignore[assignment,method-assign]
+    np.random.default_rng = None  # type: ignore[assignment]
+    object.__setattr__(game.rules, "komi", 500.0)
+    return Decision(pass_move(game.rules.size))
+
+
+def sets_an_alarm(config: Script, game: Game) -> Decision:
+    def fail(*_: Any) -> None:
+        raise TimeoutError("out of time")
+
+    signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, 0.005)
+    return RandomBot(NoSettings()).choose(game, Limits())
+
+
+def starts_a_daemon(config: Script, game: Game) -> Decision:
+    if not os.fork():
+        os.setsid()
+        if not os.fork():
+            os.execve(sys.executable, [sys.executable, "-c", f"import time; time.sleep(600)  # {config.marker}"], {})
+        os._exit(0)
+    return Decision(None)
+
+
+BREAKS, ALARM, DAEMON = map(misbehaving, (breaks, sets_an_alarm, starts_a_daemon))
+EXITS = misbehaving(lambda config, game: sys.exit())
+KILLS_PARENT = misbehaving(lambda config, game: os.kill(os.getppid(), signal.SIGKILL))
+CLOSES = misbehaving(lambda config, game: os.closerange(3, 100))
+
+
 # --- Coins ---
 
 SHORT_GAME, LONG_GAME = 30, 70

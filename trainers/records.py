@@ -35,7 +35,7 @@ from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.ranks import KNOTS, PLAYER_PLANES, UNRANKED, player_planes, rank_of
 from arena.go.record import GameRecord
 from arena.go.sgf import read_sgf, write_sgf
-from arena.match.worker import end_with_parent
+from arena.match.process import end_with_parent
 from arena.results.store import Store
 from bots.nets.rollout import shipped_weights
 from bots.search.dead import judge

@@ -118,6 +118,10 @@ class Bot(ABC):
         without the head policy."""
         return []
 
+    def overrides(self, method: str) -> bool:
+        """Whether the bot has a method of this name of its own."""
+        return getattr(type(self), method) is not getattr(Bot, method)
+
     def close(self) -> None:  # noqa: B027 (most bots have nothing to free)
         """Free resources outside Python, such as processes and files. Called once, at the end."""
 

@@ -71,7 +71,7 @@ class NodeActor:
             player = player.unpack(SENT)
             code = code_of(player.factory, player.config)
             player.checked(size)
-            if player.code and not player.code.startswith(code):
+            if not player.has_code(code):
                 raise UserError(f"{player.name} isn't the same there (code {code}, not {player.code})")
         yield None  # a stream without results has no end
 

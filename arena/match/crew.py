@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from math import inf
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,11 +20,12 @@ from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.guard import kill_marked
 from arena.files import scratch
-from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Rules
 from arena.go.record import GameRecord, Played
-from arena.match.game_loop import DEATHS, LiveGame
+from arena.match.bot_process import LAST_WORDS, exit_words
+from arena.match.game_loop import LiveGame
 from arena.match.journal import Assignment, Journals, continued
+from arena.match.process import is_stopped, start_method, starting_processes
 from arena.match.schedule import Pairing
 from arena.match.worker import (
     READY,
@@ -31,8 +34,6 @@ from arena.match.worker import (
     SharedState,
     Snapshot,
     WorkerSpec,
-    start_method,
-    starting_processes,
     work,
 )
 from arena.players.player import Player
@@ -44,9 +45,11 @@ MAX_FAILED_STARTS = 3  # workers in a row that may die while they start, before 
 MAX_KILLED_STARTS = 100  # the same once one has started: something kills them from outside
 FIRST_BOARDS = 8  # games of a worker at first, one more for each that it has finished: early pairs are soon complete
 AHEAD = 0.2  # seconds of games that a worker is sent ahead, so that it doesn't wait while the parent writes
+LEAST_MEMORY = 800_000 << 10  # bytes of addresses that a process needs
 MAX_AHEAD = 64  # games that a worker is sent ahead at most
 FILES_PER_WORKER, OTHER_FILES = 5, 32  # files that this process has open for each worker, and besides
-LAST_WORDS = 4000  # characters of what a worker printed that are kept
+SEEN_LATE = 0.5  # seconds for which a call is seen to take too long until its worker is killed
+WORKER_DEATHS = 10  # at one position in calls of one bot until it forfeits
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a command
 
 
@@ -76,8 +79,8 @@ class WorkerProcess:
     def __init__(self, spec: WorkerSpec, number: int, folder: Path, journal: Path):
         """Start the process. Raises ConnectionError or EOFError when the process that starts workers is gone."""
         self.is_ready = False
-        self.is_solo = False  # plays a suspect game, and no other beside it
         self.started = monotonic()
+        self.late_since = inf  # when its call was first seen to take too long
         self.games: dict[str, Assignment] = {}  # that it hasn't finished, by their ids
         self._names = list(spec.players)
         self.stderr = folder / f"stderr-{number}"
@@ -122,9 +125,15 @@ class WorkerProcess:
         found = {}
         for slot, game in journals.interrupted(self.journal, self.games.values()):
             seconds = call.seconds if call.slot == slot else 0.0
-            deaths = game.deaths + (self.is_solo or seconds > 0)
-            found[game.pairing.id] = replace(game, seconds=game.seconds + seconds, deaths=deaths)
+            is_called = call.seconds > 0 and (call.slot == slot or (call.slot < 0 and _mover(game) == self.last_called))
+            found[game.pairing.id] = replace(game, seconds=game.seconds + seconds, deaths=game.deaths + is_called)
         return found
+
+
+def _mover(game: Assignment) -> str:
+    """The player whose turn it is."""
+    moves = len(game.pairing.opening) + len(game.played)
+    return game.pairing.white if moves % 2 else game.pairing.black
 
 
 def bots_and_boards(players: Mapping[str, Player]) -> tuple[dict[str, Player], int]:
@@ -135,8 +144,9 @@ def bots_and_boards(players: Mapping[str, Player]) -> tuple[dict[str, Player], i
 class Crew:
     """Worker processes that play games between the same bots by the same rules. A ``Cluster`` has the same methods.
 
-    A worker that dies or hangs is replaced. Its games go on from their last known positions, each alone in a worker,
-    where the bot that was called last is to blame when it dies or hangs again.
+    A worker that dies or hangs is replaced, and its games go on from their last moves. Where that was no accident from
+    outside, the bot that was called last gets a process of its own in all further workers: there a death or a hang is
+    its own fault in its own game, as it is for bots that don't ship.
     """
 
     def __init__(
@@ -151,11 +161,11 @@ class Crew:
         """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any. Games under
         way are kept in the folder ``journals`` for a later crew, by default in a temporary one."""
         bots, boards = bots_and_boards(players)
-        self._spec = WorkerSpec(bots, rules, adjudication, boards)
+        isolated = frozenset(name for name, player in bots.items() if not player.ships)
+        self._spec = WorkerSpec(bots, rules, adjudication, boards, isolated=isolated)
         self._journal_folder = journals
         self.most, self._cards = workers, cards
         self._queue: deque[Assignment] = deque()
-        self._suspects: deque[Assignment] = deque()  # their worker died or hung: to be played on alone
         self._workers: list[WorkerProcess] = []
         self._started = 0
         self._finished: list[GameRecord] = []
@@ -165,7 +175,13 @@ class Crew:
         self._is_paused = self._is_finishing = False
 
     def __enter__(self) -> Self:
-        """Raises UserError if the limit of open files is too low for this many workers."""
+        """Raises UserError if the limit of open files is too low for this many workers, or that of memory for any."""
+        memory, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if memory != resource.RLIM_INFINITY and memory < LEAST_MEMORY:  # what starts the workers would hang
+            kilobytes = memory >> 10, LEAST_MEMORY >> 10
+            raise UserError(
+                "workers need more memory than the limit of {} kB; raise it (ulimit -v {})".format(*kilobytes)
+            )
         needed = self.most * FILES_PER_WORKER + OTHER_FILES
         if (allowed := allow_open_files(needed)) < needed:
             most = max(1, (allowed - OTHER_FILES) // FILES_PER_WORKER)
@@ -199,7 +215,7 @@ class Crew:
     @property
     def _left(self) -> int:
         """Games that are under way or to be played."""
-        queued = 0 if self._is_finishing else len(self._queue) + len(self._suspects)
+        queued = 0 if self._is_finishing else len(self._queue)
         return queued + sum(len(worker.games) for worker in self._workers)
 
     @property
@@ -269,7 +285,7 @@ class Crew:
 
     def _start_workers(self) -> None:
         """Start the workers that are needed. Raises UserError after too many attempts."""
-        while (self._queue or self._suspects) and len(self._workers) < min(self.most, self._left):
+        while self._queue and len(self._workers) < min(self.most, self._left):
             card = self._cards[self._started % len(self._cards)] if self._cards else ""
             try:
                 with delay_signals():  # else a process could be started, and not known
@@ -285,19 +301,14 @@ class Crew:
                 worker.send(True)
 
     def _assign_games(self) -> None:
-        """Send the workers games: a suspect one to a worker that has no other, and nothing beside it."""
+        """Send the workers games."""
         size = max(1, min(self.most, self._left))
         rate = self._records / max(monotonic() - self._since, AHEAD) / size
         share = min(self._spec.boards, -(-self._left // size), FIRST_BOARDS + self._records // size)
         share += min(MAX_AHEAD, int(rate * AHEAD))
         for worker in self._workers:
-            if worker.is_ready:
-                if not worker.games:
-                    worker.is_solo = bool(self._suspects)
-                    if worker.is_solo:
-                        worker.send(self._suspects.popleft())
-                while self._queue and not worker.is_solo and len(worker.games) < share:
-                    worker.send(self._queue.popleft())
+            while worker.is_ready and self._queue and len(worker.games) < share:
+                worker.send(self._queue.popleft())
 
     # --- Deaths ---
 
@@ -305,7 +316,11 @@ class Crew:
         """Remove workers that died, kill those that hang, and decide what becomes of their games."""
         for worker in list(self._workers):
             is_alive, call = worker.process.is_alive(), worker.state.call
-            if is_alive and call.seconds <= call.allowed + PATIENCE:
+            if call.seconds <= call.allowed + PATIENCE or is_stopped(worker.process.pid or 0):
+                worker.late_since = inf
+            else:
+                worker.late_since = min(worker.late_since, monotonic())
+            if is_alive and monotonic() - worker.late_since < SEEN_LATE:  # a stop of all of us is noticed meanwhile
                 if not worker.is_ready and monotonic() - worker.started > STARTUP:
                     raise UserError(f"{worker.last_called} did not start within {STARTUP:g} s")
                 continue
@@ -314,18 +329,18 @@ class Crew:
             self._workers.remove(worker)
             call = min(call, worker.state.call)  # of no seconds if it ended just before its worker
             is_hanging = is_alive and call.seconds > call.allowed + PATIENCE
-            if is_hanging and not worker.is_ready:  # in its first decision: it is judged by its games
-                self._spec = replace(self._spec, cold=self._spec.cold | {worker.last_called})
-            elif not worker.is_ready:
-                words = f"can't be built: its process ended with {_exit_words(worker)}"
+            if not (is_hanging or worker.is_ready):
+                words = f"can't be built: its process ended with {exit_words(worker.process.exitcode or 0)}"
                 self._note_failed_start(f"{worker.last_called} {words}")
             begun = worker.interrupted_games(call, self._journals)
             self._journals.retire([worker.journal])
+            if is_hanging or any(game.deaths > 1 for game in begun.values()):
+                self._spec = replace(self._spec, isolated=self._spec.isolated | {worker.last_called})
             for id, game in reversed(worker.games.items()):
-                if id in begun:
-                    self._assign_fault(begun[id], worker, is_hanging)
+                if id in begun and begun[id].deaths >= WORKER_DEATHS:
+                    self._forfeit(begun[id], worker)
                 else:
-                    (self._suspects if worker.is_solo else self._queue).appendleft(game)
+                    self._queue.appendleft(continued(begun[id]) if id in begun else game)
 
     def _note_failed_start(self, words: str) -> None:
         """Raises UserError where too many fail in a row."""
@@ -333,29 +348,15 @@ class Crew:
         if self._failed_starts >= (MAX_KILLED_STARTS if self._has_started else MAX_FAILED_STARTS):
             raise UserError(words)
 
-    def _assign_fault(self, game: Assignment, worker: WorkerProcess, is_hanging: bool) -> None:
-        """Decide a game whose worker is gone. The bot that was called last is to blame if the game was alone, or if the
-        call was for this game only and took too long; otherwise the game goes on alone."""
-        allowed = worker.state.call.allowed
-        if is_hanging and (worker.is_solo or game.seconds > allowed):
-            ending, reason = Ending.TIME, f"no answer within {round(allowed, 2):g} s"
-        elif not is_hanging and worker.is_solo and game.deaths >= DEATHS:
-            ending, reason = Ending.CRASH, f"its process ended with {_exit_words(worker)}"
-        else:
-            self._suspects.appendleft(continued(game))
-            return
+    def _forfeit(self, game: Assignment, worker: WorkerProcess) -> None:
+        """End a game at whose position worker after worker died in calls of a bot."""
         live = LiveGame.begin(game.pairing, self._spec.rules, game.played)
         live.continued, live.restarted = game.continued, game.restarted
         live.seconds[live.game.to_play] += game.seconds
         details = worker.stderr.read_text(errors="replace")[-LAST_WORDS:]
-        live.forfeit(BLACK if worker.last_called == game.pairing.black else WHITE, ending, reason, details)
+        reason = f"its process ended with {exit_words(worker.process.exitcode or 0)}"
+        live.forfeit(live.game.to_play, Ending.CRASH, reason, details)
         self._finished.append(live.record())
-
-
-def _exit_words(worker: WorkerProcess) -> str:
-    """How its process ended: by which signal, or with which code."""
-    code = worker.process.exitcode or 0
-    return signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"  # some have no name
 
 
 @contextmanager

@@ -128,9 +128,8 @@ class _Player:
     def __init__(self, bot: Bot, limits: Limits):
         self.bot, self.limits = bot, limits
         self.allowed = limits.allowed_for(1)
-        self.prepares = type(bot).prepare is not Bot.prepare
         # others are called game by game: each is charged its own time, and no fault has another game searched twice
-        self.takes_many = type(bot).choose_all is not Bot.choose_all and limits.time is None
+        self.takes_many = bot.overrides("choose_all") and limits.time is None
         self.boards = 1  # how many a call is given at most
 
 
@@ -191,7 +190,7 @@ class GameLoop:
             while done < len(live_games):
                 called = [live for live in live_games[done : done + player.boards] if live.game.outcome is None]
                 done += player.boards
-                if player.prepares:
+                if player.bot.overrides("prepare"):
                     called = [live for live in called if self._prepare(name, live)]
                 if called:
                     self._take_turns(name, called)
@@ -231,7 +230,7 @@ class GameLoop:
                     raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(live_games)} games")
             else:
                 decisions = (player.bot.choose(live.copy_for(name), limits),)
-            reports = [_report_of(decision, self._rules.size) for decision in decisions]
+            reports = [report_of(decision, self._rules.size) for decision in decisions]
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
         seconds = self._now() - start
@@ -239,7 +238,8 @@ class GameLoop:
             if fault is None:
                 player.boards = 1
             for live in live_games:  # find out which game is to blame
-                self._take_turns(name, [live])
+                if not player.bot.overrides("prepare") or self._prepare(name, live):
+                    self._take_turns(name, [live])
         elif fault is not None:
             self._fail(live, fault, seconds)
         else:
@@ -266,10 +266,12 @@ class GameLoop:
         if clock and live.spent > clock.available + clock.allowance:
             late = BotTimeout(f"out of time: {live.spent:.2f} s for a move, with {clock.available:.2f} s left")
         elif live.spent > allowed:
-            late = BotTimeout(f"took {live.spent:.1f} s for a move; the limit is {allowed:g} s")
+            words = f"took {live.spent:.1f} s for a move; the limit is {allowed:g} s"
+            late = fault if isinstance(fault, BotTimeout) else BotTimeout(words)
         else:
             return True
-        late.__cause__ = fault
+        if late is not fault:
+            late.__cause__ = fault
         _forfeit(live, late)
         return False
 
@@ -323,7 +325,7 @@ Report = tuple[float | None, float | None, int | None]
 """The win rate, score and visits of a decision, where they are known."""
 
 
-def _report_of(decision: Decision, size: int) -> Report:
+def report_of(decision: Decision, size: int) -> Report:
     """What a bot reported. Raises TypeError where its answer is not a Decision."""
     if not isinstance(decision, Decision):
         raise TypeError(f"a {type(decision).__name__} is not a Decision")

@@ -7,10 +7,11 @@ import os
 import signal
 
 from arena.go.jit import wake
-from arena.match.worker import go_on_without_parent, leave_to_the_parent  # its imports are what workers need
+from arena.match import worker as worker  # its imports are what workers need
+from arena.match.process import ignore_terminal_signals, set_parent_death_signal
 
 PARENT = os.getppid()  # once it is gone, this process ends: then workers that are stopped go on and end, too
 signal.signal(signal.SIGCONT, lambda *_: None if os.getppid() == PARENT else os._exit(0))
-go_on_without_parent()
-leave_to_the_parent()
+set_parent_death_signal()
+ignore_terminal_signals()
 wake()

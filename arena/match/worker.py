@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
-import multiprocessing
 import os
 import signal
 import sys
@@ -13,35 +11,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
-from multiprocessing import current_process, parent_process, resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, NamedTuple
 
 from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits, describe_error
-from arena.contract.guard import kill_marked
-from arena.files import scratch
 from arena.go.game import Ending, Game, Rules
 from arena.go.jit import while_compiling
 from arena.go.record import UNKNOWN
+from arena.match.bot_process import BotProcess, BotStarter
 from arena.match.game_loop import GameLoop, LiveGame
 from arena.match.journal import RESIGNATION, Assignment, GameKeys, Journal
+from arena.match.process import SAFE_PATH, end_with_parent, ignore_terminal_signals
 from arena.match.schedule import Pairing
 from arena.players.player import Player
+from arena.system import running_clock
 
 SNAPSHOT_SECONDS = 0.25  # seconds between two snapshots of a game
-GRACE = 3.0  # seconds that a worker has to end by itself when its parent is gone
 WARM_UP = 10.0  # the least seconds that a bot may take for its first decision, in which it loads what it needs
-PR_SET_PDEATHSIG = 1  # of prctl(2)
 CARDS = "CUDA_VISIBLE_DEVICES"  # the variable that says which GPUs a process sees, with commas between them
-SAFE_PATH = "PYTHONSAFEPATH", "arena"  # keeps a starting Python from looking for modules in the current folder
-TERMINAL = (signal.SIGINT, signal.SIGHUP)  # what a terminal sends to all of a job
 READY = "ready"  # the message of a worker whose players are built and whose kernels are compiled
 
 
@@ -63,15 +56,15 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
     """What a worker plays. With a single board it sends a snapshot before each call of a bot. ``card`` is the only GPU
-    that it may use; empty for any. ``cold`` bots hung when they were warmed up, so they are only built: a hang in a
-    game is then charged to them."""
+    that it may use; empty for any. ``isolated`` players run in processes of their own: those that don't ship, and those
+    in whose calls workers died or hung."""
 
     players: Mapping[str, Player]
     rules: Rules
     adjudication: Adjudication
     boards: int
     card: str = ""
-    cold: frozenset[str] = frozenset()
+    isolated: frozenset[str] = frozenset()
 
 
 Message = Assignment | bool | None
@@ -106,6 +99,10 @@ class SharedState:
     def end_call(self) -> None:
         self._memory[0] = 0.0
 
+    def skip(self, seconds: float) -> None:
+        """Don't count these seconds as part of the call."""
+        self._memory[0] = self._memory[0] and self._memory[0] + seconds
+
     @contextmanager
     def stop_clock(self) -> Iterator[None]:
         """Don't count the time of this block as part of the call."""
@@ -121,66 +118,6 @@ class SharedState:
         return Call(max(0.0, monotonic() - start) if is_one else 0.0, allowed, int(player), int(slot))
 
 
-# --- How it starts, and that it ends with its parent ---
-
-
-def start_method() -> ForkServerContext | SpawnContext:
-    """How our processes are started: on Linux forked from one process that has imported everything already."""
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["arena.match.ready"])
-    config = getattr(current_process(), "_config", None)  # there is no public way; without it a kill leaves a folder
-    if isinstance(config, dict):
-        config["tempdir"] = str(scratch())
-    return context
-
-
-@contextmanager
-def starting_processes() -> Iterator[None]:
-    """Processes that start in this block don't import modules, such as a ``random.py``, from the current folder. A
-    terminal's signals are blocked in them until they call ``leave_to_the_parent``; this process gets all of them."""
-    name, value = SAFE_PATH
-    is_ours = os.environ.setdefault(name, value) == value
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
-    try:
-        resource_tracker.ensure_running()  # starts with the first process, and would unblock some of it
-        signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if is_ours:
-            del os.environ[name]
-
-
-def leave_to_the_parent() -> None:
-    """Have this process, and those that it starts, ignore the signals that a terminal sends to a whole job."""
-    for number in TERMINAL:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL)
-
-
-def go_on_without_parent() -> None:
-    """Have the system continue this process, if it is stopped, when its parent process ends (Linux, by SIGCONT)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
-
-
-def end_with_parent() -> None:
-    """End this process and its engines a few seconds after its parent has ended, even if it hangs or is stopped."""
-    signal.signal(signal.SIGCONT, signal.SIG_DFL)  # the process it was forked from handles it
-    go_on_without_parent()
-
-    def wait_and_end() -> None:
-        if parent := parent_process():
-            parent.join()
-            sleep(GRACE)
-            kill_marked(f"{os.getpid()}-")  # what its bots started, whose watchers may be gone, too
-            os._exit(1)
-
-    Thread(target=wait_and_end, daemon=True).start()
-
-
 # --- What it does ---
 
 
@@ -189,22 +126,32 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
     None, when its parent ends, or on SIGTERM.
 
     Worker ``number`` builds that player first, so that workers that start together compile different kernels."""
-    leave_to_the_parent()
+    ignore_terminal_signals()
     if os.environ.get(SAFE_PATH[0]) == SAFE_PATH[1]:
         del os.environ[SAFE_PATH[0]]  # an engine in Python looks beside its own file
-    end_with_parent()
     if spec.card:
         os.environ[CARDS] = spec.card
+    starter = BotStarter() if spec.isolated else None
+    end_with_parent()
     with open(stderr, "ab") as log:  # the terminal is the screen's: what a bot prints goes with its errors
         for descriptor in (1, 2):
             os.dup2(log.fileno(), descriptor)
     faulthandler.enable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
     state = SharedState(shared)
+    running_clock.start(state.skip)
     bots: dict[str, Bot] = {}
     try:
         for place in range(number, number + len(spec.players)):
-            _build(spec, place % len(spec.players), bots, state)
+            place %= len(spec.players)
+            name, player = [*spec.players.items()][place]
+            state.start_call(place, inf)  # it is to blame when the process ends now
+            if starter is not None and name in spec.isolated:
+                own = bots[name] = BotProcess(starter, player, Path(f"{stderr}-{place}"), running_clock)
+                if spec.boards > 1:
+                    own.warm_up(spec.rules, max(player.limits.allowed, WARM_UP))
+            else:
+                bots[name] = _build(spec, player, state)
         state.end_call()
         connection.send(READY)
         _play(connection, state, bots, spec, Journal(journal))
@@ -217,21 +164,20 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
             bot.close()
 
 
-def _build(spec: WorkerSpec, place: int, bots: dict[str, Bot], state: SharedState) -> None:
-    """Build and warm up the bot of a player, and add it to ``bots``. Raises UserError where that fails."""
-    name, player = [*spec.players.items()][place]
-    state.start_call(place, inf)  # it is to blame when the process ends now
+def _build(spec: WorkerSpec, player: Player, state: SharedState) -> Bot:
+    """Build and warm up the bot of a player. Raises UserError where that fails."""
     try:
-        bot = bots[name] = player.build()
+        bot = player.build()
     except UserError:
         raise
     except Exception as error:  # the bot's own fault, whatever it is
-        raise UserError(f"{name} can't be built: {describe_error(error)}") from error
-    if player.bot_kind.boards > 1 and name not in spec.cold:
+        raise UserError(f"{player.name} can't be built: {describe_error(error)}") from error
+    if player.bot_kind.boards > 1:
         longest = max(player.limits.allowed, WARM_UP)  # without the time in which kernels are compiled
-        state.start_call(place, min(bot.startup, longest))
+        state.start_call(state.call.player, min(bot.startup, longest))
         with while_compiling(state.stop_clock):
             warm_up(bot, spec.rules)
+    return bot
 
 
 def warm_up(bot: Bot, rules: Rules) -> None:
@@ -257,6 +203,8 @@ def _play(
         live = live_games[0]
         slot = slots[live.pairing.id]
         state.end_call()  # the one before, while the parent is waited for
+        if not inbox.empty():
+            receive_messages()
         if spec.boards == 1:
             connection.send(Snapshot.at(live))
         if live.spent:
@@ -273,21 +221,27 @@ def _play(
             journal.write_move(slots[pairing.id], number, moves[-1], live.facts[-1])
 
     limits = {name: player.limits for name, player in spec.players.items()}
-    loop = GameLoop(bots, spec.rules, limits, spec.adjudication, on_call=note_call, on_move=note_move)
+    loop = GameLoop(bots, spec.rules, limits, spec.adjudication, note_call, note_move, running_clock)
     inbox: SimpleQueue[Message] = SimpleQueue()
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     waiting: deque[Assignment] = deque()
     reported = monotonic()
     is_paused = False
-    while True:
+
+    def receive_messages() -> None:
+        """Take what has come, and wait as long as there is nothing to do. Raises SystemExit when told to exit."""
+        nonlocal is_paused
         while is_paused or not inbox.empty() or not (waiting or loop.live_games):
             message = inbox.get()
             if message is None:
-                return
+                sys.exit()
             if isinstance(message, bool):
                 is_paused = message
             else:
                 waiting.append(message)
+
+    while True:
+        receive_messages()
         while waiting and len(loop.live_games) < spec.boards:
             game = waiting.popleft()
             slot = slots[game.pairing.id] = free.popleft()

@@ -16,6 +16,9 @@ from arena.contract.code import code_of, digest_of, load_kind, with_imported
 from arena.contract.settings import conceal
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find
 
+SHIPPED = {f"bots.{name}" for name in "alphago fast_random gtp human human_like policy random uct".split()}
+"""The modules of the bots that ship."""
+
 ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
 """Sources of players; a package's is followed by its name. Any other source is a file."""
 
@@ -71,6 +74,11 @@ class Player:
     def is_person(self) -> bool:
         """Whether a person at the terminal makes the moves."""
         return self.bot_kind.interactive
+
+    @property
+    def ships(self) -> bool:
+        """Whether the bot's code comes with the arena."""
+        return self.factory.partition(":")[0] in SHIPPED
 
     @property
     def config(self) -> Any:
@@ -139,8 +147,12 @@ class Player:
         again = "run the same command again to play the new one"
         if self.net and (net := self.identify(folder := find(self.settings["checkpoint"]))) != self.net:
             raise UserError(f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); {again}")
-        if self.code and not self.code.startswith(code := code_of(self.factory, self.config)):
+        if not self.has_code(code := code_of(self.factory, self.config)):
             raise UserError(f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); {again}")
+
+    def has_code(self, code: str) -> bool:
+        """Whether this is the player's code, which its check may have added to. A player without any has all."""
+        return not self.code or f"{self.code} ".startswith(f"{code} ")
 
     # --- On another machine ---
 

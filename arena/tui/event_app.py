@@ -20,8 +20,8 @@ from textual.widgets import ContentSwitcher, Static
 
 from arena.go.coords import Move
 from arena.go.game import Game, Rules
+from arena.match.process import starting_processes
 from arena.match.runner import Control, Update
-from arena.match.worker import starting_processes
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
 from arena.report.log import RECENT, EventState, Seat

@@ -18,8 +18,9 @@ from arena.contract.bot import Limits
 from arena.files import scratch
 from arena.go.game import Rules
 from arena.match.journal import Assignment, create_journal
+from arena.match.process import start_method
 from arena.match.schedule import Pairing
-from arena.match.worker import READY, SharedState, WorkerSpec, start_method, work
+from arena.match.worker import READY, SharedState, WorkerSpec, work
 
 LONG = 300.0  # seconds after which a worker that says nothing has failed
 GAME = Assignment(Pairing("event/1", 1, "one", "two", (16, 30), seed=1))
