@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from itertools import combinations
 from math import gcd
 from typing import NamedTuple
 
@@ -262,9 +261,12 @@ class OpenEvent:
         check_name(what, self.name)
         if len(self.entries) < 2:
             raise ConfigError(f"a {what} takes at least 2 bots; {self.name} has {len(self.entries)}")
-        for one, other in combinations(self.entries, 2):
-            if one.identity == other.identity or one.name == other.name:
+        known: dict[str, Player] = {}
+        for other in self.entries:
+            one = known.get(other.name) or known.get(other.identity)
+            if one is not None:
                 raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
+            known |= {other.name: other, other.identity: other}
 
     def series_between(self, one: Player, other: Player, numbers: range, round: str = "") -> Series:
         """Games of two players, which depend on these two alone."""

@@ -90,7 +90,7 @@ class MatchTally:
         self.games = 0
         self.seconds = 0.0  # that both thought
         self._order = PlannedOrder() if is_of_event else None
-        self._sequence = ConfidenceSequence()
+        self._sequence: ConfidenceSequence | None = None  # once it is asked for: it has arrays of thousands
         self._pairs = [0] * 5
         self._halves: dict[tuple[str, int], int] = {}
         self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
@@ -137,6 +137,7 @@ class MatchTally:
     @property
     def ends(self) -> Ends:
         """The ends of the first player's interval against the second that is valid whenever one stops, in Elo."""
+        self._sequence = self._sequence or ConfidenceSequence()
         self._sequence.add(self.scores[self._sequence.count :])
         return self._sequence.ends
 

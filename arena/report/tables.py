@@ -41,8 +41,8 @@ SHOWN = 0.05
 MISFITS = 5
 """Lines about results that the ratings don't explain, at most."""
 
-MANY = 5
-"""Games for each opening from which a report says that there are few openings."""
+MANY, FEW_OPENINGS = 5, 50
+"""Games for each opening from which a report says that there are few openings, where there are fewer than these."""
 
 LEAST = 8
 """Columns that a flexible column needs at least."""
@@ -187,7 +187,7 @@ def doubts(ratings: Ratings | None, games: int) -> Iterator[tuple[str, str]]:
     for one in ratings.misfits()[:MISFITS]:
         words = f"{one.first} scored {one.points:g} of {one.games} against {one.second}, {one.expected:.1f} expected"
         yield "Warning", f"{words} by their Elo: one scale does not describe them (chance {one.chance:.1g})"
-    if games >= MANY * ratings.openings:
+    if ratings.openings < FEW_OPENINGS and games >= MANY * ratings.openings:
         few = f"only {plural(ratings.openings, 'different opening')} in {plural(games, 'game')}"
         yield "Warning", f"{few}; intervals count openings, not games: use more openings (--openings 0)"
 
