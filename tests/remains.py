@@ -84,8 +84,10 @@ def watchers(arena: int) -> list[int]:
 
 
 def children(process: int) -> list[int]:
+    """The processes that any of its threads started."""
     with suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+        threads = Path(f"/proc/{process}/task").glob("*/children")
+        return [int(child) for thread in threads for child in thread.read_text().split()]
     return []
 
 

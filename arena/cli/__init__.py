@@ -191,16 +191,12 @@ def _note_fault(error: Exception) -> str:
     import traceback
     from datetime import datetime
 
-    named = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--results", "results")
-    about = f"arena {__version__}, Python {platform.python_version()}, {platform.platform()}"
-    text = f"{about}\n\n{''.join(traceback.format_exception(error))}"
-    for folder in (named, tempfile.gettempdir()):
-        path = os.path.join(folder, f"fault-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.txt")
-        with suppress(OSError), open(path, "x", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-            break
-    else:
-        path = "no folder, as none can be written"
+    folder = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--results", "results")
+    folder = folder if os.access(folder, os.W_OK) else tempfile.gettempdir()
+    path = os.path.join(folder, f"fault-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.txt")
+    with suppress(OSError), open(path, "x", encoding="utf-8", errors="replace") as file:
+        file.write(f"arena {__version__}, Python {platform.python_version()}, {platform.platform()}\n\n")
+        traceback.print_exception(error, file=file)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"this is a fault of arena itself ({what}); please report it with the traceback in {path} and your command"
 

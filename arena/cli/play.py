@@ -303,9 +303,11 @@ class Table:
     one after the other and then leaves."""
 
     def __init__(self, registry: Registry, results: Path, plain: bool = False):
+        from arena.people.clocks import ProcessClock
         from arena.report.style import Console
 
         self.registry, self.results, self.console, self._plain = registry, results, Console(), plain
+        self._clock = ProcessClock()
         self._has_ended = True  # nothing is at work that Python would wait for
         self._code = 0  # of the signal that ended a game
 
@@ -329,9 +331,10 @@ class Table:
 
         for doubt in size_doubts(bots.values(), saved.size):
             self.console.say(doubt)
-        opponents = self._prepare_bots(bots, saved.rules)
+        opponents = self._prepare_bots(bots, saved.record.rules)
         file.write(saved)
-        session, again = GameSession(saved, opponents, self._adviser(bots, saved.size), file.write), False
+        adviser, again = self._adviser(bots, saved.size), False
+        session = GameSession(saved, opponents, adviser, file.write, self._clock)
         try:
             with session:
                 if has_screen(self.console) and not self._plain:

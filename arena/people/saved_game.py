@@ -19,7 +19,7 @@ from arena.contract.bot import Candidate, Limits
 from arena.contract.limits import TimeLeft
 from arena.contract.settings import FOREIGN
 from arena.go.coords import WHITE, Colour, Move, pass_move
-from arena.go.game import Outcome, Rules
+from arena.go.game import Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import write_sgf
 from arena.match.schedule import PEOPLE
@@ -103,16 +103,8 @@ class SavedGame:
         return self.record.id
 
     @property
-    def rules(self) -> Rules:
-        return self.record.rules
-
-    @property
     def size(self) -> int:
         return self.record.rules.size
-
-    @property
-    def outcome(self) -> Outcome | None:
-        return self.record.outcome
 
     @property
     def is_over(self) -> bool:
@@ -163,7 +155,7 @@ class SavedGame:
         """Why the game won't count for ratings, in a few words; empty where it will, or where nobody asks."""
         if self.record.event != EVENT:
             return ""
-        rules, words = self.rules, []
+        rules, words = self.record.rules, []
         if not (self.record.black_player and self.record.white_player):
             words.append("a player without a name")
         if self.record.setup != ((), ()):

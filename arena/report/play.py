@@ -77,7 +77,7 @@ def count_words(now: Snapshot) -> str:
 
 def ending_words(now: Snapshot) -> str:
     """How the game ended, and whether it counts."""
-    is_counted = now.outcome is not None and now.outcome.ending is Ending.SCORE
+    is_counted = now.record.outcome is not None and now.record.outcome.ending is Ending.SCORE
     text = (count_words(now) if is_counted else "") or f"{ended(now.record)}."
     return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
 
@@ -271,7 +271,7 @@ class _PlainGame:
         stones = f", {now.handicap} handicap stones" if now.handicap else ""
         unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
         players = f"{now.names[0]} (Black) against {now.names[1]} (White)"
-        self.say(f"Game {now.id}: {players}, {style.setting(now.rules)}{stones}.{unrated}")
+        self.say(f"Game {now.id}: {players}, {style.setting(now.record.rules)}{stones}.{unrated}")
         opening = now.record.opening
         is_resumed = any(turn.colour in now.people for turn in now.turns[opening:])
         known = now.turns if is_resumed else now.turns[:opening]

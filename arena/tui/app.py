@@ -99,6 +99,7 @@ class ArenaApp(App[None]):
         """The handlers of ``ENDS`` from before the screen opened."""
 
     def on_mount(self) -> None:
+        sys.stderr = _WithDescriptor(sys.stderr)  # until Textual restores the former one
         self.app_resume_signal.subscribe(self, lambda _: self.hold(False))
         if self.is_web:
             self.set_interval(1.0, self._leave_with_server)
@@ -164,6 +165,14 @@ class _LossyStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+
+class _WithDescriptor(_LossyStream):
+    """Textual's standard error, with the descriptor of the real one: processes that are started, such as a resource
+    tracker in the place of one that died, are given it."""
+
+    def fileno(self) -> int:
+        return sys.__stderr__.fileno() if sys.__stderr__ is not None else -1
 
 
 def run_app(app: ArenaApp) -> None:

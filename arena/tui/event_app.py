@@ -20,7 +20,6 @@ from textual.widgets import ContentSwitcher, Static
 
 from arena.go.coords import Move
 from arena.go.game import Game, Rules
-from arena.match.process import starting_processes
 from arena.match.runner import Control, Update
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
@@ -289,8 +288,6 @@ def draw_game(
 def show_event(state: EventState, updates: Iterator[Update], control: Control, colours: bool = True) -> None:
     """Show an event on the full screen until its updates end. They are closed in any case. Raises the exception that
     ended it early."""
-    with starting_processes():  # what starts with the first process asks for the real standard error
-        pass
     app = EventApp(state, updates, control, colours)
     try:
         run_app(app)

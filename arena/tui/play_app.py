@@ -228,14 +228,14 @@ class PlayApp(BoardApp):
         now = self.snapshot
         if now.estimate is not None:
             return now.estimate.ownership
-        is_counted = now.outcome is None or now.outcome.margin is not None
+        is_counted = now.record.outcome is None or now.record.outcome.margin is not None
         return now.count.ownership if now.count is not None and is_counted else None
 
     # --- The words ---
 
     def words(self) -> tuple[Text, Sequence[RenderableType | None], Text]:
         now, size, owned = self.snapshot, self.snapshot.size, self._ownership
-        title = style.setting(now.rules) + (f", handicap {now.handicap}" if now.handicap else "")
+        title = style.setting(now.record.rules) + (f", handicap {now.handicap}" if now.handicap else "")
         title += f", unrated: {now.unrated}" if now.unrated else ""
         last = f"move {now.turns[-1].number}: {move_words(now.turns[-1], size)}" if now.turns else "No move yet."
         waits = ["looking for a hint ..."] * now.advising + ["estimating the score ..."] * now.estimating

@@ -115,7 +115,7 @@ def test_what_is_typed_wrong_or_asked_is_answered_and_the_game_goes_on() -> None
     with sat(kifu_of(), Scripted("B3")) as session:
         words = said(session, "c3", *answers, "quit")
         assert all(answer in words for answer in answers.values())
-        assert session.snapshot().outcome is None and len(session.snapshot().turns) == 2
+        assert session.snapshot().record.outcome is None and len(session.snapshot().turns) == 2
 
 
 def test_the_board_is_drawn_after_every_answer_and_when_asked_for() -> None:

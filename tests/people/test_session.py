@@ -21,6 +21,7 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord, MoveStats
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
+from arena.people.clocks import ProcessClock
 from arena.people.counting import count
 from arena.people.saved_game import EVENT, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
 from arena.people.session import GameSession, Opponent, Refused
@@ -104,7 +105,7 @@ def test_a_resignation_ends_a_persons_game_even_while_the_bot_thinks() -> None:
             session.play(1)
         session.resign()
         now = session.snapshot()
-        assert now.outcome == Outcome(WHITE, Ending.RESIGN) and now.thinking is None
+        assert now.record.outcome == Outcome(WHITE, Ending.RESIGN) and now.thinking is None
         bot.let.set()
         for late in (session.pass_turn, session.resign, session.undo, session.hint, session.score):
             with pytest.raises(Refused, match=r"The game is over\."):
@@ -120,7 +121,7 @@ def test_a_bot_that_fails_forfeits() -> None:
     ):
         with sat(kifu_of(), Scripted(does, "B2")) as session:
             now = play(session, "C3")
-            assert (now.outcome, now.record.reason) == (Outcome(BLACK, ending), reason)
+            assert (now.record.outcome, now.record.reason) == (Outcome(BLACK, ending), reason)
             assert bool(now.record.fault_details) is isinstance(does, Exception)
 
 
@@ -131,14 +132,14 @@ def test_a_bot_that_is_killed_is_asked_again_and_the_third_time_it_forfeits() ->
         assert played(play(session, "C3")) == "C3 B3"
     with sat(kifu_of(), Scripted(dies, dies, dies)) as session:
         now = play(session, "C3")
-        assert (now.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: the engine was killed")
+        assert (now.record.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: the engine was killed")
 
 
 def test_a_bot_that_calls_sys_exit_forfeits() -> None:
     """It ended the thread in which it was asked, and its game said that it thinks, for ever."""
     with sat(kifu_of(), Scripted(SystemExit("bye"))) as session:
         now = play(session, "C3")
-        assert (now.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: SystemExit: bye")
+        assert (now.record.outcome, now.record.reason) == (Outcome(BLACK, Ending.CRASH), "bot: SystemExit: bye")
 
 
 def test_undo_takes_back_also_while_the_bot_thinks_and_the_bot_sees_the_present_position() -> None:
@@ -170,7 +171,7 @@ def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
         with pytest.raises(Refused):
             session.play(0)
         now = session.snapshot()
-        assert (now.outcome, now.record.reason) == (Outcome(WHITE, Ending.TIME), "ada: out of time")
+        assert (now.record.outcome, now.record.reason) == (Outcome(WHITE, Ending.TIME), "ada: out of time")
         assert session.snapshot().record.black_seconds == 10.5
 
 
@@ -202,7 +203,7 @@ def test_the_clock_of_a_bot_runs_on_while_undo_takes_its_turn_back_and_its_end_l
         clock.now += 11
         bot.let.set()
         now, limits = settled(session), bot.asked[0]
-        assert now.outcome == Outcome(BLACK, Ending.TIME) and now.clocks[1] == TimeLeft(0.0, 0)
+        assert now.record.outcome == Outcome(BLACK, Ending.TIME) and now.clocks[1] == TimeLeft(0.0, 0)
         assert now.record.reason == "bot: out of time: 11.00 s for a move, with 10.00 s left"
         assert limits.left == TimeLeft(10, 0) and 0 < (limits.seconds or 0) < 10
 
@@ -243,6 +244,18 @@ def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
         assert not session.wait(lambda now: now.thinking is None, 0.05)
         session.go_on()
         assert played(settled(session)) == "C3 B3"
+
+
+def test_the_time_in_which_the_process_was_stopped_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bot with a clock lost on time by Ctrl-Z at a terminal without a full screen."""
+    now = Clock()
+    monkeypatch.setattr("arena.people.clocks.monotonic", now)
+    clock = ProcessClock()
+    start = clock()
+    for seconds in (0.5, 60.0, 0.25):
+        now.now += seconds
+        last = clock()
+    assert last - start == 0.75
 
 
 def test_a_bot_with_a_clock_does_not_lose_on_time_in_a_pause() -> None:

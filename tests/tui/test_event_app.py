@@ -1,7 +1,9 @@
 """A running event: what is known of it, the lines in a pipe, and the full screen with its keys, at any size."""
 
+import os
 import re
 import signal
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from played import (
     whole_match,
     words_of,
 )
+from remains import family
 from rich.console import Group
 from screens import Hand, use
 from terminal import Terminal
@@ -270,3 +273,17 @@ def test_a_real_match_is_suspended_paused_and_left(tmp_path: Path) -> None:
         stored = int(re.search(r"Stopped\. (\d+) of 2500 games are stored", terminal.text)[1])  # type: ignore[index]
     with Store.open(tmp_path / "results" / "arena.db") as store:
         assert store.count() == stored < 2500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes as Linux has them")
+def test_a_match_on_the_screen_goes_on_when_the_resource_tracker_has_died(tmp_path: Path) -> None:
+    """The process that was started next got a descriptor of -1, and the screen ended in a traceback."""
+    with Terminal(*"match random fast-random -n 4000 --workers 1".split(), cwd=tmp_path) as terminal:
+        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 4000", line) for line in lines))
+        processes = family(terminal.job)
+        for process in (*processes["tracker"], *processes["worker"]):
+            os.kill(process, signal.SIGKILL)
+        begun = int(re.search(r"(\d+) of 4000", terminal.text)[1])  # type: ignore[index]
+        terminal.until(lambda lines: any(int(n) > begun + 500 for n in re.findall(r"(\d+) of 4000", "\n".join(lines))))
+        terminal.press("q")
+        assert terminal.until_it_ends() == 130 and "Traceback" not in terminal.text
