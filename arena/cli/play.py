@@ -26,6 +26,7 @@ from arena.contract.settings import setting
 from arena.files import remove_scratch
 from arena.go.ranks import HUMAN_LIKE
 from arena.players.config import RULES, TermsTable, first_given
+from arena.system import running_clock
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -303,11 +304,10 @@ class Table:
     one after the other and then leaves."""
 
     def __init__(self, registry: Registry, results: Path, plain: bool = False):
-        from arena.people.clocks import ProcessClock
         from arena.report.style import Console
 
         self.registry, self.results, self.console, self._plain = registry, results, Console(), plain
-        self._clock = ProcessClock()
+        running_clock.start(lambda seconds: None)
         self._has_ended = True  # nothing is at work that Python would wait for
         self._code = 0  # of the signal that ended a game
 
@@ -334,7 +334,7 @@ class Table:
         opponents = self._prepare_bots(bots, saved.record.rules)
         file.write(saved)
         adviser, again = self._adviser(bots, saved.size), False
-        session = GameSession(saved, opponents, adviser, file.write, self._clock)
+        session = GameSession(saved, opponents, adviser, file.write, running_clock)
         try:
             with session:
                 if has_screen(self.console) and not self._plain:

@@ -4,36 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from threading import Lock, Thread
-from time import monotonic, sleep
 
 from arena.contract.bot import Limits
 from arena.contract.limits import Clock, TimeLeft
 from arena.go.coords import Colour
-
-STOPPED_SECONDS = 1.0
-"""Seconds without a tick after which this process is taken to have been stopped, as by Ctrl-Z or SIGSTOP."""
-
-
-class ProcessClock:
-    """Seconds in which this process ran, from any thread; the time in which it was stopped isn't counted."""
-
-    def __init__(self) -> None:
-        self._lock, self._last, self._stopped = Lock(), monotonic(), 0.0
-        Thread(target=self._tick, name="clock", daemon=True).start()
-
-    def __call__(self) -> float:
-        with self._lock:
-            now = monotonic()
-            if now - self._last > STOPPED_SECONDS:
-                self._stopped += now - self._last
-            self._last = now
-            return now - self._stopped
-
-    def _tick(self) -> None:
-        while True:
-            sleep(STOPPED_SECONDS / 5)
-            self()
 
 
 class Stopwatch:

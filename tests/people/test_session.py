@@ -21,7 +21,6 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord, MoveStats
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
-from arena.people.clocks import ProcessClock
 from arena.people.counting import count
 from arena.people.saved_game import EVENT, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
 from arena.people.session import GameSession, Opponent, Refused
@@ -244,18 +243,6 @@ def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
         assert not session.wait(lambda now: now.thinking is None, 0.05)
         session.go_on()
         assert played(settled(session)) == "C3 B3"
-
-
-def test_the_time_in_which_the_process_was_stopped_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bot with a clock lost on time by Ctrl-Z at a terminal without a full screen."""
-    now = Clock()
-    monkeypatch.setattr("arena.people.clocks.monotonic", now)
-    clock = ProcessClock()
-    start = clock()
-    for seconds in (0.5, 60.0, 0.25):
-        now.now += seconds
-        last = clock()
-    assert last - start == 0.75
 
 
 def test_a_bot_with_a_clock_does_not_lose_on_time_in_a_pause() -> None:
