@@ -179,7 +179,7 @@ def test_a_full_disk_under_the_output_or_the_results_is_one_line(tmp_path: Path)
         "match", "random", "fast-random", "-n", "2", *SMALL, "--results", "first", folder=tmp_path
     )  # compiles kernels
     (tmp_path / "results" / "elo.csv").mkdir(parents=True)  # it can't be written, too: it was blamed for everything
-    done = in_shell(f"ulimit -f 200; {shlex.join(ARENA)} match random fast-random -n 3000 --size 5", tmp_path)
+    done = in_shell(f"ulimit -f 600; {shlex.join(ARENA)} match random fast-random -n 3000 --size 5", tmp_path)
     refused(done, "results/arena.db", "check the disk")
 
 

@@ -32,7 +32,7 @@ def engine(mode: str, log: Path, more: str = "") -> Player:
         ("mute", ",startup=0.5", 9, "start", Verdict.FAILED, "no answer to 'name'"),
         ("small", "", 13, "start", Verdict.FAILED, "unacceptable size"),
         ("illegal", "", 9, "game", Verdict.FAILED, "illegal move 2: A1 is taken"),
-        ("family", "@deadline=0.3", 9, "game", Verdict.FAILED, "the limit is 0.3 s"),
+        ("family", "@deadline=0.3", 9, "game", Verdict.FAILED, "no answer to 'genmove b' in 0.3 s"),
         ("resign", "", 9, "game", Verdict.NOTE, "ended early: resign"),
     ],
 )

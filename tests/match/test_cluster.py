@@ -169,7 +169,7 @@ def test_what_stands_in_the_way_of_a_cluster_is_said(tmp_path: Path, monkeypatch
 
 def taught(config: Distill, results: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
     """All that is in the games of a teacher, in the order of their numbers."""
-    made = replay.play_games(config, Recipe.of(config, Registry()), results, each, lent)
+    made = replay.play_games(config, Recipe.of(config, Registry(), results), results, each, lent)
     found, numbers = made.by_number(config.games)
     assert numbers.tolist() == list(range(config.games))
     games = found.games
