@@ -175,7 +175,7 @@ def _own_folder(base: Path) -> Iterator[Path]:
 def _sweep(base: Path) -> None:
     status = base.stat()
     if status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
-        return  # others may have put there whatever they like
+        return  # other users may have put files there
     for owner in base.glob(f"{_OURS}*/{_OWNER}"):
         with suppress(OSError), open_regular(owner) as file:
             lock_file(file)  # else its process runs

@@ -137,7 +137,7 @@ def put_game(games: GameSlots, slot: int, size: int, komi: float, seed: int = 0,
 
 @inlined
 def _write_earlier(games, slot, earlier):
-    """Write the positions of a slot one and two moves ago to ``earlier`` (2,) BOARD, as far as so many were played."""
+    """Write the positions of a slot one and two moves ago to ``earlier`` (2,) BOARD; fewer at the start."""
     kernels.clear(earlier[0], np.int64(games.boards[slot].side))
     play_earlier(earlier, games.moves[slot, : games.lengths[slot]], 1, games.hashes[slot, :0])
 

@@ -238,7 +238,7 @@ def _play_earlier(earlier, moves, colour):
 
 
 def write_earlier(game: Game, earlier: np.ndarray) -> None:
-    """Write the positions one and two moves ago to ``earlier`` (2,) BOARD, as far as so many were played."""
+    """Write the positions one and two moves ago to ``earlier`` (2,) BOARD; fewer at the start of a game."""
     start = Board(game.rules.size)
     for colour, moves in zip(Colour, game.setup, strict=True):
         for move in moves:

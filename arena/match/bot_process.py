@@ -1,7 +1,7 @@
 """Bots that don't ship, such as Python files, in a process of their own: positions go in, decisions come out.
 
-Such a bot can't reach its opponents or the games: whatever it breaks, patches, leaks or leaves running is its own. A
-worker has a ``BotStarter``, forked while the worker is small, which forks a process for each bot.
+Such a bot shares no memory with its opponents and the games: what it breaks, patches, leaks or leaves running affects
+only itself. A worker has a ``BotStarter``, forked while the worker is small, which forks a process for each bot.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class BotProcess(Bot):
             self._over.append(key)
 
     def _receive(self, seconds: float) -> _Answer:
-        """The next answer, within so many seconds in which it doesn't compile. Raises as ``_ask``."""
+        """The next answer within ``seconds``, time spent compiling excluded. Raises as ``_ask``."""
         assert self._connection is not None
         deadline, left = self._now() + seconds, seconds
         while True:

@@ -76,7 +76,7 @@ class GameKeys:
 
 
 def create_journal(path: Path, event: str, boards: int, rules: Rules) -> None:
-    """Make the journal of a worker with so many boards, without games. Raises OSError: the file has its full size."""
+    """Make an empty journal of a worker with ``boards`` boards. Raises OSError: the file has its full size."""
     slots = boards + FINISHED
     content = HEAD.pack(MAGIC, _digest(event), slots, rules.move_limit + 1)
     path.write_bytes(content + bytes(slots * _slot_size(rules.move_limit + 1)))

@@ -46,7 +46,7 @@ class PlannedOrder:
     def __init__(self) -> None:
         self.scores: list[float] = []
         """The mean score (0, 1/4, 1/2, 3/4 or 1) of a player on each opening, when it is met first: games on one
-        opening are alike, so further ones are no further observations."""
+        opening are alike, so further games on it add no observation."""
         self.complete: list[int] = []  # of each score, the number of complete pairs that it took
         self._seen: set[int] = set()  # openings
         self._waiting: dict[int, tuple[Played, int | None]] = {}  # by number, from 1, with the points
@@ -250,10 +250,10 @@ class Standings:
         self._rank: dict[str, int] = {}  # of names, in the order of the players
         self.rating_share = 1.0
         """The share of the time that ``league`` may take; below 1 it may lack the last games of a tournament."""
-        self._league: tuple[int, Ratings | None] = 0, None  # after so many rated games
+        self._league: tuple[int, Ratings | None] = 0, None  # number of rated games, and their ratings
         self._rate_again = 0.0  # when
         self._black: tuple[int, Estimate | None] = 0, None
-        self._met: tuple[int, dict[str, WinDrawLoss]] = 0, {}  # after so many games
+        self._met: tuple[int, dict[str, WinDrawLoss]] = 0, {}  # number of games, and the results by player
 
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
