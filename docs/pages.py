@@ -69,7 +69,7 @@ def reference() -> str:
 
 
 def commands() -> Iterator[str]:
-    """A heading, the help, and a table of arguments and options for each command."""
+    """A heading, the help, and a table of options for each command."""
     import typer
 
     from arena.cli import app
@@ -85,8 +85,8 @@ def commands() -> Iterator[str]:
         yield "\n".join(["```sh", *lines, "```"])
         rows = []
         for each in command.params:
-            typed = each.opts if each.param_type_name == "option" else [str(each.metavar or each.name).upper()]
-            rows.append((", ".join(f"`{word}`" for word in typed), getattr(each, "help", "") or ""))
+            if each.param_type_name == "option":
+                rows.append((", ".join(f"`{word}`" for word in each.opts), each.help or ""))
         yield grid(("option", "what it does"), rows)
 
 

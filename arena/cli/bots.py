@@ -11,10 +11,20 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from typer import Argument, Option
 
 from arena import ConfigError, UserError
-from arena.cli.options import CONFIG, NO_TERMS, RESULTS, Bot, ConfigFile, Results, read_rules, registry_of, takes
+from arena.cli.options import (
+    CONFIG,
+    NO_TERMS,
+    RESULTS,
+    Argument,
+    ConfigFile,
+    Number,
+    Results,
+    read_rules,
+    registry_of,
+    takes,
+)
 from arena.players.config import TermsTable
 
 if TYPE_CHECKING:
@@ -28,13 +38,13 @@ SCREENS = ("match", "tournament", "gate", "play", "show")  # the commands that h
 
 
 def bots(
-    name: Annotated[str | None, Argument(help="Explain the settings of this bot.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME")] = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
-    """List the bots, or explain the settings of one.
+    """List the bots, or explain the settings of the bot NAME.
 
-    Settings are changed inline, as in mcts:playouts=5000, or in arena.toml.
+    Change settings inline, as in mcts:playouts=5000, or in arena.toml.
 
     Examples:
       arena bots
@@ -65,7 +75,7 @@ def bots(
 
 @takes(TermsTable, "size")
 def check(
-    bots: Annotated[list[str], Argument(metavar="BOT", help="Bots to check.")],
+    bots: Annotated[list[str], Argument(metavar="BOT")],
     terms: TermsTable = NO_TERMS,
     results: Results = RESULTS,
     config: ConfigFile = None,
@@ -93,9 +103,9 @@ def check(
 
 @takes(TermsTable, "size", "komi", "rules")
 def gtp(
-    bot: Bot,
+    bot: Annotated[str, Argument(metavar="BOT")],
     terms: TermsTable = NO_TERMS,
-    seed: Annotated[int | None, Option(help="Random seed (default: a new one each time).")] = None,
+    seed: Annotated[int | None, Number(help="Random seed (default: a new one each time).")] = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
@@ -120,7 +130,9 @@ def gtp(
         serve(Server(player, rules, *about, agreed_dead), lines, output)
 
 
-def analysis(bot: Bot, results: Results = RESULTS, config: ConfigFile = None) -> None:
+def analysis(
+    bot: Annotated[str, Argument(metavar="BOT")], results: Results = RESULTS, config: ConfigFile = None
+) -> None:
     """Serve a bot over KataGo's JSON analysis, for KaTrain and others.
 
     The protocol runs on stdin and stdout.
@@ -159,13 +171,14 @@ def _on_pipes(entry: Player) -> Iterator[tuple[bot.Bot, TextIO, TextIO]]:
 
 
 def serve(
-    command: Annotated[list[str], Argument(help="The command, as typed after 'arena'.")],
-    port: Annotated[int, Option(help="Port (default 8380).", min=1, max=65535)] = 8380,
+    command: Annotated[list[str], Argument(metavar="COMMAND")],
+    port: Annotated[int, Number(help="Port (default 8380).", min=1, max=65535)] = 8380,
 ) -> None:
     """Show a command's full screen in a browser on this machine.
 
-    Each browser gets a process of its own, at most 8 at once. Closing the page ends it as Ctrl-C does. Results can be
-    written by one event at a time. Ctrl-C ends the server.
+    COMMAND is what would follow 'arena' in a terminal, options included. Each browser gets a process of its own, at
+    most 8 at once. Closing the page ends it as Ctrl-C does. Results can be written by one event at a time. Ctrl-C ends
+    the server.
 
     Examples:
       arena serve play alphago

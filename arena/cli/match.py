@@ -7,11 +7,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+import typer
 
 from arena import ConfigError, plural
 from arena.cli import events
-from arena.cli.options import NO_TERMS, RESULTS, Cluster, ConfigFile, Json, Results, Workers, takes
+from arena.cli.options import (
+    NO_TERMS,
+    RESULTS,
+    Argument,
+    Cluster,
+    ConfigFile,
+    Json,
+    Number,
+    Option,
+    Results,
+    Workers,
+    takes,
+)
 from arena.cli.play import Table, play_match, read_seat
 from arena.players.config import TermsTable, TournamentTable, first_given
 from arena.system import cores
@@ -30,18 +42,19 @@ PILOT = 20
 
 @takes(TermsTable)
 def match(
-    first: Annotated[str, Argument(metavar="A", help="NAME, NAME:setting=value,... or checkpoint:NAME.")],
-    second: Annotated[str, Argument(metavar="B", help="The other bot; human plays at this terminal.")],
-    games: Annotated[int | None, Option("-n", "--games", help="Games (default 100; at most 5000 with --sprt).")] = None,
+    ctx: typer.Context,
+    first: Annotated[str, Argument(metavar="A")],
+    second: Annotated[str, Argument(metavar="B")],
+    games: Annotated[int | None, Number("-n", "--games", help="Games (default 100; at most 5000 with --sprt).")] = None,
     terms: TermsTable = NO_TERMS,
     workers: Workers = 0,
     cluster: Cluster = None,
     sprt: Annotated[
         tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Stop when a sequential test accepts either.")
     ] = None,
-    alpha: Annotated[float | None, Option(help="Error rate of that test, either way (default 0.05).")] = None,
+    alpha: Annotated[float | None, Number(help="Error rate of that test, either way (default 0.05).")] = None,
     new: Annotated[bool, Option("--new", help="Start again instead of resuming.")] = False,
-    name: Annotated[str, Option(help="Prefix of the match's id (default A-B).")] = "",
+    name: Annotated[str, Option(metavar="NAME", help="Prefix of the match's id (default A-B).")] = "",
     plan: Annotated[float | None, Option(metavar="ELO", help="Estimate how many games it takes to see this.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
@@ -49,8 +62,9 @@ def match(
 ) -> None:
     """Play a match of N games between A and B, with colours swapped.
 
-    The same command resumes an interrupted match; a larger -n adds games. --plan estimates from the stored games, or
-    from 20 that it plays and does not store.
+    A and B are bots: NAME, NAME:setting=value,..., checkpoint:NAME or a Python file; 'arena bots' lists the names.
+    human is a person at this terminal. The same command resumes an interrupted match; a larger -n adds games. --plan
+    estimates from the stored games, or from 20 that it plays and does not store.
 
     Examples:
       arena match sl alphago -n 100
@@ -58,6 +72,9 @@ def match(
       arena match mcts gnugo --limits seconds=1
       arena match mcts:playouts=500 mcts:playouts=600 --plan 30
     """
+    if ctx.args:
+        bots = " ".join([first, second, *ctx.args])
+        raise ConfigError(f"a match has two bots; for more, use: arena tournament NAME {bots}")
     setup = events.EventSetup(results, config, workers, cluster, as_json)
     from arena.match.schedule import Match
 
@@ -123,8 +140,8 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Spr
 
 @takes(TournamentTable)
 def tournament(
-    name: Annotated[str, Argument(help="The tournament: new, stored, or in arena.toml.")],
-    bots: Annotated[list[str] | None, Argument(metavar="BOT", help="Bots that take part.")] = None,
+    name: Annotated[str, Argument(metavar="NAME")],
+    bots: Annotated[list[str] | None, Argument(metavar="BOT")] = None,
     terms: TournamentTable = TournamentTable(),  # noqa: B008  # frozen, and replaced by options
     workers: Workers = 0,
     cluster: Cluster = None,
@@ -134,8 +151,8 @@ def tournament(
 ) -> None:
     """Play a round robin, a gauntlet or a ladder between several bots.
 
-    The same command resumes an interrupted tournament. Bots may join later, and a larger -n adds games. NAME alone
-    plays what [tournaments.NAME] in arena.toml declares; options given here override it.
+    NAME is the tournament's own name. The same command resumes an interrupted tournament. Bots may join later, and a
+    larger -n adds games. NAME alone plays what [tournaments.NAME] in arena.toml declares; options override it.
 
     In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games; give its bots in the
     order that you expect.

@@ -8,12 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
 
 from arena import CheckpointError, ConfigError, RecordError, UserError, plural
 from arena.cli import events
 from arena.cli.match import SPRT_GAMES, sequential_test
-from arena.cli.options import CONFIG, NO_TERMS, RESULTS, Cluster, ConfigFile, Results, Workers, registry_of, takes
+from arena.cli.options import (
+    CONFIG,
+    NO_TERMS,
+    RESULTS,
+    Argument,
+    Cluster,
+    ConfigFile,
+    Number,
+    Option,
+    Results,
+    Workers,
+    registry_of,
+    takes,
+)
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
 
@@ -25,11 +37,11 @@ if TYPE_CHECKING:
 
 @takes(TermsTable, "size", "komi", "rules", "seed", "limits")
 def gate(
-    checkpoint: Annotated[str, Argument(help="New checkpoint: its name or folder.")],
+    checkpoint: Annotated[str, Argument(metavar="CHECKPOINT")],
     against: Annotated[str | None, Option(metavar="ENTRY", help="Player whose net to replace.")] = None,
     played_as: Annotated[str | None, Option("--as", metavar="BOT", help="Play both nets in this bot.")] = None,
     sprt: Annotated[tuple[float, float] | None, Option(metavar="ELO0 ELO1", help="Hypotheses (default 0 35).")] = None,
-    games: Annotated[int | None, Option("-n", "--games", help="Maximum number of games (default 5000).")] = None,
+    games: Annotated[int | None, Number("-n", "--games", help="Maximum number of games (default 5000).")] = None,
     terms: TermsTable = NO_TERMS,
     workers: Workers = 0,
     cluster: Cluster = None,
@@ -38,8 +50,9 @@ def gate(
 ) -> None:
     """Promote a checkpoint if a match shows that it is stronger.
 
-    A sequential test (5 % errors) against the net of ENTRY in arena.toml, by default the entry named like the trainer,
-    otherwise mcts for a rollout policy and sl for a net. The same command resumes.
+    CHECKPOINT, a name or a folder, plays a sequential test (5 % errors) against the net of ENTRY in arena.toml, by
+    default the entry named like the trainer, otherwise mcts for a rollout policy and sl for a net. The same command
+    resumes.
 
     If accepted, the net is copied to results/checkpoints/NAME-HASH, which further training does not change, and ENTRY's
     checkpoint in arena.toml names the copy. In any case the checkpoint's manifest records the result. The exit code is
@@ -157,18 +170,18 @@ def _promote(entry: Player, candidate: Player, kept: Path, config: Path, registr
 
 
 def eval_(
-    checkpoint: Annotated[str, Argument(help="A checkpoint's name or folder.")],
-    data: Annotated[list[Path], Option(help="SGF files, folders, archives; a dataset's test set.")],
+    checkpoint: Annotated[str, Argument(metavar="CHECKPOINT")],
+    data: Annotated[list[Path], Option(metavar="FILE", help="SGF files, folders, archives; a dataset's test set.")],
     since: Annotated[str, Option("--from", metavar="DAY", help="Only games from this day on.")] = "",
-    positions: Annotated[int, Option(help="Positions, of randomly drawn games (default 0: all).", min=0)] = 0,
-    size: Annotated[int, Option(help="Only games on this board size (default 9).")] = 9,
+    positions: Annotated[int, Number(help="Positions, of randomly drawn games (default 0: all).", min=0)] = 0,
+    size: Annotated[int, Number(help="Only games on this board size (default 9).")] = 9,
     dead_stones: Annotated[bool, Option("--dead-stones", help="Mark dead stones.")] = False,
     results: Results = RESULTS,
 ) -> None:
     """Measure a net on games that it was not trained on.
 
-    It prints the accuracy of policy, value, margin and ownership, on how many positions and games each row rests, and
-    what a trivial baseline scores.
+    CHECKPOINT is a name or a folder. The command prints the accuracy of policy, value, margin and ownership, on how
+    many positions and games each row rests, and what a trivial baseline scores.
 
     Example:
       arena eval sl-9x9 --data games/ --from 2018-03-01 --positions 50000
@@ -202,14 +215,15 @@ def eval_(
 
 
 def import_(
-    file: Annotated[Path, Argument(help="Model file: .bin.gz or .txt.gz.")],
-    name: Annotated[str, Option(help="Name of the checkpoint to make.")],
+    file: Annotated[Path, Argument(metavar="FILE")],
+    name: Annotated[str, Option(metavar="NAME", help="Name of the checkpoint to make.")],
     results: Results = RESULTS,
 ) -> None:
     """Import a net of KataGo's as a checkpoint (pip install 'arena[train]').
 
-    The checkpoint plays, analyses, rates and teaches like any other, without KataGo and without torch. The command
-    compares it with torch on positions of real games, and measures its speed on one thread.
+    FILE is KataGo's own: .bin.gz or .txt.gz. The checkpoint plays, analyses, rates and teaches like any other, without
+    KataGo and without torch. The command compares it with torch on positions of real games, and measures its speed on
+    one thread.
 
     Example:
       arena import b10c384h6nbttflrs.bin.gz --name b10
@@ -237,20 +251,22 @@ def import_(
 
 
 def build(
-    paths: Annotated[list[Path], Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")],
+    paths: Annotated[list[Path], Argument(metavar="PATHS")],
     out: Annotated[Path, Option(metavar="FOLDER", help="Folder to create.")],
-    size: Annotated[int, Option(help="Board size (default 9).", min=2, max=19)] = 9,
-    rating: Annotated[float, Option(help="Minimum Elo of both players (default 0).", min=0)] = 0,
-    rank: Annotated[str, Option(help="Minimum rank of both players, such as 5k or 1d.")] = "",
-    min_moves: Annotated[int, Option(help="Minimum number of moves (default 1).", min=1)] = 1,
+    size: Annotated[int, Number(help="Board size (default 9).", min=2, max=19)] = 9,
+    rating: Annotated[float, Number(help="Minimum Elo of both players (default 0).", min=0)] = 0,
+    rank: Annotated[str, Option(metavar="RANK", help="Minimum rank of both players, such as 5k or 1d.")] = "",
+    min_moves: Annotated[int, Number(help="Minimum number of moves (default 1).", min=1)] = 1,
     test_from: Annotated[str, Option(metavar="DAY", help="Test set: games from this day on.")] = "",
-    test: Annotated[float, Option(help="Share in the test set, without a day (default 0).", min=0, max=1)] = 0.0,
-    validation: Annotated[float, Option(help="Share in the validation set (default 0.01).", min=0, max=1)] = 0.01,
+    test: Annotated[float, Number(help="Share in the test set, without a day (default 0).", min=0, max=1)] = 0.0,
+    validation: Annotated[float, Number(help="Share in the validation set (default 0.01).", min=0, max=1)] = 0.01,
     by_player: Annotated[bool, Option("--by-player", help="No player is in both training and test set.")] = False,
     dead_stones: Annotated[bool, Option("--dead-stones", help="Mark dead stones.")] = False,
     workers: Workers = 0,
 ) -> None:
     """Build a dataset from game records, split by game.
+
+    PATHS are SGF files, folders, and archives (.sgfs, .sgfs.xz, .zip, .tar.*).
 
     Handicap games and duplicates (under symmetry) are left out. The split depends on each game alone, so it does not
     change when games are added. With --dead-stones, playouts mark the dead stones in games of people. If the score then

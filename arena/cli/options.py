@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import Field, fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+import typer
 
 from arena import ConfigError
 from arena.contract.settings import read_value
@@ -21,17 +21,23 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.players.registry import Registry
 
+Option = partial(typer.Option, show_default=False)
+Number = partial(Option, metavar="NUMBER")
+Argument = partial(typer.Argument, hidden=True)
+"""Options whose help states the default, and arguments that the docstring of their command explains."""
+
 RESULTS, CONFIG = Path("results"), Path("arena.toml")
 
 MOST_WORKERS = 4096
 """More are a typing error: a node of a cluster has fewer cores, and a machine fewer processes."""
 
 Results = Annotated[Path, Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
-ConfigFile = Annotated[Path | None, Option("--config", help="File of bots (default: arena.toml, if it exists).")]
+ConfigFile = Annotated[
+    Path | None, Option("--config", metavar="FILE", help="File of bots (default: arena.toml, if it exists).")
+]
 Json = Annotated[bool, Option("--json", help="Print JSON Lines instead (docs/guide.md).")]
-Workers = Annotated[int, Option(help="Worker processes (default 0: all cores).", min=0, max=MOST_WORKERS)]
+Workers = Annotated[int, Number(help="Worker processes (default 0: all cores).", min=0, max=MOST_WORKERS)]
 Cluster = Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")]
-Bot = Annotated[str, Argument(help="NAME, NAME:setting=value,... or checkpoint:NAME.")]
 
 NO_TERMS = TermsTable()
 

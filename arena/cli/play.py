@@ -17,11 +17,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from typer import Argument, Option
-
 from arena import ConfigError, StoreBusy, StoreError, UserError, plural
 from arena.cli import events
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of, size_doubts, takes
+from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, size_doubts, takes
 from arena.contract.settings import setting
 from arena.files import remove_scratch
 from arena.go.ranks import HUMAN_LIKE
@@ -67,10 +65,12 @@ NO_OPTIONS = GameOptions()
 
 @takes(GameOptions)
 def play(
-    bot: Annotated[str | None, Argument(help="A bot, or human; with --resume a game's id.")] = None,
-    rank: Annotated[str | None, Option(help="Play a bot of this human rank, 30k to 6d.")] = None,
+    bot: Annotated[str | None, Argument(metavar="BOT")] = None,
+    rank: Annotated[str | None, Option(metavar="RANK", help="Play a bot of this human rank, 30k to 6d.")] = None,
     given: GameOptions = NO_OPTIONS,
-    name: Annotated[str | None, Option("--as", help="Your name in the ratings (default: your login).")] = None,
+    name: Annotated[
+        str | None, Option("--as", metavar="NAME", help="Your name in the ratings (default: your login).")
+    ] = None,
     resume: Annotated[bool, Option("--resume", help="Continue your last game, or the one of this id.")] = False,
     plain: Annotated[bool, Option("--plain", help="Lines of text instead of the full screen.")] = False,
     results: Results = RESULTS,
@@ -78,8 +78,9 @@ def play(
 ) -> None:
     """Play against a bot, or another person, at this terminal.
 
-    Type d4, pass, undo, hint, score, resign or help. The game is saved after every move. Finished games are stored and
-    count for arena elo unless you used help (undo, hint, score), a handicap or another komi.
+    BOT is a bot, or human for a second person; with --resume it is the id of a game. Type d4, pass, undo, hint, score,
+    resign or help. The game is saved after every move. Finished games are stored and count for arena elo unless you
+    used help (undo, hint, score), a handicap or another komi.
 
     --rank is a rank of the Online Go Server (games of 2005 to 2020, 9x9). The bot moves, errs, passes and resigns as
     people of that rank did. After each game it says at which rank your results against such bots are likeliest.

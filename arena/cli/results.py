@@ -11,10 +11,10 @@ from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option, prompt
+from typer import prompt
 
 from arena import ConfigError, RecordError, UserError, plural
-from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of, size_doubts
+from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, Results, registry_of, size_doubts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from arena.players.registry import Registry
 
 LISTED = 1000  # games of a file to choose from
-NumberInFile = Annotated[int | None, Option("--game", help="Number of the game in a file of several.", min=1)]
-GAME = "An SGF file, or the number or id of a game of 'arena games'"
+NumberInFile = Annotated[int | None, Number("--game", help="Number of the game in a file of several.", min=1)]
 
 
 def elo(
-    size: Annotated[int | None, Option(help="Only games on this board size.")] = None,
+    size: Annotated[int | None, Number(help="Only games on this board size.")] = None,
     anchor: Annotated[
         list[str] | None, Option(metavar="NAME=ELO", help="Fix the scale by this player's Elo (repeatable).")
     ] = None,
-    csv: Annotated[Path | None, Option(help="Also write the table of all pools to this file.")] = None,
+    csv: Annotated[Path | None, Option(metavar="FILE", help="Also write the table of all pools to this file.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
@@ -93,16 +92,16 @@ def _read_anchor(text: str) -> tuple[str, float]:
 
 
 def report(
-    event: Annotated[str | None, Argument(help="A match or tournament (default: the last one).")] = None,
+    event: Annotated[str | None, Argument(metavar="EVENT")] = None,
     listed: Annotated[bool, Option("--list", help="List the events instead.")] = False,
     csv: Annotated[Path | None, Option(metavar="FOLDER", help="Also write all tables as CSV files.")] = None,
-    html: Annotated[Path | None, Option(help="Also write one HTML page with plots and games.")] = None,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Also write one HTML page with plots and games.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
     """Report an event: ratings, LOS, endings, times and faults.
 
-    This also works while the event is running.
+    EVENT is a match or a tournament (default: the last one), finished or still running.
 
     Examples:
       arena report
@@ -144,14 +143,16 @@ def report(
 
 
 def games(
-    event: Annotated[str | None, Option(help="Only games of this event.")] = None,
-    player: Annotated[str | None, Option(help="Only games of this player.")] = None,
-    ending: Annotated[str | None, Option(help="Only games that ended by: score, resign, forfeit, ...")] = None,
+    event: Annotated[str | None, Option(metavar="EVENT", help="Only games of this event.")] = None,
+    player: Annotated[str | None, Option(metavar="PLAYER", help="Only games of this player.")] = None,
+    ending: Annotated[
+        str | None, Option(metavar="ENDING", help="Only games that ended by: score, resign, forfeit, ...")
+    ] = None,
     limit: Annotated[
-        int | None, Option("-n", "--games", help="Newest games only (default 20; --json and files: all).", min=1)
+        int | None, Number("-n", "--games", help="Newest games only (default 20; --json and files: all).", min=1)
     ] = None,
     sgf: Annotated[Path | None, Option(metavar="FOLDER", help="Write an SGF file of each game instead.")] = None,
-    csv: Annotated[Path | None, Option(help="Write a table of the games instead.")] = None,
+    csv: Annotated[Path | None, Option(metavar="FILE", help="Write a table of the games instead.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
@@ -206,16 +207,18 @@ def _read_ending(text: str | None) -> list[str]:
 
 
 def show(
-    game: Annotated[str | None, Argument(help=f"{GAME} (default: the newest).")] = None,
-    move: Annotated[int | None, Option("-m", "--move", help="Start after this many moves.", min=0)] = None,
+    game: Annotated[str | None, Argument(metavar="GAME")] = None,
+    move: Annotated[int | None, Number("-m", "--move", help="Start after this many moves.", min=0)] = None,
     number: NumberInFile = None,
     net: Annotated[
-        str | None, Option(help="Draw this bot's policy in per cent, and owners if its net has them.")
+        str | None, Option(metavar="BOT", help="Draw this bot's policy in per cent, and owners if its net has them.")
     ] = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Step through a stored game or an SGF file.
+
+    GAME is an SGF file, or the number or id of a game of 'arena games' (default: the newest).
 
     Arrows, PgUp, PgDn, Home, End or the mouse wheel go to a move; ? lists all keys. In a pipe it prints the position at
     the end or after --move, and the moves that led there; of a stored game that a fault ended, its traceback.
@@ -258,16 +261,18 @@ def show(
 
 
 def analyze(
-    game: Annotated[str, Argument(help=f"{GAME}.")],
-    bot: Annotated[str | None, Option(help="Bot that analyses (default alphago).")] = None,
-    csv: Annotated[Path | None, Option(help="Write one row for each move to this CSV file.")] = None,
-    sgf: Annotated[Path | None, Option(help="Write the game with comments and best moves.")] = None,
+    game: Annotated[str, Argument(metavar="GAME")],
+    bot: Annotated[str | None, Option(metavar="BOT", help="Bot that analyses (default alphago).")] = None,
+    csv: Annotated[Path | None, Option(metavar="FILE", help="Write one row for each move to this CSV file.")] = None,
+    sgf: Annotated[Path | None, Option(metavar="FILE", help="Write the game with comments and best moves.")] = None,
     ranks: Annotated[bool, Option("--ranks", help="Estimate the players' ranks from their moves (9x9).")] = False,
     number: NumberInFile = None,
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
     """Analyse a game: win rates, what moves cost, better moves.
+
+    GAME is an SGF file, or the number or id of a game of 'arena games'.
 
     Win rates and scores are Black's, losses those of the player who moved. In the SGF file, A, B and C mark the best
     moves and a triangle the bot's move instead of a mistake; comments and variations that were there are dropped.

@@ -14,11 +14,10 @@ from socket import socketpair
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
 
 from arena import ConfigError
 from arena.cli.nets import gate as gate_command
-from arena.cli.options import RESULTS, Cluster, Results, Workers, errors_of_option, registry_of
+from arena.cli.options import RESULTS, Argument, Cluster, Option, Results, Workers, errors_of_option, registry_of
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
 PLAY = ("rl", "value", "distill", "zero")
@@ -30,9 +29,11 @@ FIGURES = "top1 late_top1 policy_loss ownership brier value_loss value_mse value
 
 def train(
     ctx: typer.Context,
-    trainer: Annotated[str, Argument(help="One of those above.")],
-    preset: Annotated[str, Option(help="Settings to begin with: tiny, cpu or gpu (default cpu).")] = "cpu",
-    settings_file: Annotated[Path | None, Option("--settings", help="TOML file of settings.")] = None,
+    trainer: Annotated[str, Argument(metavar="TRAINER")],
+    preset: Annotated[
+        str, Option(metavar="PRESET", help="Settings to begin with: tiny, cpu or gpu (default cpu).")
+    ] = "cpu",
+    settings_file: Annotated[Path | None, Option("--settings", metavar="FILE", help="TOML file of settings.")] = None,
     list_settings: Annotated[bool, Option("--list-settings", help="Print all settings as TOML.")] = False,
     resume: Annotated[str, Option(metavar="NAME", help="Resume this run with all its settings.")] = "",
     new: Annotated[bool, Option("--new", help="Start again instead of resuming the run.")] = False,
