@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from played import match_of
-from small_nets import untrained
-from stored_events import earlier_wins, games_of, store_event
+from helpers.events import earlier_wins, games_of, store_event
+from helpers.games import match_of
+from helpers.nets import untrained
 
 from arena import ConfigError
 from arena.contract.bot import Limits

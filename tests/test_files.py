@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import pytest
-from commandline import environment
+from helpers.commandline import environment
 
 from arena import ConfigError, StoreError, files
 from arena.contract.settings import read_object

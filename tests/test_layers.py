@@ -8,8 +8,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
-from commandline import environment
-from scripted_bots import scripted
+from helpers.commandline import environment
+from helpers.scripted_bots import scripted
 
 from arena.go.game import Rules
 from arena.match.runner import play_event
@@ -139,7 +139,8 @@ def test_every_third_party_stays_at_home() -> None:
 
 HEAVY = {"jinja2", "textual", "numba", "onnxruntime", "pandas", "scipy", "torch"}
 LINES = (
-    "from played import *; from arena.cli.events import *; from arena.match.runner import Control; match = match_of()\n"
+    "from helpers.games import *; from arena.cli.events import *; from arena.match.runner import Control\n"
+    "match = match_of()\n"
     "from arena.report.log import EventState; show(EventState(match), whole_match(match), Control(), Console())"
 )
 BOTS = "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings"

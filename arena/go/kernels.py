@@ -1,8 +1,8 @@
 """The compiled board: play, legality, eyes and scoring on one record per board.
 
 The techniques (padded board, groups as linked lists with pseudo-liberties, packed neighbour counts, an incremental
-list of empty points) are those of libEGO. ``tests/reference.py`` is the slow, obvious twin. Kernels check nothing:
-``Board`` and ``Game`` do.
+list of empty points) are those of libEGO. ``tests/helpers/reference.py`` is the slow, obvious twin. Kernels check
+nothing: ``Board`` and ``Game`` do.
 
 *Points* are indices of the padded board (``(row + 1) * WIDTH + column + 1``); *moves* are ``row * size + column``.
 Indices are cast to unsigned numbers, which spares Numba's handling of negative ones.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from reference import position, random_game
+from helpers.reference import position, random_game
 
 from arena import ConfigError
 from arena.contract.bot import Bot, Decision, Limits

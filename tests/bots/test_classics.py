@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from commandline import arena
-from played import random_game
+from helpers.commandline import arena
+from helpers.games import random_game
 
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules

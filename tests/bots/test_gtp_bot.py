@@ -5,16 +5,15 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
-from remains import watchers
+from helpers.processes import SCRIPTED, end, pids, runs, watchers
 
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
@@ -29,7 +28,6 @@ from arena.players.registry import Registry
 from bots.gtp import LONGEST_LOG, Config, GtpBot, check, code
 
 ROOT = Path(__file__).parents[2]
-SCRIPTED = Path(__file__).parents[1] / "engines" / "scripted.py"
 GNUGO = find_program("gnugo")
 LIMITS = Limits(deadline=600.0)  # kernels may be compiled meanwhile
 
@@ -55,32 +53,10 @@ def scripted_in(mode: str) -> str:
     return shlex.join([sys.executable, str(SCRIPTED), *mode.split()])
 
 
-def pids(log: Path) -> list[int]:
-    return [int(line.split()[1]) for line in log.read_text().splitlines() if line.startswith("pid ")]
-
-
 def heard(log: Path) -> list[str]:
     """The commands that the engine got after those of its start."""
     lines = [line[2:] for line in log.read_text().splitlines() if line.startswith("> ")]
     return lines[lines.index("list_commands") + 1 :]
-
-
-def end(processes: list[int]) -> bool:
-    """Whether all the processes are gone, or only wait to be collected; a killed one gets a moment."""
-    until = time.monotonic() + 60
-    while any(map(runs, processes)):
-        if time.monotonic() > until:
-            return False
-    return True
-
-
-def runs(process: int) -> bool:
-    if not Path("/proc/self").exists():
-        shown = subprocess.run(["ps", "-o", "stat=", "-p", f"{process}"], capture_output=True, text=True).stdout
-        return bool(shown) and not shown.startswith("Z")
-    with suppress(OSError):
-        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
-    return False
 
 
 def game_of(moves: str = "", size: int = 9, seed: int = 0, black: str = "", white: str = "") -> Game:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from test_search import run_search
+from helpers.nets import odd_net, run_search
 
 from arena.go.board import move_from_point
 from arena.go.game import Game, Rules
@@ -18,15 +18,6 @@ ENCODER = ENCODERS["arena-17"]
 SIZE = 5
 MOVES = SIZE * SIZE + 1
 PARAMS = tree.params_of(Config(search="gumbel", stop_early=False), puct.PuctParams)._replace(symmetries=False)
-WEIGHTS = np.random.default_rng(3).normal(0, 1, (MOVES, ENCODER.planes * SIZE * SIZE)).astype(np.float32)
-
-
-def odd_net(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Knows nothing, and says something else of every position and move; it rarely passes."""
-    told = planes.reshape(len(planes), -1) @ WEIGHTS.T
-    rates = 1 / (1 + np.exp(-told.mean(1)))
-    told[:, -1] = -20
-    return told, rates.astype(np.float32)
 
 
 def visits_in_turn(moves: int, simulations: int) -> list[int]:

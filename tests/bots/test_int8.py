@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from katago_files import write_net
-from test_katago import some_planes
-from test_nets import lively_network, random_positions
+from helpers.katago_files import some_planes, write_net
+from helpers.nets import lively_network, random_positions
 
 from arena import CheckpointError
 from bots.nets.checkpoint import Checkpoint, has_own_kernel, precision_here

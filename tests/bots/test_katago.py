@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commandline import ROOT, arena
-from katago_files import NUMBERS, PLANES, write_net
+from helpers.commandline import ROOT, arena
+from helpers.katago_files import some_planes, write_net
 from safetensors.torch import save_file
 
 from arena import CheckpointError
@@ -29,16 +29,6 @@ from trainers.first_net import start_from
 
 HEADS = ("policy", "value", "ownership", "score")
 TRANSFORMER = ("nested:attention:learned+ffn:gated", "ordinary")
-
-
-def some_planes(size: int, count: int = 2) -> np.ndarray:
-    """(count, 41, size, size); the rules have a superko in every other one."""
-    random = np.random.default_rng(size)
-    planes = random.integers(0, 2, (count, PLANES + NUMBERS, size, size)).astype(np.float32)
-    planes[:, 0] = 1
-    planes[:, PLANES:] = random.uniform(-1, 1, (count, NUMBERS, 1, 1))
-    planes[:, PLANES + 6], planes[:, PLANES + 9] = np.arange(count)[:, None, None] % 2, 0
-    return planes
 
 
 def outputs_of(network: torch.nn.Module, planes: np.ndarray) -> dict[str, np.ndarray]:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from reference import random_game
+from helpers.nets import lively_network, random_positions, stir
 
 from arena import CheckpointError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
-from arena.go.planes import encode_game, find_encoder
+from arena.go.planes import find_encoder
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network, usual_encoder
 from bots.nets.checkpoint import (
@@ -30,7 +30,7 @@ from bots.nets.checkpoint import (
 )
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator
-from bots.nets.network import Network, NetworkConfig, fold_batch_norms
+from bots.nets.network import Network, fold_batch_norms
 from trainers.export import describe, export, write_model
 from trainers.train import forget_snapshots
 
@@ -50,32 +50,6 @@ def saved(folder: Path, manifest: Manifest, **files: Checkpoint | bytes) -> Chec
         return {}
 
     return save(folder, manifest, write)
-
-
-def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
-    """Planes (count, 17, size, size) of positions of random games."""
-    games = (random_game(size, 1000 * seed + number, number % (size * size)) for number in range(count))
-    return np.stack([encode_game(ENCODER, game) for game in games])
-
-
-def stir(network: torch.nn.Module) -> None:
-    """Let the norms have seen something, so that folding them matters."""
-    for module in network.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
-            torch.nn.init.uniform_(module.bias, -0.5, 0.5)
-            torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
-            torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
-
-
-def lively_network(seed: int = 0) -> Network:
-    """An untrained net, stirred."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        network = Network(NetworkConfig(blocks=3, channels=24, pooled_channels=8, head_channels=8, area=1))
-        stir(network)
-        torch.nn.init.normal_(network.policy.passing.weight, 0, 0.3)
-    return network.eval()
 
 
 def exported(network: Network, folder: Path) -> Checkpoint:

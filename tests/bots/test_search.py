@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference import wild_game
+from helpers.nets import run_search
+from helpers.reference import wild_game
 
 from arena.contract.bot import Limits
 from arena.go.board import move_from_point
@@ -77,16 +78,6 @@ def search(
         puct.prune_pass_alive(trees.boards, trees.roots, trees.nodes, slots)
     run_search(trees, slots, games[0].rules.size, net, visits, params, per_game)
     return slots
-
-
-def run_search(trees: Any, slots: Any, size: int, net: Net, visits: int, params: Any, per_game: int = 1) -> None:
-    leaves = puct.Leaves.empty(len(slots) * per_game)
-    planes = np.empty((len(slots) * per_game, ENCODER.planes, size * size), np.float32)
-    tables, known = symmetry_table(size), (trees.boards, trees.roots, trees.hashes, trees.nodes)
-    while count := puct.select_leaves(*known, slots, visits, per_game, params, leaves):
-        ENCODER.encode(leaves.positions, count, planes)
-        found = net(planes[:count])
-        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found)
 
 
 def grown(

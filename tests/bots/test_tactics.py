@@ -5,7 +5,7 @@ from collections import Counter
 import numba
 import numpy as np
 import pytest
-from reference import Point, ReferenceBoard, follow, wild_game
+from helpers.reference import Point, ReferenceBoard, follow, is_self_atari, ring, wild_game
 
 from arena.go.board import Board, move_from_point, point_from_move
 from arena.go.kernels import CELLS, area_score, last_liberty, point_of, seeded
@@ -43,11 +43,6 @@ def play_out(boards, colour, last, seed, when):
     return margin, moves, area_score(boards[0])
 
 
-def is_self_atari(board: ReferenceBoard, point: Point, colour: int) -> bool:
-    after = board.copy()
-    return after.put(point, colour) == set() and len(after.open_points(point)) == 1
-
-
 def rescue(board: ReferenceBoard, point: Point, colour: int) -> int:
     sizes = [0]
     for other in board.neighbours(point):
@@ -55,13 +50,6 @@ def rescue(board: ReferenceBoard, point: Point, colour: int) -> int:
             if board.stones[other] != colour or not is_self_atari(board, point, colour):
                 sizes.append(len(board.group(other)[0]))
     return min(max(sizes), 2)
-
-
-def ring(board: ReferenceBoard, point: Point) -> int:
-    around = [(point[0] + i // 3 - 1, point[1] + i % 3 - 1) for i in range(9) if i != 4]
-    inside = [0 <= row < board.size and 0 <= column < board.size for row, column in around]
-    colours = [board.stones.get(other, 0) if there else 3 for other, there in zip(around, inside, strict=True)]
-    return sum(colour << 2 * place for place, colour in enumerate(colours))
 
 
 def is_lonely(board: ReferenceBoard, point: Point) -> bool:

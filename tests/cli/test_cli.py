@@ -16,9 +16,9 @@ from time import monotonic
 from typing import Any, NoReturn
 
 import pytest
-from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
-from played import random_game
-from remains import end_of
+from helpers.commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
+from helpers.games import random_game
+from helpers.processes import end_of
 
 from arena import StoreError
 from arena.cli.events import event_kept

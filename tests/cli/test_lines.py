@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import arena, refused
-from played import match_of, record_of, tournament_of
-from stored_events import store_event
+from helpers.commandline import arena, refused
+from helpers.events import store_event
+from helpers.games import match_of, record_of, tournament_of
 
 from arena.go.record import UNKNOWN, MoveStats
 from arena.results.store import Store

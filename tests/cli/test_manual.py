@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from commandline import ROOT, arena
+from helpers.commandline import ROOT, arena
 
 from arena.cli import app
 from arena.contract.bot import Limits

@@ -1,9 +1,9 @@
 """Games that are given to a side before their end: by which rules, in whose words, and which are played on."""
 
 import pytest
+from helpers.scripted_bots import scripted
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.contract.adjudication import OFF, Adjudication

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.events import earlier_wins, games_of, player, store_event
+from helpers.nets import HEADS, PLANES, SIZE, Head, small_model, small_net
+from helpers.reference import ReferenceBoard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference import ReferenceBoard
 from safetensors.torch import save
-from small_nets import HEADS, PLANES, SIZE, Head, small_model, small_net
-from stored_events import earlier_wins, games_of, player, store_event
 
 from arena import UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits

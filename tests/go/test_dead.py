@@ -1,20 +1,19 @@
 """Stones that are pass-alive and stones that are dead: the kernels beside their slow twins, positions whose fates are
 known, counts that agree with records, and a score over GTP."""
 
-import random
 from itertools import combinations, product
 
 import numba
 import numpy as np
 import pytest
-from reference import Point, ReferenceBoard, board_of_diagram, drawn, random_game, twin_of
+from helpers.games import FINAL_BOARD, scored_game
+from helpers.reference import Point, board_of_diagram, drawn, groups, random_game, slow_map, twin_of
 
 from arena.go.alive import SAFE, TAKEN, mark_alive
 from arena.go.board import Board
-from arena.go.coords import BLACK, WHITE, gtp_from_move, pass_move
-from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.coords import gtp_from_move
+from arena.go.game import Rules
 from arena.go.kernels import BOARD, CELLS, point_of
-from arena.go.record import GameRecord
 from arena.gtp.server import Server
 from arena.people import counting
 from bots.nets.rollout import shipped_weights
@@ -38,51 +37,6 @@ def kernel_map(board: Board, colour: int, suicide: bool = True) -> np.ndarray:
     owned = np.zeros(board.size**2, np.uint8)
     alive_map(board.array, 0, int(colour), suicide, owned)
     return owned.reshape(board.size, board.size)
-
-
-def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
-    """The connected sets of points whose contents are among ``colours``."""
-    left = {point for point in np.ndindex(board.size, board.size) if board.stones.get(point, 0) in colours}
-    found = []
-    while left:
-        todo = [left.pop()]
-        for point in todo:
-            near = left.intersection(board.neighbours(point))
-            todo += near
-            left -= near
-        found.append(set(todo))
-    return found
-
-
-def slow_map(board: ReferenceBoard, colour: int, suicide: bool = True) -> np.ndarray:
-    """Benson's algorithm as it is told: take away chains and regions until none has to go."""
-
-    def touches(point: Point, stones: set[Point]) -> bool:
-        return not stones.isdisjoint(board.neighbours(point))
-
-    chains = groups(board, {colour})
-    regions = groups(board, {0, 3 - colour})
-    changed = True
-    while changed:
-        asked = [region if suicide else region - board.stones.keys() for region in regions]
-        vital = [[points for points in asked if all(touches(point, chain) for point in points)] for chain in chains]
-        staying = [chain for chain, eyes in zip(chains, vital, strict=True) if len(eyes) >= 2]
-        lost = {point for point, stone in board.stones.items() if stone == colour} - set().union(*staying)
-        enclosed = [region for region in regions if not any(touches(point, lost) for point in region)]
-        changed = (len(staying), len(enclosed)) != (len(chains), len(regions))
-        chains, regions = staying, enclosed
-    owned = np.zeros((board.size, board.size), np.uint8)
-    if not chains:
-        return owned
-    for chain in chains:
-        for point in chain:
-            owned[point] = SAFE
-    stones = set().union(*chains)
-    for region in regions:
-        if sum(not touches(point, stones) for point in region) <= 1:
-            for point in region:
-                owned[point] = TAKEN if any(other in board.stones for other in region) else SAFE
-    return owned
 
 
 @pytest.mark.parametrize("size", [5, 9])
@@ -170,23 +124,6 @@ def test_the_kernel_marks_what_its_slow_twin_does(size: int) -> None:
     assert 10 < some < 40
 
 
-FINAL = [".X.XO.O", "XXXXOOO", ".O.XO.O", "XXXXOOO", ".X.XO.O", "XXXXOOO", "XXXXOOO"]
-"""White's stone at B5 is dead: Black owns 28 points, White 21."""
-
-
-def record_of(rules: str, margin: float | None, order: int = 0) -> GameRecord:
-    """A game that ends as ``FINAL``, by two passes, or with a resignation; ``order`` shuffles its moves."""
-    stones = {sign: [i for i, there in enumerate("".join(FINAL)) if there == sign] for sign in "XO"}
-    for moves in stones.values():
-        random.Random(order).shuffle(moves)
-    game = Game(Rules.preset(rules, 7, 6.5))
-    while not game.is_over:
-        own = stones["X" if game.to_play is BLACK else "O"]
-        game.play(own.pop() if own else pass_move(7))
-    game.outcome = Outcome.scored(margin) if margin is not None else Outcome(WHITE, Ending.RESIGN)
-    return GameRecord.from_game(game)
-
-
 @pytest.mark.parametrize(
     ("rules", "margin", "is_dead"),
     [
@@ -201,7 +138,7 @@ def record_of(rules: str, margin: float | None, order: int = 0) -> GameRecord:
 def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
     rules: str, margin: float | None, is_dead: bool | None
 ) -> None:
-    record = record_of(rules, margin)
+    record = scored_game(rules, margin)
     assert judge(record.replay().board, shipped_weights(7))[0].nonzero()[0].tolist() == [15]
     owners = owners_without_dead(record)
     assert is_dead == (None if owners is None else owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7)
@@ -211,7 +148,9 @@ def test_dead_stones_are_believed_where_the_count_is_the_recorded_one(
 def test_the_score_over_gtp_takes_dead_stones_off_where_the_rules_do(rules: str, told: list[str]) -> None:
     server = Server(BOT.build(BOT.config()), Rules.preset(rules, 7, 6.5), judge=counting.agreed_dead)
     colours = {"X": "black", "O": "white"}
-    plays = [f"play {colours[sign]} {gtp_from_move(i, 7)}" for i, sign in enumerate("".join(FINAL)) if sign != "."]
+    plays = [
+        f"play {colours[sign]} {gtp_from_move(i, 7)}" for i, sign in enumerate("".join(FINAL_BOARD)) if sign != "."
+    ]
     asked = ("final_score", "final_status_list dead", "final_status_list seki")
     answers = [server.answer(f"{command}\n") for command in (*plays, *asked)]
     assert [answer.text.strip("= \n") for answer in answers[-3:] if answer] == told

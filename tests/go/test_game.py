@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference import position
+from helpers.reference import position
 
 from arena import ConfigError, IllegalMove
 from arena.go import coords

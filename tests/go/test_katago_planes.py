@@ -7,8 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from reference import Point, ReferenceBoard, position, twin_of, wild_game
-from test_dead import slow_map
+from helpers.reference import Point, ReferenceBoard, position, slow_map, twin_of, wild_game
 
 from arena.go.coords import BLACK, Colour, apply_symmetry, pass_move
 from arena.go.game import PRESETS, Game, Rules, Scoring, handicap_points

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference import ReferenceGame
+from helpers.reference import ReferenceGame
 from sgfmill.boards import Board as SgfmillBoard
 
 from arena import IllegalMove

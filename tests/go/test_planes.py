@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from reference import Point, ReferenceBoard, follow, position, wild_game
+from helpers.reference import Point, ReferenceBoard, follow, position, wild_game
 
 from arena import ConfigError
 from arena.go.coords import BLACK, WHITE, apply_symmetry, gtp_from_move, move_from_gtp, moves_by_sgf

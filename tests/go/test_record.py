@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from time import process_time
 
 import pytest
+from helpers.reference import random_game
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import random_game
 
 from arena import RecordError
 from arena.go.collection import Refusal, read_path

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import arena, arena_alone, refused
-from reference import board_of_diagram
+from helpers.commandline import arena, arena_alone, refused
+from helpers.reference import board_of_diagram
 
 from arena import CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits, RawNN

@@ -4,7 +4,7 @@ import re
 from io import StringIO
 from pathlib import Path
 
-from commandline import arena, arena_alone
+from helpers.commandline import arena, arena_alone
 
 from arena.go.game import Rules
 from arena.gtp.server import Server, serve

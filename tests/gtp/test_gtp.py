@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ARENA, environment
+from helpers.commandline import ARENA, environment
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits

@@ -12,10 +12,10 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from commandline import ARENA, environment
-from played import fresh
-from remains import command
-from scripted_bots import scripted
+from helpers.commandline import ARENA, environment
+from helpers.games import fresh
+from helpers.processes import command
+from helpers.scripted_bots import scripted
 
 import bots
 from arena.contract.bot import Limits

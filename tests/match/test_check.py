@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
-from scripted_bots import scripted
-from test_gtp_bot import SCRIPTED, end, pids
+from helpers.commandline import arena, refused
+from helpers.processes import SCRIPTED, end, pids
+from helpers.scripted_bots import scripted
 
 from arena.contract.bot import Limits
 from arena.contract.finding import Verdict

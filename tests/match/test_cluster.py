@@ -18,9 +18,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from commandline import arena, environment, refused
-from scripted_bots import scripted
-from small_nets import untrained
+from helpers.commandline import arena, environment, refused
+from helpers.nets import untrained
+from helpers.scripted_bots import scripted
 
 from arena import ConfigError, StoreError, UserError
 from arena.go import jit

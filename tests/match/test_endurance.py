@@ -22,10 +22,10 @@ from time import monotonic, sleep
 
 import pytest
 import torch
-from commandline import ARENA, ROOT
-from learners import STRONG, install, learn
-from played import random_game
-from remains import end_of, family, shared_memory
+from helpers.commandline import ARENA, ROOT
+from helpers.games import random_game
+from helpers.learners import STRONG, install, learn
+from helpers.processes import end_of, family, shared_memory
 
 from arena import StoreError
 from arena.go.game import Ending

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
-from played import console_of, match_of, output_of, record_of
+from helpers.commandline import arena, refused
+from helpers.games import console_of, match_of, output_of, record_of
 
 from arena import StoreError
 from arena.go.game import Ending

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import environment
+from helpers.commandline import environment
 
 SOURCE = Path(__file__).parents[1] / "faulty_disk.c"
 KINDS = {"an error": 1, "no room once": 2, "a short write": 3, "a full disk": 4, "an end": 5}

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from played import match_of, record_of
+from helpers.games import match_of, record_of
 
 from arena.go.record import GameSummary
 from arena.match.runner import play_event

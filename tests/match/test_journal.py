@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from played import fresh, match_of, pairings_of
-from remains import family
-from scripted_bots import Scripted, scripted
+from helpers.games import fresh, match_of, pairings_of
+from helpers.processes import family
+from helpers.scripted_bots import Scripted, scripted
 
 from arena.contract.bot import Limits
 from arena.go.coords import WHITE

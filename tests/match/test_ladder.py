@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.events import planned
+from helpers.games import essence
+from helpers.scripted_bots import scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planned import planned
-from played import essence
-from scripted_bots import scripted
 
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
-from played import Clock
-from scripted_bots import Good, scripted
+from helpers.games import Clock
+from helpers.scripted_bots import Good, scripted
 
 from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.limits import TimeLeft
@@ -64,7 +64,7 @@ class Watched(Good):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Scripted players don't wait: this clock goes on instead."""
     passing = Clock()
-    monkeypatch.setattr("scripted_bots.wait", passing.wait)
+    monkeypatch.setattr("helpers.scripted_bots.wait", passing.wait)
     return passing
 
 

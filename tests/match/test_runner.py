@@ -14,11 +14,11 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from commandline import environment
-from planned import planned
-from played import essence, fresh
-from remains import end_of, family
-from scripted_bots import scripted
+from helpers.commandline import environment
+from helpers.events import planned
+from helpers.games import essence, fresh
+from helpers.processes import end_of, family
+from helpers.scripted_bots import scripted
 
 from arena import UserError
 from arena.contract.bot import Limits

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.events import planned
+from helpers.scripted_bots import scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planned import planned
-from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.cli.events import read_terms

@@ -6,11 +6,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from helpers.events import planned
+from helpers.games import between, essence, fresh
+from helpers.scripted_bots import scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planned import planned
-from played import between, essence, fresh
-from scripted_bots import scripted
 
 from arena.contract.adjudication import Adjudication
 from arena.go.game import Rules

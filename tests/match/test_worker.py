@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted_bots import scripted
+from helpers.scripted_bots import scripted
 
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits

@@ -10,10 +10,10 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from commandline import ARENA, Done, arena, environment, refused
-from played import console_of, output_of
-from scripted_bots import Scripted
-from test_session import FINAL, Oracle, kifu_of, sat
+from helpers.commandline import ARENA, Done, arena, environment, refused
+from helpers.games import console_of, output_of
+from helpers.scripted_bots import Scripted
+from helpers.sessions import FINAL, Oracle, kifu_of, sat
 
 from arena.cli.play import Table
 from arena.go.coords import BLACK, WHITE

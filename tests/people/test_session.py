@@ -2,28 +2,27 @@
 
 import random
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pytest
-from played import Clock
-from reference import board_of_diagram
-from scripted_bots import Scripted
+from helpers.games import Clock
+from helpers.scripted_bots import Scripted
+from helpers.sessions import Oracle, kifu_of, sat
 
 from arena import BotFault, BotKilled, RecordError, StoreError, UserError
-from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.limits import TimeLeft
 from arena.go.coords import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.record import GameRecord, MoveStats
+from arena.go.record import MoveStats
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
 from arena.people.counting import count
-from arena.people.saved_game import EVENT, Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
-from arena.people.session import GameSession, Opponent, Refused
+from arena.people.saved_game import Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
+from arena.people.session import GameSession, Refused
 from arena.players.player import Player
 
 PATIENCE = 600.0
@@ -42,36 +41,6 @@ class Deliberate(Scripted):
         self.begun.set()
         assert self.let.wait(PATIENCE)
         return super().choose(game, limits)
-
-
-class Oracle(Scripted):
-    """Analyses: C3 from the second time on, ten visits more each time."""
-
-    times = 0
-
-    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        self.times += 1
-        move = move_from_gtp("C3", game.rules.size)
-        return [Candidate(move, 10 * self.times, 0.6, (move,))] if self.times > 1 else []
-
-
-def kifu_of(
-    rules: Rules | None = None, people: Sequence[Colour] = (BLACK,), diagram: str = "", **fields: Any
-) -> SavedGame:
-    """A game before its first move, of ada and a bot; ``diagram`` sets stones up."""
-    rules = rules or Rules.preset("chinese", 5)
-    stones = board_of_diagram(diagram).stones.reshape(-1) if diagram else np.zeros(0)
-    setup = tuple(tuple(np.flatnonzero(stones == colour).tolist()) for colour in Colour)
-    names = {"black": "ada", "white": "bot"} if tuple(people) == (BLACK,) else {"black": "bot", "white": "ada"}
-    time = fields.pop("time", Limits())
-    usual = {"black_player": "1", "white_player": "2", "id": "play/00001", "event": EVENT, "seed": 5, "setup": setup}
-    return SavedGame(GameRecord(rules, (), None, **(usual | names | fields)), tuple(people), time)
-
-
-def sat(saved: SavedGame, bot: Bot | None = None, limits: Limits | None = None, **more: Any) -> GameSession:
-    """The session of a game in which the bot plays whatever colour no person does."""
-    others = [colour for colour in Colour if colour not in saved.people]
-    return GameSession(saved, {colour: Opponent(bot or Scripted(), limits or Limits()) for colour in others}, **more)
 
 
 def play(session: GameSession, *words: str) -> Snapshot:
@@ -321,10 +290,6 @@ def test_why_no_dead_stones_are_proposed_is_shown(monkeypatch: pytest.MonkeyPatc
     with sat(kifu_of(people=(BLACK, WHITE), white="bob")) as session:
         now = play(session, "pass", "pass")
     assert (now.trouble, now.dead) == ("the playouts can't run: the net is damaged", ())
-
-
-FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
-"""White's stone at B5 is dead: by area Black owns 28 points, White 21."""
 
 
 @pytest.mark.parametrize("name", ["chinese", "japanese", "cgos"])

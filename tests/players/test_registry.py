@@ -10,11 +10,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import learners
 import pytest
+from helpers import learners
+from helpers.learners import learn
 from hypothesis import given
 from hypothesis import strategies as st
-from learners import learn
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
-from played import match_of, record_of
-from stored_events import store_event
+from helpers.commandline import arena, refused
+from helpers.events import store_event
+from helpers.games import match_of, record_of
 
 from arena import StoreError, __version__
 from arena.go.game import Ending

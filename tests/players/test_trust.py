@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commandline import arena
-from small_nets import HEADS, small_model, small_net
+from helpers.commandline import arena
+from helpers.nets import HEADS, small_model, small_net
 
 from arena import CheckpointError
 from arena.go.coords import BLACK, WHITE

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
-from commandline import Done, arena
-from learners import STRONG, WEAK, install, learn
-from scripted_bots import first_wins
+from helpers.commandline import Done, arena
+from helpers.learners import STRONG, WEAK, install, learn
+from helpers.scripted_bots import first_wins
 
 from arena.go.game import Rules
 from arena.match.runner import play_event
@@ -37,8 +37,9 @@ elo = 250.0
 
 
 def coins(games: int, elo: float, test: Sprt | None = None, boards: int = 8) -> Match:
+    kind = f"helpers.scripted_bots:COIN_{boards}"
     heads, tails = (
-        Player(name, f"coin-{boards}", f"scripted_bots:COIN_{boards}", {"first": name == "heads", "elo": elo}, "tests")
+        Player(name, f"coin-{boards}", kind, {"first": name == "heads", "elo": elo}, "tests")
         for name in ("heads", "tails")
     )
     return Match(heads, tails, Terms(Rules.preset(size=9)), games, test=test)
@@ -95,7 +96,7 @@ def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena
     tmp_path: Path,
 ) -> None:
     folder = tmp_path
-    (folder / "coin.py").write_text("from scripted_bots import COIN_64\n")
+    (folder / "coin.py").write_text("from helpers.scripted_bots import COIN_64\n")
     (folder / "arena.toml").write_text(CONFIG)
     match = ("match", "heads", "tails", "--size", "7", "-n", "1000", "--sprt", "0", "150", "--workers", "2")
     found = figures(arena(*match, folder=folder))

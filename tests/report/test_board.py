@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reference import board_of_diagram
+from helpers.reference import board_of_diagram
 
 from arena.go.coords import BLACK, WHITE, move_from_gtp
 from arena.report.board import Overlay, board_height, board_width, draw_board, point_at

@@ -6,8 +6,8 @@ from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
+from helpers.events import earlier_wins, finished, games_of, player, store_event
 from rich.cells import cell_len
-from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena.go.game import Ending, Rules
 from arena.go.sgf import write_sgf

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pyte
 import pytest
-from played import lines_of, match_of, record_of, whole_match, words_of
-from stored_events import store_event
+from helpers.events import store_event
+from helpers.games import lines_of, match_of, record_of, whole_match, words_of
 
 from arena.players.player import Player
 from arena.report.progress import Means, show_counting, show_training, training_words

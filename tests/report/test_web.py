@@ -17,9 +17,9 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from commandline import ARENA, environment
-from played import match_of, record_of
-from stored_events import store_event
+from helpers.commandline import ARENA, environment
+from helpers.events import store_event
+from helpers.games import match_of, record_of
 
 from arena.go.game import Ending
 from arena.go.record import UNKNOWN, GameRecord, MoveStats

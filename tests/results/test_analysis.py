@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import arena, refused
+from helpers.commandline import arena, refused
 from sgfmill.sgf import Sgf_game
 
 from arena import BotFault

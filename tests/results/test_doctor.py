@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, arena
+from helpers.commandline import ROOT, arena
 
 from arena.contract.finding import Finding, Verdict
 from arena.players.registry import Registry

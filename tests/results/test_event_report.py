@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
-from played import console_of, match_of, output_of, tournament_of
-from stored_events import earlier_wins, finished, games_of, store_event
+from helpers.commandline import arena, refused
+from helpers.events import earlier_wins, finished, games_of, store_event
+from helpers.games import console_of, match_of, output_of, tournament_of
 
 from arena.contract.limits import Limits
 from arena.go.game import Ending

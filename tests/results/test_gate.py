@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
-from learners import STRONG, WEAK, install, learn
-from stored_events import games_of, player, store_event
+from helpers.commandline import arena, refused
+from helpers.events import games_of, player, store_event
+from helpers.learners import STRONG, WEAK, install, learn
 
 from arena import ConfigError
 from arena.go.game import Rules

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import arena
+from helpers.commandline import arena
 
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from played import random_game
+from helpers.games import random_game
 
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import arena
-from planned import planned
-from played import match_of, record_of
-from stored_events import earlier_wins, games_of, player, store_event
-from test_dead import record_of as ended
+from helpers.commandline import arena
+from helpers.events import earlier_wins, games_of, planned, player, store_event
+from helpers.games import match_of, record_of
+from helpers.games import scored_game as ended
 
 from arena import RecordError
 from arena.go.coords import symmetry_table

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lent_cores import CoresHere
-from played import random_game
-from small_nets import untrained
-from test_selfplay import random_games
+from helpers.cores import CoresHere
+from helpers.games import random_game
+from helpers.nets import untrained
+from helpers.selfplay import random_games
 from torch import nn
 from torch.nn import functional
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_nets import untrained
-from test_training import SIZE
+from helpers.nets import untrained
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -23,6 +22,8 @@ from bots.nets.network import SCORE_UNIT, Network, NetworkConfig, Outputs
 from trainers import metrics
 from trainers import records as data
 from trainers.metrics import PLIES, evaluate, phases
+
+SIZE = 7
 
 ENCODER = find_encoder("arena-17")
 

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from played import random_game
-from pretended import COUNTS, KIND, install
-from small_nets import untrained
-from test_training import SIZE
+from helpers.fake_device import COUNTS, KIND, install
+from helpers.games import random_game
+from helpers.nets import untrained
 
 from arena.go.sgf import write_sgf
 from arena.players.registry import Registry
@@ -28,6 +27,8 @@ from bots.nets.checkpoint import Checkpoint
 from trainers import export, losses, train
 from trainers.ratings import RatingMatch, SelfPlayProgress, read_ratings
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value, Zero
+
+SIZE = 7
 
 pytestmark = pytest.mark.xdist_group("gpu")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_selfplay import random_games
+from helpers.selfplay import random_games
 
 from arena import ConfigError
 from arena.go.game import Rules

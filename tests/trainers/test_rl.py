@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lent_cores import CoresHere
-from small_nets import untrained
-from test_selfplay import random_games
-from test_training import Killed, steps_logged
+from helpers.cores import CoresHere
+from helpers.nets import untrained
+from helpers.selfplay import random_games
+from helpers.training import Killed, steps_logged
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Decision, Limits

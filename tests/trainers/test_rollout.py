@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference import Point, ReferenceBoard
-from test_tactics import is_self_atari, ring
+from helpers.reference import Point, ReferenceBoard, is_self_atari, ring
 
 from arena import CheckpointError
 from arena.go import kernels

@@ -1,22 +1,20 @@
 """Games in slots: the referee replays them, slow twins tell the sensible moves and the games of a search."""
 
-from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from reference import ReferenceGame
-from small_nets import untrained
-from test_gumbel import odd_net
+from helpers.nets import odd_net, untrained
+from helpers.reference import ReferenceGame
+from helpers.selfplay import play, random_games, replayed
 
 from arena import IllegalMove
 from arena.contract.bot import Limits
 from arena.go.coords import BLACK
-from arena.go.game import Ending, Game, Rules
+from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
-from arena.match.openings import Opening, draw_openings
 from arena.players.registry import Registry
 from bots.alphago import Config as Search
 from bots.search import puct
@@ -26,22 +24,16 @@ from trainers.distill import Recipe
 from trainers.records import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import (
-    RANDOM,
-    Evaluator,
     NewGame,
     PlayedGame,
     Players,
-    PolicyGames,
     SearchGames,
-    Seats,
     Shape,
-    draw_seeds,
 )
 from trainers.settings import Distill
 from trainers.slots import SelfPlayParams, all_sensible, chances, draw_move, to_levels
 
 STONES = find_encoder("stones-1")
-MANY = Shape(1024)
 SIZE = 5
 
 
@@ -59,43 +51,8 @@ class Wishes:
         return np.tile(self.wishes, (len(planes), 1)), np.full(len(planes), np.nan, np.float32)
 
 
-def at_random(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
-    return np.full(len(numbers), RANDOM)
-
-
 def the_first(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
     return np.zeros(len(numbers), np.int64)
-
-
-def play(
-    rules: Rules,
-    count: int,
-    nets: Sequence[Evaluator] = (),
-    seats: Seats = at_random,
-    seed: int = 1,
-    openings: Sequence[Opening] = (),
-    shape: Shape = MANY,
-) -> list[PlayedGame]:
-    """One game for each seed, in their order."""
-    seeds = draw_seeds(count, seed).tolist()
-    new = (NewGame(n, s, rules.komi, openings[n] if openings else ()) for n, s in enumerate(seeds))
-    games = PolicyGames(rules, nets, seats, shape._replace(slots=min(shape.slots, count)))
-    return sorted(games.play(new), key=lambda game: game.number)
-
-
-def random_games(rules: Rules, count: int, seed: int = 1, plies: int = 2, shape: Shape = MANY) -> list[PlayedGame]:
-    return play(rules, count, seed=seed, openings=draw_openings(rules, count, plies, 3), shape=shape)
-
-
-def replayed(game: PlayedGame, rules: Rules) -> Iterator[tuple[Game, int]]:
-    """The referee's game before each move, and the move; at the end it is checked."""
-    referee = Game(rules)
-    for move in game.moves.tolist():
-        assert not referee.is_over
-        yield referee, move
-        referee.play(move)
-    assert referee.outcome is not None and referee.outcome.margin == game.margin
-    assert (referee.outcome.ending is Ending.SCORE) == game.is_sound
 
 
 # --- Policies ---

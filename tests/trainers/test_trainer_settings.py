@@ -7,8 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from commandline import arena
-from test_training import SIZE
+from helpers.commandline import arena
 from typer.testing import CliRunner, Result
 
 from arena import ConfigError, UserError
@@ -18,6 +17,8 @@ from bots.nets.checkpoint import Checkpoint
 from trainers import distill, first_net, train, zero
 from trainers import settings as known
 from trainers.settings import SETTINGS_FILE, SL, change
+
+SIZE = 7
 
 TRAINERS = ("distill", "sl", "ownership", "rl", "rollout", "value", "zero")
 PRESETS = {trainer: getattr(known, f"{trainer.upper()}_PRESETS") for trainer in TRAINERS}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.training import Killed, steps_logged
 from torch.nn import functional
 from typer.testing import CliRunner
 
@@ -180,14 +181,6 @@ def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> 
 
 
 # Supervised learning.
-
-
-class Killed(Exception):
-    """Stands for a crash."""
-
-
-def steps_logged(folder: Path) -> list[int]:
-    return [json.loads(line)["step"] for line in (folder / METRICS_FILE).read_text().splitlines()]
 
 
 @pytest.mark.parametrize(("net", "optimizer"), [("arena-2x16", "muon"), ("trencseni-cnn", "adamw")])

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_nets import untrained
+from helpers.nets import untrained
 from torch.nn import functional
 
 from arena import CheckpointError, ConfigError

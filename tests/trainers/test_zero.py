@@ -16,8 +16,8 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from lent_cores import CoresHere
-from test_selfplay import replayed
+from helpers.cores import CoresHere
+from helpers.selfplay import replayed
 
 from arena import ConfigError
 from arena.contract.bot import Limits

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from played import (
+from helpers.games import (
     CONTROL,
     Clock,
     console_of,
@@ -25,10 +25,10 @@ from played import (
     whole_match,
     words_of,
 )
-from remains import family
+from helpers.processes import family
+from helpers.screens import Hand, use
+from helpers.terminal import Terminal
 from rich.console import Group
-from screens import Hand, use
-from terminal import Terminal
 
 from arena.cli.events import show
 from arena.go.game import Ending

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commandline import arena, arena_alone, refused
-from played import match_of, record_of
-from screens import Hand, use
+from helpers.commandline import arena, arena_alone, refused
+from helpers.games import match_of, record_of
+from helpers.screens import Hand, use
 
 from arena.go.record import UNKNOWN, MoveStats
 from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf

@@ -7,10 +7,10 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from played import Clock
-from screens import Hand, use
-from scripted_bots import Scripted
-from terminal import Terminal
+from helpers.games import Clock
+from helpers.screens import Hand, use
+from helpers.scripted_bots import Scripted
+from helpers.terminal import Terminal
 from textual.events import Paste
 
 from arena.contract.bot import Bot, Candidate, Decision, Limits

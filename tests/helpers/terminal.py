@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, Self
 
 import pyte
-from commandline import environment
+from helpers.commandline import environment
 
 SHELL = """
 import fcntl, os, signal, sys, termios

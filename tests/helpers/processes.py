@@ -1,5 +1,7 @@
 """What processes that are killed leave behind: other processes, temporary files, shared memory (Linux). No tests."""
 
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -95,3 +97,28 @@ def command(process: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
     return ""
+
+
+SCRIPTED = Path(__file__).parents[1] / "engines" / "scripted.py"
+
+
+def pids(log: Path) -> list[int]:
+    return [int(line.split()[1]) for line in log.read_text().splitlines() if line.startswith("pid ")]
+
+
+def end(processes: list[int]) -> bool:
+    """Whether all the processes are gone, or only wait to be collected; a killed one gets a moment."""
+    until = time.monotonic() + 60
+    while any(map(runs, processes)):
+        if time.monotonic() > until:
+            return False
+    return True
+
+
+def runs(process: int) -> bool:
+    if not Path("/proc/self").exists():
+        shown = subprocess.run(["ps", "-o", "stat=", "-p", f"{process}"], capture_output=True, text=True).stdout
+        return bool(shown) and not shown.startswith("Z")
+    with suppress(OSError):
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    return False

@@ -14,7 +14,7 @@ import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 
-from arena.go.coords import BLACK, WHITE, move_from_gtp
+from arena.go.coords import BLACK, WHITE, move_from_gtp, pass_move
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.match.event import Event as AnyEvent
@@ -185,3 +185,20 @@ def endless(event: Match, boards: int = 4, closed: list[str] | None = None) -> I
     finally:
         if closed is not None:
             closed.append("closed")
+
+
+FINAL_BOARD = [".X.XO.O", "XXXXOOO", ".O.XO.O", "XXXXOOO", ".X.XO.O", "XXXXOOO", "XXXXOOO"]
+"""White's stone at B5 is dead: Black owns 28 points, White 21."""
+
+
+def scored_game(rules: str, margin: float | None, order: int = 0) -> GameRecord:
+    """A game that ends as ``FINAL_BOARD``, by two passes, or with a resignation; ``order`` shuffles its moves."""
+    stones = {sign: [i for i, there in enumerate("".join(FINAL_BOARD)) if there == sign] for sign in "XO"}
+    for moves in stones.values():
+        random.Random(order).shuffle(moves)
+    game = Game(Rules.preset(rules, 7, 6.5))
+    while not game.is_over:
+        own = stones["X" if game.to_play is BLACK else "O"]
+        game.play(own.pop() if own else pass_move(7))
+    game.outcome = Outcome.scored(margin) if margin is not None else Outcome(WHITE, Ending.RESIGN)
+    return GameRecord.from_game(game)

@@ -48,7 +48,10 @@ BOT = BotKind(summary="as strong as its checkpoint says", config=Config, build=L
 
 
 def install(
-    site: Path, monkeypatch: pytest.MonkeyPatch, package: str = "learners", point: str = "learner = learners:BOT"
+    site: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str = "learners",
+    point: str = "learner = helpers.learners:BOT",
 ) -> None:
     """Have the registry find a package's bot."""
     info = site / f"{package.replace('-', '_')}-1.0.dist-info"

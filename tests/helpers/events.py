@@ -1,16 +1,16 @@
-"""Events with made-up games, stored as if they had been played: who wins is what a test says. Nothing is played."""
+"""Events with made-up games, stored as if they had been played. The test decides who wins."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
-from played import entry, record_of
+from helpers.games import entry, record_of
 
 from arena.go.game import Ending
 from arena.go.record import GameRecord
 from arena.match.event import Event as AnyEvent
 from arena.match.event import event_to_json
-from arena.match.schedule import Pairing
+from arena.match.schedule import Pairing, Terms
 from arena.players.player import Player
 from arena.results.store import Event, Store
 
@@ -19,6 +19,16 @@ DATE = "2026-11-21"
 
 Winner = Callable[[Pairing], str | None]
 """The name of who wins a game; None for a draw."""
+
+
+E = TypeVar("E")
+TERMS = frozenset(item.name for item in fields(Terms))
+
+
+def planned(kind: type[E], **values: Any) -> E:
+    """An event of this kind: what isn't one of its terms is its own."""
+    terms = Terms(**{name: value for name, value in values.items() if name in TERMS})
+    return kind(terms=terms, **{name: value for name, value in values.items() if name not in TERMS})
 
 
 def player(name: str, **more: Any) -> Player:

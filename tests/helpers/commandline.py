@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from arena.cli import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join(map(str, [ROOT, ROOT / "tests", *(ROOT / "tests").glob("*/")]))
 
 ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]

@@ -1,6 +1,6 @@
 """Players that play by a script, most of them badly: everything that a match has to survive. No bot for the registry.
 
-They are named ``scripted_bots:CRASH`` and so on, which works in worker processes too.
+They are named ``helpers.scripted_bots:CRASH`` and so on, which works in worker processes too.
 """
 
 import ctypes
@@ -377,7 +377,7 @@ def scripted(kind: str, name: str = "", **settings: Any) -> Player:
     """The player of a kind of this module, under its own name in lower case unless given."""
     name = name or kind.lower().replace("_", "-")
     usual = {"at": 8, "seed": -1, "marker": "", "lifeline": ""}
-    return Player(name, name, f"scripted_bots:{kind}", usual | settings, "the tests")
+    return Player(name, name, f"helpers.scripted_bots:{kind}", usual | settings, "the tests")
 
 
 class Scripted(Bot):

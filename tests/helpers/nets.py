@@ -2,23 +2,36 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import torch
+from helpers.reference import random_game
 from onnx import TensorProto, helper, numpy_helper
 
+from arena.go.coords import symmetry_table
 from arena.go.game import Rules
-from arena.go.planes import find_encoder
+from arena.go.planes import encode_game, find_encoder
 from bots.nets.catalogue import named_network
-from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest
+from bots.nets.checkpoint import (
+    MANIFEST,
+    MODEL,
+    WEIGHTS,
+    Manifest,
+)
 from bots.nets.inference import sample_planes
+from bots.nets.network import Network, NetworkConfig
+from bots.search import puct
 from trainers.export import describe, export
 
 SIZE, PLANES = 5, 17
+ENCODER = find_encoder("arena-17")
+ODD_WEIGHTS = np.random.default_rng(3).normal(0, 1, (SIZE**2 + 1, PLANES * SIZE**2)).astype(np.float32)
+Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 SOUND = "sound"
 
 node, tensor = helper.make_node, helper.make_tensor_value_info
@@ -125,3 +138,47 @@ def untrained(folder: Path, seed: int, size: int = 7) -> Path:
     planes = sample_planes(encoder, size)
     manifest = describe(network, folder.name, encoder, Rules.preset("cgos", size))
     return export(network, folder, manifest, planes, planes).folder
+
+
+def run_search(trees: Any, slots: Any, size: int, net: Net, visits: int, params: Any, per_game: int = 1) -> None:
+    leaves = puct.Leaves.empty(len(slots) * per_game)
+    planes = np.empty((len(slots) * per_game, ENCODER.planes, size * size), np.float32)
+    tables, known = symmetry_table(size), (trees.boards, trees.roots, trees.hashes, trees.nodes)
+    while count := puct.select_leaves(*known, slots, visits, per_game, params, leaves):
+        ENCODER.encode(leaves.positions, count, planes)
+        found = net(planes[:count])
+        puct.expand_leaves(trees.roots, trees.nodes, trees.owners, params, tables, leaves, count, *found)
+
+
+def odd_net(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Knows nothing, and says something else of every position and move; it rarely passes."""
+    told = planes.reshape(len(planes), -1) @ ODD_WEIGHTS.T
+    rates = 1 / (1 + np.exp(-told.mean(1)))
+    told[:, -1] = -20
+    return told, rates.astype(np.float32)
+
+
+def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
+    """Planes (count, 17, size, size) of positions of random games."""
+    games = (random_game(size, 1000 * seed + number, number % (size * size)) for number in range(count))
+    return np.stack([encode_game(ENCODER, game) for game in games])
+
+
+def stir(network: torch.nn.Module) -> None:
+    """Let the norms have seen something, so that folding them matters."""
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(module.bias, -0.5, 0.5)
+            torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
+            torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
+
+
+def lively_network(seed: int = 0) -> Network:
+    """An untrained net, stirred."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = Network(NetworkConfig(blocks=3, channels=24, pooled_channels=8, head_channels=8, area=1))
+        stir(network)
+        torch.nn.init.normal_(network.policy.passing.weight, 0, 0.3)
+    return network.eval()

@@ -286,3 +286,13 @@ def write_net(
         }
 
     return net
+
+
+def some_planes(size: int, count: int = 2) -> np.ndarray:
+    """(count, 41, size, size); the rules have a superko in every other one."""
+    random = np.random.default_rng(size)
+    planes = random.integers(0, 2, (count, PLANES + NUMBERS, size, size)).astype(np.float32)
+    planes[:, 0] = 1
+    planes[:, PLANES:] = random.uniform(-1, 1, (count, NUMBERS, 1, 1))
+    planes[:, PLANES + 6], planes[:, PLANES + 9] = np.arange(count)[:, None, None] % 2, 0
+    return planes

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from arena.go.alive import SAFE, TAKEN
 from arena.go.board import Board
 from arena.go.coords import Colour, pass_move
 from arena.go.game import Game, Rules
@@ -223,3 +224,60 @@ def follow(game: Game) -> Iterator[tuple[Game, ReferenceBoard, int]]:
         else:
             board.put(divmod(move, game.rules.size), ply % 2 + 1)
         yield again, board, ply + 1
+
+
+def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
+    """The connected sets of points whose contents are among ``colours``."""
+    left = {point for point in np.ndindex(board.size, board.size) if board.stones.get(point, 0) in colours}
+    found = []
+    while left:
+        todo = [left.pop()]
+        for point in todo:
+            near = left.intersection(board.neighbours(point))
+            todo += near
+            left -= near
+        found.append(set(todo))
+    return found
+
+
+def slow_map(board: ReferenceBoard, colour: int, suicide: bool = True) -> np.ndarray:
+    """Benson's algorithm as it is told: take away chains and regions until none has to go."""
+
+    def touches(point: Point, stones: set[Point]) -> bool:
+        return not stones.isdisjoint(board.neighbours(point))
+
+    chains = groups(board, {colour})
+    regions = groups(board, {0, 3 - colour})
+    changed = True
+    while changed:
+        asked = [region if suicide else region - board.stones.keys() for region in regions]
+        vital = [[points for points in asked if all(touches(point, chain) for point in points)] for chain in chains]
+        staying = [chain for chain, eyes in zip(chains, vital, strict=True) if len(eyes) >= 2]
+        lost = {point for point, stone in board.stones.items() if stone == colour} - set().union(*staying)
+        enclosed = [region for region in regions if not any(touches(point, lost) for point in region)]
+        changed = (len(staying), len(enclosed)) != (len(chains), len(regions))
+        chains, regions = staying, enclosed
+    owned = np.zeros((board.size, board.size), np.uint8)
+    if not chains:
+        return owned
+    for chain in chains:
+        for point in chain:
+            owned[point] = SAFE
+    stones = set().union(*chains)
+    for region in regions:
+        if sum(not touches(point, stones) for point in region) <= 1:
+            for point in region:
+                owned[point] = TAKEN if any(other in board.stones for other in region) else SAFE
+    return owned
+
+
+def is_self_atari(board: ReferenceBoard, point: Point, colour: int) -> bool:
+    after = board.copy()
+    return after.put(point, colour) == set() and len(after.open_points(point)) == 1
+
+
+def ring(board: ReferenceBoard, point: Point) -> int:
+    around = [(point[0] + i // 3 - 1, point[1] + i % 3 - 1) for i in range(9) if i != 4]
+    inside = [0 <= row < board.size and 0 <= column < board.size for row, column in around]
+    colours = [board.stones.get(other, 0) if there else 3 for other, there in zip(around, inside, strict=True)]
+    return sum(colour << 2 * place for place, colour in enumerate(colours))
