@@ -68,7 +68,7 @@ def match(
 
     Examples:
       arena match sl alphago -n 100
-      arena match checkpoint:new sl --sprt 0 35 --name first-try
+      arena match rl sl --sprt 0 35 --name first-try
       arena match mcts gnugo --limits seconds=1
       arena match mcts:playouts=500 mcts:playouts=600 --plan 30
     """
@@ -159,7 +159,7 @@ def tournament(
 
     Examples:
       arena tournament league random mcts sl alphago
-      arena tournament check checkpoint:new sl alphago --style gauntlet -n 100
+      arena tournament check rl sl alphago --style gauntlet -n 100
       arena tournament nets random mcts sl --style ladder --precision 50
     """
     setup = events.EventSetup(results, config, workers, cluster, as_json)

@@ -291,5 +291,7 @@ def build(
     for part, title in enumerate(PARTS):
         games = made.part(part)
         print(f"  {title}: {plural(len(games), 'game')}, {plural(len(games.moves), 'position')}")
+    if test_from and not len(made.part(PARTS.index("test"))):
+        print(f"No game is of {test_from} or later, so the test set is empty; choose an earlier day.")
     for reason, count in made.manifest.rejects.items():
         print(f"  left out, {reason}: {count:,}")

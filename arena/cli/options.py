@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import Field, fields
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena import ConfigError
+from arena import ConfigError, UserError
 from arena.contract.settings import read_value
 from arena.players.config import TermsTable, first_given
 
@@ -90,6 +91,16 @@ def errors_of_option(name: str) -> Iterator[str]:
         yield option
     except ConfigError as error:
         raise ConfigError(str(error).replace(f"{option}: {name} = ", f"{option} ", 1)) from None
+
+
+def require_writable(*paths: Path | None) -> None:
+    """Raise UserError for a file or folder that can't be written, before any work is done."""
+    for path in filter(None, paths):
+        above = next(one for one in (path, *path.absolute().parents) if one.exists())
+        if above != path and not above.is_dir():
+            raise UserError(f"{path} can't be written: {above} is not a folder")
+        if not os.access(above, os.W_OK):
+            raise UserError(f"{path} can't be written: permission denied for {above}; use another place")
 
 
 def registry_of(config: Path | None, results: Path) -> Registry:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import closing, suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import islice
 from math import nan
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import prompt
+from typer import confirm, prompt
 
 from arena import ConfigError, RecordError, UserError, plural
-from arena.cli.options import RESULTS, Argument, ConfigFile, Json, Number, Option, Results, registry_of, size_doubts
+from arena.cli.options import (
+    RESULTS,
+    Argument,
+    ConfigFile,
+    Json,
+    Number,
+    Option,
+    Results,
+    registry_of,
+    require_writable,
+    size_doubts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +36,8 @@ if TYPE_CHECKING:
     from arena.go.sgf import Remark
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.report.style import Console
+    from arena.results.store import Store
 
 LISTED = 1000  # games of a file to choose from
 NumberInFile = Annotated[int | None, Number("--game", help="Number of the game in a file of several.", min=1)]
@@ -55,6 +70,7 @@ def elo(
     from arena.results.league import league
     from arena.results.store import Store
 
+    require_writable(csv)
     console = Console(stderr=as_json)
     anchors = dict(map(_read_anchor, anchor or ())) or registry_of(config, results).anchors
     with Store.of(results) as store:
@@ -94,19 +110,25 @@ def _read_anchor(text: str) -> tuple[str, float]:
 def report(
     event: Annotated[str | None, Argument(metavar="EVENT")] = None,
     listed: Annotated[bool, Option("--list", help="List the events instead.")] = False,
+    delete: Annotated[bool, Option("--delete", help="Delete EVENT and its games instead.")] = False,
+    rename: Annotated[str | None, Option(metavar="NAME", help="Rename EVENT instead.")] = None,
+    yes: Annotated[bool, Option("--yes", help="Delete or rename without asking.")] = False,
     csv: Annotated[Path | None, Option(metavar="FOLDER", help="Also write all tables as CSV files.")] = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Also write one HTML page with plots and games.")] = None,
     as_json: Json = False,
     results: Results = RESULTS,
 ) -> None:
-    """Report an event: ratings, LOS, endings, times and faults.
+    """Report an event: ratings, endings, times and faults.
 
-    EVENT is a match or a tournament (default: the last one), finished or still running.
+    EVENT is a match or a tournament (default: the last one), finished or still running. LOS, the likelihood of
+    superiority, is the probability that the row's player is stronger.
 
     Examples:
       arena report
       arena report --list
       arena report league --html league.html --csv tables
+      arena report league --rename spring
+      arena report league --delete
     """
     from arena.report.style import Console
     from arena.report.text import overviews_sheet, print_report
@@ -115,6 +137,12 @@ def report(
     from arena.results.store import Store
 
     console = Console()
+    if delete or rename is not None:
+        if event is None or (delete and rename is not None) or listed or csv or html or as_json:
+            raise UserError("--delete and --rename take one EVENT and, at most, --yes")
+        _change_event(event, rename, yes, results, console)
+        return
+    require_writable(csv, html)
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or html:
@@ -142,6 +170,39 @@ def report(
         print(f"Written to {path}.")
 
 
+def _change_event(id: str, name: str | None, yes: bool, results: Path, console: Console) -> None:
+    """Rename a stored event or, without a name, delete it. Asks first. The ratings are written anew."""
+    from arena.match.event import event_from_json, event_to_json
+    from arena.match.schedule import Match
+    from arena.results.export import write_elo_csv
+    from arena.results.store import Event, Store
+
+    with Store.of(results, write=True, say=console.say) as store:
+        event = store.event(id)
+        count = plural(store.count(event=event.id), "game")
+        if name is None:
+            question, done = f"Delete {event.id} and its {count}?", f"{event.id} and its {count} are deleted."
+        else:
+            if any(store.journals(event.id).glob("*")):
+                raise UserError(f"{event.id} has unfinished games; finish it first, then rename it")
+            plan = event_from_json(event.plan)
+            if isinstance(plan, Match) and plan.gate is not None:
+                raise UserError(f"{event.id} is a gate, which is known by its two nets; it can't be renamed")
+            plan = replace(plan, name=name, run=1) if isinstance(plan, Match) else replace(plan, name=name)
+            renamed = Event(plan.event, event.created, plan.settings, event_to_json(plan))
+            question, done = f"Rename {event.id} to {plan.event}?", f"{event.id} is {plan.event} now."
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UserError(f"{question} Add --yes to do it without a terminal.")
+            confirm(question, abort=True)
+        if name is None:
+            store.delete_event(event)
+        else:
+            store.rename_event(event, renamed)
+        write_elo_csv(store, results / "elo.csv", anchors=registry_of(None, results).anchors)
+    console.say(done)
+
+
 def games(
     event: Annotated[str | None, Option(metavar="EVENT", help="Only games of this event.")] = None,
     player: Annotated[str | None, Option(metavar="PLAYER", help="Only games of this player.")] = None,
@@ -158,6 +219,8 @@ def games(
 ) -> None:
     """List stored games, or write them as SGF files.
 
+    --player takes a full name, or the name without settings: mcts also finds mcts:playouts=50.
+
     Examples:
       arena games
       arena games --event league --ending forfeit
@@ -172,10 +235,11 @@ def games(
 
     if bool(sgf) + bool(csv) + as_json > 1:
         raise UserError("--sgf, --csv and --json can't be combined; choose one")
+    require_writable(sgf, csv)
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
-        wanted: dict[str, Any] = {"event": event, "player": player, "endings": _read_ending(ending)}
+        wanted: dict[str, Any] = {"event": event, "player": _named(store, player), "endings": _read_ending(ending)}
         total = store.count(**wanted)
         shown = limit if as_json else limit or 20
         found = store.numbered_games(**wanted, limit=shown, newest_first=True)
@@ -193,6 +257,17 @@ def games(
             Console().print(games_table(list(found), total))
     if place := sgf or csv:
         print(f"{plural(written, 'game')} written to {place}.")
+
+
+def _named(store: Store, player: str | None) -> list[str]:
+    """The players of stored games that ``--player`` means. Raises UserError where there are none."""
+    if player is None or store.count(player=player):
+        return [] if player is None else [player]
+    names = store.names()
+    if not (found := [name for name in names if re.split("[:@]", name)[0] == player]):
+        close = get_close_matches(player, names, n=8, cutoff=0) or ["none"]
+        raise UserError(f"--player {player}: no such player has a stored game; there are {', '.join(close)}")
+    return found
 
 
 def _read_ending(text: str | None) -> list[str]:
@@ -299,6 +374,7 @@ def analyze(
     )
     from arena.results.export import analysis_frame, write_csv
 
+    require_writable(csv, sgf)
     registry = registry_of(config, results)
     record, _ = read_game(game, results, number)
     if ranks:

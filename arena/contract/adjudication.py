@@ -30,7 +30,8 @@ class Adjudication:
         """``agree=0.02,resign=0.05,turns=3,play-on=0.05`` over the defaults, or ``off``. Raises ConfigError."""
         if text == "off":
             return OFF
-        given = split_pairs(text.replace("play-on", "play_on"), "--adjudicate", "rule")
+        example = "agree=0.02; off plays every game out"
+        given = split_pairs(text.replace("play-on", "play_on"), "--adjudicate", "rule", example)
         return cls(**read_settings(given, {item.name: item for item in fields(cls)}, "--adjudicate", "rule"))
 
     def verdict(self, win_rates: Sequence[float | None], first: Colour) -> tuple[Colour, str] | None:

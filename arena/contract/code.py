@@ -28,12 +28,15 @@ SENT = files.cache_folder() / "sent"
 def load_kind(factory: str) -> BotKind:
     """Import a kind from ``module:attribute`` or ``file.py:attribute``; the attribute is ``BOT`` by default. Raises
     ConfigError when that can't be imported, or isn't a BotKind."""
-    _, colon, attribute = factory.rpartition(":")
+    place, colon, attribute = factory.rpartition(":")
     try:
-        kind = getattr(_module(factory), attribute if colon else "BOT")
+        kind = getattr(_module(factory), attribute if colon else "BOT", None)
     except (Exception, SystemExit) as error:  # other people's modules may raise anything, and scripts exit
         words = " ".join(str(error).split())
         raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {words}") from error
+    if kind is None:
+        missing = attribute if colon else "BOT"
+        raise ConfigError(f"{place} defines no {missing}; add {missing} = BotKind(...), see docs/add-a-bot.md")
     if not isinstance(kind, BotKind):
         raise ConfigError(f"{factory} must be a BotKind; it is of type {type(kind).__name__}")
     return kind

@@ -105,7 +105,7 @@ COMMANDS = ("command", "analysis")
 """The settings that are command lines of engines, whose arguments may be secrets."""
 
 
-def split_pairs(text: str, where: str, what: str = "setting") -> dict[str, str]:
+def split_pairs(text: str, where: str, what: str = "setting", example: str = "visits=100") -> dict[str, str]:
     """Split ``key=value,...``. A value may contain commas; if a word and "=" follow the comma, the value or that part
     of it must be in quotes. Quotes around a whole value are removed, and two of them in it stand for one. Raises
     ConfigError, beginning with ``where``."""
@@ -113,7 +113,7 @@ def split_pairs(text: str, where: str, what: str = "setting") -> dict[str, str]:
     for part in _PART.findall(text):
         key, equals, value = (word.strip() for word in part.partition("="))
         if not equals:
-            raise ConfigError(f"{where}: '{part}' is not a {what}=value")
+            raise ConfigError(f"{where}: '{part}' is not a {what}=value, such as {example}")
         if key in given:
             raise ConfigError(f"{where}: {key} is given twice")
         given[key] = value[1:-1].replace(2 * value[0], value[0]) if _QUOTED.fullmatch(value) else value

@@ -57,14 +57,14 @@ class Outcome:
 
     @property
     def sgf(self) -> str:
-        """The value of SGF's RE property: an adjudication is a resignation, a forfeit other than on time ``F``."""
+        """The value of SGF's RE property: an adjudication has no margin, a forfeit other than on time is ``F``."""
         if self.winner is None:
             return "0"
         if self.margin is not None:
             return f"{self.winner.letter}+{abs(self.margin):g}"
-        if self.ending is Ending.SCORE:
+        if self.ending in (Ending.SCORE, Ending.ADJUDICATED):
             return f"{self.winner.letter}+"
-        reason = {Ending.RESIGN: "R", Ending.ADJUDICATED: "R", Ending.TIME: "T"}.get(self.ending, "F")
+        reason = {Ending.RESIGN: "R", Ending.TIME: "T"}.get(self.ending, "F")
         return f"{self.winner.letter}+{reason}"
 
     @property

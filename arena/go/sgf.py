@@ -292,7 +292,7 @@ def read_sgf(text: str | bytes) -> GameRecord:
     line = _main_line(text)
     root = line[0]
     if _text(root, "GM") not in ("", "1"):
-        raise RecordError("not Go")
+        raise RecordError(f"not Go: GM is {_text(root, 'GM')[:20]}, and 1 is Go")
     size = _size(root)
     setup, first, moves = _setup_and_moves(line, size)
     if len(moves) > MAX_MOVES:
@@ -342,7 +342,7 @@ def _size(root: Properties) -> int:
     if found[2] not in (None, found[1]):
         raise RecordError(f"rectangular board: {text[:20]!r}")
     if not MIN_SIZE <= int(found[1]) <= MAX_SIZE:
-        raise RecordError(f"size {int(found[1])}")
+        raise RecordError(f"size {int(found[1])}: boards from 5x5 to 19x19 are supported")
     return int(found[1])
 
 

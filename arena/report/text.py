@@ -88,7 +88,11 @@ def terms(report: Report) -> list[tuple[str, str]]:
     sources = [f"the book {settings['book']}"] if "book" in settings else []
     sources += [f"{plies} random moves (seed {settings.get('seed')})"] if plies else []
     used = f"{number} openings in turn" if number else "a new opening for each pair of games"
-    openings = f"{', then '.join(sources)}; {used}" if sources else "none: games begin on the empty board"
+    openings = (
+        f"{', and after its last opening '.join(sources)}; {used}"
+        if sources
+        else "none: games begin on the empty board"
+    )
     limits = [f"{one.name} {one.limits}" for one in report.participants.values() if str(one.limits)]
     played = f"{stored}"
     if report.is_decided and stored > report.games:

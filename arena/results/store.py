@@ -325,9 +325,13 @@ class Store:
         return dict(map(tuple, self._all(query, event)))
 
     def count(self, **wanted: Any) -> int:
-        """The number of games of an ``event`` (id) and a ``player`` (name or identity) with these ``endings``."""
+        """The number of games of an ``event`` (id) and of players (names or identities) with these ``endings``."""
         condition, values = _condition(**wanted)
         return int(self._all(f"SELECT count(*) FROM games WHERE {condition}", **values)[0][0])
+
+    def names(self) -> list[str]:
+        """The names of all players of stored games."""
+        return [str(name) for (name,) in self._all("SELECT black FROM games UNION SELECT white FROM games")]
 
     def pools(self) -> list[Pool]:
         """The pools of games that may be rated together, the largest first."""
@@ -372,6 +376,25 @@ class Store:
             close = ", ".join(get_close_matches(id, known, n=3, cutoff=0.4) or [*known][-3:]) or "none"
             raise StoreError(f"there is no event '{id}' in {self.path}; there are {close}")
         return known[fits[0]]
+
+    def rename_event(self, event: Event, renamed: Event) -> None:
+        """Store an event and its games under another id. Raises StoreError when that is taken."""
+        with self._transaction():
+            if renamed.id in {known.id for known in self.events()}:
+                raise StoreError(f"there is an event '{renamed.id}' already; take another name")
+            settings = msgspec.json.encode(renamed.settings, order="sorted").decode()
+            update = "UPDATE events SET id = ?, settings = ?, plan = ? WHERE id = ?"
+            self._connection.execute(update, (renamed.id, settings, renamed.plan, event.id))
+            update = "UPDATE games SET event = :new, id = :new || substr(id, length(:old) + 1) WHERE event = :old"
+            self._connection.execute(update, {"new": renamed.id, "old": event.id})
+
+    def delete_event(self, event: Event) -> None:
+        """Remove an event, its games and the journals of games under way."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM games WHERE event = ?", (event.id,))
+            self._connection.execute("DELETE FROM events WHERE id = ?", (event.id,))
+            self._last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
+        shutil.rmtree(self.journals(event.id), ignore_errors=True)
 
     def latest_event(self) -> Event:
         """The event whose game arrived last, or else the one added last. Raises StoreError when there is none."""
@@ -566,14 +589,21 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _condition(event: str | None = None, player: str | None = None, endings: Sequence[str] = ()) -> tuple[str, Row]:
+def _condition(
+    event: str | None = None, player: str | Sequence[str] = (), endings: Sequence[str] = ()
+) -> tuple[str, Row]:
     """An SQL condition and the values it names."""
+    players, among = [player] if isinstance(player, str) else [*player], "IN (SELECT value FROM json_each(:players))"
     conditions = {
         "event = :event": event is not None,
-        ":player IN (black, white, black_player, white_player)": player is not None,
+        f"(black {among} OR white {among} OR black_player {among} OR white_player {among})": bool(players),
         "ending IN (SELECT value FROM json_each(:endings))": bool(endings),
     }
-    values = {"event": event, "player": player, "endings": json.dumps([str(ending) for ending in endings])}
+    values = {
+        "event": event,
+        "players": json.dumps(players),
+        "endings": json.dumps([str(ending) for ending in endings]),
+    }
     return " AND ".join(["TRUE", *(text for text, holds in conditions.items() if holds)]), values
 
 

@@ -11,6 +11,7 @@ from helpers.events import store_event
 from helpers.games import match_of, record_of, tournament_of
 
 from arena.go.record import UNKNOWN, MoveStats
+from arena.match.event import event_from_json
 from arena.results.store import Store
 
 
@@ -74,6 +75,34 @@ def test_games_are_found_by_event_player_and_ending(folder: Path) -> None:
     refused(arena("games", "--ending", "quietly", folder=folder), "--ending quietly: use one of score, resign, ")
 
 
+def test_a_player_is_found_without_its_settings_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    """`--player mcts` found nothing of mcts:playouts=50, with exit code 0."""
+    match = match_of("mcts:playouts=50", "sl@seconds=1", games=2)
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
+        store_event(store, match, [record_of(match, number, "sl@seconds=1") for number in range(2)])
+    assert len(objects("games", "--player", "mcts", folder=tmp_path)) == 2
+    assert len(objects("games", "--player", "sl", folder=tmp_path)) == 2
+    refused(arena("games", "--player", "mctss", folder=tmp_path), "--player mctss", "there are mcts:playouts=50, sl@")
+
+
+def test_an_event_is_renamed_and_deleted_and_never_without_being_asked(folder: Path) -> None:
+    match = match_of("alphago", "sl", games=4).event
+    refused(arena("report", "league", "--delete", folder=folder), "Delete league and its 6 games? Add --yes")
+    refused(arena("report", "--delete", "--yes", folder=folder), "take one EVENT")
+    assert arena("report", "league", "--rename", "spring", "--yes", folder=folder).returncode == 0
+    assert {one["event"] for one in objects("games", folder=folder)} == {match, "spring"}
+    assert all(one["id"].startswith("spring/") for one in objects("games", "--event", "spring", folder=folder))
+    renamed = arena("report", match, "--rename", "first", "--yes", folder=folder).stdout
+    refused(arena("report", "first", "--rename", "a b", "--yes", folder=folder), "'a b' is not a name for a match")
+    refused(arena("report", "spring", "--rename", "spring", "--yes", folder=folder), "'spring' already")
+    with Store.of(folder / "results") as store:
+        new = event_from_json(store.event("first").plan)
+        assert new.event in renamed and {pairing.id for pairing in new.pairings()} == store.ids(new.event)
+    arena("report", "first", "--delete", "--yes", folder=folder)
+    assert [one["id"] for one in objects("report", "--list", folder=folder)] == ["spring"]
+    assert "alphago" not in (folder / "results" / "elo.csv").read_text()
+
+
 def test_what_scripts_write(folder: Path) -> None:
     assert arena("games", "--csv", "games.csv", folder=folder).stdout == "10 games written to games.csv.\n"
     assert len((folder / "games.csv").read_text().splitlines()) == 11
@@ -81,4 +110,5 @@ def test_what_scripts_write(folder: Path) -> None:
     assert (folder / "league.html").exists()
     refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
     refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "can't be combined")
+    refused(arena("report", "league", "--html", "games.csv/x.html", folder=folder), "games.csv is not a folder")
     assert not (folder / "sgf").exists()

@@ -265,7 +265,7 @@ def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path)
     assert isinstance(first, GameRecord) and isinstance(last, GameRecord)
     assert refused == [
         Refusal(str(path), 2, "not an SGF", "no SGF data found"),
-        Refusal(str(path), 3, "size 25"),
+        Refusal(str(path), 3, "size 25", "boards from 5x5 to 19x19 are supported"),
         Refusal(str(path), 4, "illegal move", "move 2 by White, E5 is taken"),
     ]
     path = write(tmp_path / "x.zip", ["nonsense"])

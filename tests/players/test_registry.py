@@ -383,7 +383,7 @@ def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "script.py").write_text("raise SystemExit(3)")  # without a word, this ended the arena
     assert "can't be loaded: SystemExit: 3" in refusal(Registry().resolve, "script.py")
     for toml, message in (
-        (CORNER.replace("BOT", "BOTS"), "can't be loaded: AttributeError"),
+        (CORNER.replace("BOT", "BOTS"), "defines no BOTS; add BOTS = BotKind"),
         (f"{CORNER}visits = 5\n", "[bots.corner]: unknown setting 'visits'"),
     ):
         assert message in refusal(Registry(folder_with_a_bot(tmp_path, toml)).resolve, "corner")
