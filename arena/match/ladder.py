@@ -10,12 +10,14 @@ from itertools import combinations, pairwise
 from math import inf
 from typing import ClassVar
 
+import numpy as np
+
 from arena import ConfigError
 from arena.go.record import Played
 from arena.match.schedule import IsKnown, OpenEvent, Pairing, digest_of, pairings_of, require_range
 from arena.match.standings import Standings
 from arena.players.player import Player
-from arena.ratings import Ratings, expected_score
+from arena.ratings import Ratings
 
 GIVE_UP = 4  # blocks after which two players who have not both won, directly or not, count as too far apart
 
@@ -59,12 +61,12 @@ class Ladder(OpenEvent):
 
     def round_finder(self) -> Callable[[str], int]:
         """A function that returns the round of a game between two of its players, and 0 for the id of any other."""
-        digests = "|".join(digest_of(*both) for both in combinations(self.entries, 2))
-        pattern = re.compile(rf"{re.escape(self.name)}/(\d{{4,}})-(?:{digests})/\d{{5,}}")
-        return lambda id: int(found[1]) if (found := pattern.fullmatch(id)) else 0
+        digests = {digest_of(*both) for both in combinations(self.entries, 2)}
+        pattern = re.compile(rf"{re.escape(self.name)}/(\d{{4,}})-(\w+)/\d{{5,}}")
+        return lambda id: int(found[1]) if (found := pattern.fullmatch(id)) and found[2] in digests else 0
 
     def is_enough(self, ratings: Ratings) -> bool:
-        return not next_matchups(ratings, self.block, self.precision)
+        return self.precision > 0 and not next_matchups(ratings, self.block, self.precision)
 
     def _round(self, number: int, earlier: Sequence[Played], own: Sequence[Played]) -> list[Pairing]:
         """What is missing of a round, which follows from the ``earlier`` games; its ``own`` are played."""
@@ -110,12 +112,11 @@ def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[
     if precision and not urgent and all(width <= precision for *_, width in gaps):
         return []
 
-    def information(both: tuple[str, str]) -> float:
-        one, other = map(index, both)
-        score = expected_score(float(ratings.elo[one] - ratings.elo[other]))
-        return score * (1 - score) / float(ratings.games[one, other] + block)
-
-    others = sorted(combinations(ratings.players, 2), key=information, reverse=True)
+    first, second = np.triu_indices(n, 1)
+    score = 1 / (1 + 10 ** ((ratings.elo[second] - ratings.elo[first]) / 400))
+    information = score * (1 - score) / (ratings.games[first, second] + block)
+    order = np.argsort(-information, kind="stable")
+    others = [(ratings.players[first[at]], ratings.players[second[at]]) for at in order]
     chosen: dict[frozenset[str], tuple[str, str]] = {}
     while len(chosen) < min(n - 1, max(2, n // 2)):
         both = (urgent or (worst if len(chosen) % 4 == 0 else []) or others).pop(0)
@@ -126,9 +127,10 @@ def next_matchups(ratings: Ratings, block: int, precision: float = 0.0) -> list[
 def measured_gaps(ratings: Ratings) -> list[tuple[str, str, float]]:
     """Neighbours in the ranking whose distance is measured, the stronger first, each with the half width (95 %) of that
     in Elo; the widest first."""
-    gaps = []
-    for both in pairwise(ratings.ranking()):
-        _, low, high = ratings.difference(*both)
-        if low is not None and high is not None:
-            gaps.append((*both, (high - low) / 2))
+    neighbours = list(pairwise(ratings.ranking()))
+    gaps = [
+        (*both, (high - low) / 2)
+        for both, (_, low, high) in zip(neighbours, ratings.differences(neighbours), strict=True)
+        if low is not None and high is not None
+    ]
     return sorted(gaps, key=lambda gap: -gap[2])

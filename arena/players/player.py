@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,7 @@ class Player:
     @property
     def identity(self) -> str:
         """12 hex digits, a digest of the kind, the settings, the net, the code and the limits that change its moves."""
-        counted = [pair for pair in conceal(self.settings).items() if pair[0] != "checkpoint"]  # the net itself counts
-        player: list[Any] = [self.kind, counted, self.net]
-        thinking = replace(self.limits, lag=None, deadline=None)
-        if thinking != Limits():
-            player.append(str(thinking))
-        if self.code:
-            player.append({"code": self.code})
-        return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
+        return _identity_of(self)
 
     @property
     def stored(self) -> Player:
@@ -186,3 +180,15 @@ class Player:
     @property
     def _file(self) -> str:
         return self.factory.rpartition(":")[0]
+
+
+@lru_cache(maxsize=4096)  # the plan of an event of many players takes each one's hundreds of times
+def _identity_of(player: Player) -> str:
+    counted = [pair for pair in conceal(player.settings).items() if pair[0] != "checkpoint"]  # the net itself counts
+    parts: list[Any] = [player.kind, counted, player.net]
+    thinking = replace(player.limits, lag=None, deadline=None)
+    if thinking != Limits():
+        parts.append(str(thinking))
+    if player.code:
+        parts.append({"code": player.code})
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import combinations
@@ -26,7 +26,7 @@ from arena.ratings.elo import (
     student_cdf,
     student_quantile,
 )
-from arena.ratings.results import OpeningScores, Result, Results, sigmoid
+from arena.ratings.results import Indices, OpeningScores, Result, Results, sigmoid
 
 STEPS = 200  # Newton steps after which a fit ends in any case
 CONVERGED = 1e-18  # squared distance from the optimum, in standard errors
@@ -49,7 +49,7 @@ class Misfit(NamedTuple):
 
 
 class Contrasts(NamedTuple):
-    """Every player less one reference, (n,) each, in log odds."""
+    """Players less references, (k,) each, in log odds."""
 
     gap: FloatArray
     error: FloatArray  # standard; in another component, of both distances to the middle of their components
@@ -66,14 +66,13 @@ class Contrasts(NamedTuple):
 
     def estimates(self, level: float = 0.0) -> list[Estimate]:
         """In Elo, above ``level``."""
-        low, high = self.ends()
-        values, *ends = ((column * K + level).tolist() for column in (self.gap, low, high))
+        values, *ends = ((level + K * column).tolist() for column in (self.gap, *self.ends()))
         known = [[None if math.isinf(end) else end for end in column] for column in ends]
         return [Estimate(*row) for row in zip(values, *known, strict=True)]
 
     @property
     def los(self) -> FloatArray:
-        """(n,): the likelihood that each is stronger than the reference."""
+        """The likelihood that each player is stronger than the reference."""
         ratio = np.divide(self.gap, self.error, out=np.zeros_like(self.gap), where=self.error > 0)
         los = student_cdf(ratio, np.maximum(self.openings - 1, 0.05))
         # after a sweep, 1 less its probability between equals: at the interval's end, that is TAIL
@@ -140,13 +139,13 @@ class Ratings:
         unknown player, and for Elo that the games exclude (with 99 %)."""
         for player in zero:
             self._index(player)
-        pairs = list(combinations(zero.items(), 2))
-        for (one, own), (other, its) in pairs:
-            contrasts = self._against(self._unit(other))
-            low, high = (K * end[self._index(one)] for end in contrasts.ends(UNLIKELY / 2 / len(pairs)))
-            if not low <= own - its <= high:
-                measured = contrasts.estimates()[self._index(one)]
-                raise ValueError(f"{one}={own:g} and {other}={its:g}: the games give a difference of {measured}")
+        pairs = list(combinations(zero, 2))
+        contrasts = self._between(pairs)
+        bounds = zip(*contrasts.ends(UNLIKELY / 2 / max(1, len(pairs))), contrasts.estimates(), strict=True)
+        for (one, other), (low, high, measured) in zip(pairs, bounds, strict=True):
+            if not K * low <= zero[one] - zero[other] <= K * high:
+                words = f"{one}={zero[one]:g} and {other}={zero[other]:g}"
+                raise ValueError(f"{words}: the games give a difference of {measured}")
         moved = self._copy()
         moved.zero = dict(zero)
         return moved
@@ -160,7 +159,7 @@ class Ratings:
 
     def _copy(self) -> Ratings:
         other = copy(self)
-        for name in ("estimates", "planned_estimates"):
+        for name in ("elo", "estimates", "planned_estimates"):
             other.__dict__.pop(name, None)
         return other
 
@@ -174,7 +173,7 @@ class Ratings:
             return f"above {names[0]}"
         return f"above the mean of {'all' if len(names) == len(self.players) else 'the largest group of'} players"
 
-    @property
+    @cached_property
     def elo(self) -> FloatArray:
         """(n,): the rating of each player."""
         return K * (self._strength - self._reference @ self._strength) + self._level
@@ -204,14 +203,20 @@ class Ratings:
     @cached_property
     def planned_estimates(self) -> dict[str, Estimate]:
         """The Elo of each player on the scale of ``elo``, with intervals that hold at the end of an unchanged plan."""
-        return dict(zip(self.players, self._against(self._reference).estimates(self._level), strict=True))
+        everybody = np.arange(len(self.players))
+        shown = self._less(everybody, self._reference[:, None]).estimates(self._level)
+        return dict(zip(self.players, shown, strict=True))
 
     def difference(self, a: str, b: str) -> Estimate:
         """How much stronger a is than b, in Elo. Raises ValueError for an unknown player.
 
         Across components it is bounded on one side at most: from below if a has beaten b, directly or through others.
         """
-        return self._against(self._unit(b)).estimates()[self._index(a)]
+        return self.differences([(a, b)])[0]
+
+    def differences(self, pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
+        """``difference`` of each of these."""
+        return self._between(pairs).estimates()
 
     def los(self, a: str, b: str) -> float:
         """The likelihood in [0, 1] that a is stronger than b."""
@@ -220,7 +225,8 @@ class Ratings:
     @cached_property
     def los_matrix(self) -> FloatArray:
         """(n, n): the likelihood that the player of the row is stronger than that of the column."""
-        return np.column_stack([self._against(self._unit(player)).los for player in self.players])
+        everybody, units = np.arange(len(self.players)), np.eye(len(self.players))
+        return np.column_stack([self._less(everybody, unit[:, None]).los for unit in units])
 
     @property
     def black_advantage(self) -> Estimate | None:
@@ -256,11 +262,6 @@ class Ratings:
             raise ValueError(f"{player} has no rated games; rated are {', '.join(self.players)}")
         return self.players.index(player)
 
-    def _unit(self, player: str) -> FloatArray:
-        unit = np.zeros(len(self.players))
-        unit[self._index(player)] = 1
-        return unit
-
     @property
     def _reference(self) -> FloatArray:
         """(n,): the weights of the players whose mean is fixed."""
@@ -271,58 +272,63 @@ class Ratings:
     def _level(self) -> float:
         return sum(self.zero.values()) / len(self.zero)
 
-    def _against(self, reference: FloatArray) -> Contrasts:
-        """Every player less a weighted mean of players, weights (n,)."""
-        inside = self._measure(reference)
-        components = np.unique(self._group[reference > 0])
-        apart = np.setdiff1d(np.arange(len(self._groups)), components[:1])
-        if not len(apart):
-            return inside
-        error, openings = (column.copy() for column in inside[1:3])
-        lead, lag = np.zeros((2, len(self.players)))
-        own = self._in_component
-        for group in (self._groups[number] for number in apart):
-            error[group] = np.hypot(own.error[group], reference @ own.error if reference.max() == 1 else 0.0)
-            openings[group] = np.minimum(own.openings[group], openings[group])
-            lead[group] = self._leads[self._group[group[0]], components].max()
-            lag[group] = self._leads[components, self._group[group[0]]].max()
-        return Contrasts(inside.gap, error, openings, lead, lag)
+    def _between(self, pairs: Sequence[tuple[str, str]]) -> Contrasts:
+        """The first player of each less the second."""
+        places = np.array([[self._index(player) for player in pair] for pair in pairs], int).reshape(-1, 2)
+        return self._less(places[:, 0], np.eye(len(self.players))[:, places[:, 1]])
 
-    def _measure(self, reference: FloatArray) -> Contrasts:
+    def _less(self, players: Indices, references: FloatArray) -> Contrasts:
+        """Players (k,) less weighted means of players, weights (n, k) or, of one mean for all, (n, 1)."""
+        references = np.broadcast_to(references, (len(self.players), len(players)))
+        inside, groups = self._measure(players, references), np.arange(len(self._groups))
+        own, has = self._group[players], np.zeros((len(groups), len(players)), bool)
+        for group in groups:
+            has[group] = (references[self._group == group] > 0).any(0)
+        apart = own != has.argmax(0)  # of the mean of several components, the first counts as inside
+        if not apart.any():
+            return inside
+        middle = self._in_component
+        to_middle = np.where(references.max(0) == 1, middle.error[references.argmax(0)], 0.0)
+        lead, lag = (np.where(has.T, leads[own], 0.0).max(1) for leads in (self._leads, self._leads.T))
+        return Contrasts(
+            inside.gap,
+            np.where(apart, np.hypot(middle.error[players], to_middle), inside.error),
+            np.where(apart, np.minimum(middle.openings[players], inside.openings), inside.openings),
+            np.where(apart, lead, 0.0),
+            np.where(apart, lag, 0.0),
+        )
+
+    def _measure(self, players: Indices, references: FloatArray) -> Contrasts:
         """The same as far as the players are of one component.
 
         The effective number of openings is that of equal ones which would say as much (F. Satterthwaite, 1946). The
         variance is at least that of one of them which a side wins whole: a few openings may agree by chance.
         """
-        n = len(self.players)
-        variance, of_whole = (_variances(matrix[:n, :n], reference) for matrix in (self._covariance, self._whole))
-        table, through = self._fourth_moments
-        base = self._inverse[:n, :n] @ reference
-        reach = self._inverse[:n, :n] - base[:, None]  # influence of each player on each contrast
-        squares = reach**2
-        # half the sum over two players of (their difference)**4, which needs one product of matrices
-        terms = table.sum(0)[:, None] * squares - 4 * (through - (table @ base)[:, None]) * reach + 3 * table @ squares
+        n, k = len(self.players), len(players)
+        weights = -references
+        weights[players, np.arange(k)] += 1
+        variance, of_whole, of_games = (
+            np.maximum((weights * (matrix[:n, :n] @ weights)).sum(0), 0.0)
+            for matrix in (self._covariance, self._whole, self._inverse)
+        )
+        reach = self._inverse[:n, :n] @ weights  # the influence of each player's points
+        squares, table = reach**2, self._scores.table(self._whole_squares**2, self._whole_squares**2)
+        # half the sum over two players of (their difference)**4
+        terms = table.sum(0)[:, None] * squares - 4 * (table @ reach) * reach + 3 * table @ squares
         fourth = (terms * squares).sum(0)
         own = self._own_openings
-        openings = np.minimum(own, own[reference.argmax()] if reference.max() == 1 else np.inf)
-        openings = np.minimum(openings, np.divide(of_whole**2, fourth, out=np.full(n, np.inf), where=fourth > 0))
-        of_games = _variances(self._inverse[:n, :n], reference)
+        openings = np.minimum(own[players], np.where(references.max(0) == 1, own[references.argmax(0)], np.inf))
+        openings = np.minimum(openings, np.divide(of_whole**2, fourth, out=np.full(k, np.inf), where=fourth > 0))
         error = np.sqrt(variance + of_games / np.maximum(openings, 1.0))
-        return Contrasts(self._strength - reference @ self._strength, error, openings, *np.zeros((2, n)))
+        return Contrasts(self._strength @ weights, error, openings, *np.zeros((2, k)))
 
     @cached_property
     def _in_component(self) -> Contrasts:
         """Each player less the mean of its component."""
-        n = len(self.players)
-        columns = np.zeros((3, n))
-        for group in self._groups:
-            if len(group) > 1:
-                mean = np.zeros(n)
-                mean[group] = 1 / len(group)
-                columns[:, group] = np.array(self._measure(mean)[:3])[:, group]
-            else:
-                columns[:, group] = [[0.0], [0.0], [2.0]]
-        return Contrasts(*columns, *np.zeros((2, n)))
+        means = (self._group[:, None] == self._group) / np.bincount(self._group)[self._group]
+        found = self._measure(np.arange(len(means)), means)
+        is_alone = np.bincount(self._group)[self._group] == 1
+        return found._replace(openings=np.where(is_alone, 2.0, found.openings))
 
     @cached_property
     def _leads(self) -> FloatArray:
@@ -358,12 +364,6 @@ class Ratings:
         return self._scores.games * self._scores.residuals(self._strength, self._advantage)[2]
 
     @cached_property
-    def _fourth_moments(self) -> tuple[FloatArray, FloatArray]:
-        """(n, n): sums of the squares of the above for each two players; and times the inverse."""
-        table = self._scores.table(self._whole_squares**2, self._whole_squares**2)
-        return table, table @ self._inverse[:-1, :-1]
-
-    @cached_property
     def _whole(self) -> FloatArray:
         """The covariance, as below, if a side won every opening whole."""
         inner = np.zeros_like(self._inverse)
@@ -384,7 +384,8 @@ class Ratings:
         """(n + 1, n + 1) in squared log odds; the last row is Black's advantage. Only differences have a meaning."""
         scores, n = self._scores, len(self.players)
         excess, black, variance = scores.residuals(self._strength, self._advantage)
-        distance = _variances(self._inverse[:n, :n], None)[scores.first, scores.second]
+        own, both = self._inverse.diagonal(), self._inverse[scores.first, scores.second]
+        distance = np.maximum(own[scores.first] + own[scores.second] - 2 * both, 0.0)
         leverage = np.minimum(np.maximum(variance * distance, 1 / scores.openings), MAX_LEVERAGE)
         excess, black = excess / np.sqrt(1 - leverage), black / np.sqrt(1 - leverage)
         # an opening that two players alone have had is one row; sums of the others are multiplied out
@@ -464,14 +465,6 @@ def _fit(points: FloatArray, games: FloatArray, prior: float, has_black: bool) -
     inverse = np.zeros((n + 1, n + 1))
     inverse[:free, :free] = np.linalg.inv(information[:free, :free])
     return fit, inverse
-
-
-def _variances(covariance: FloatArray, reference: FloatArray | None) -> FloatArray:
-    """(n,): of each player less a mean, weights (n,); without one, (n, n) of each two players."""
-    own = covariance.diagonal()
-    if reference is None:
-        return np.maximum(own[:, None] + own - 2 * covariance, 0.0)
-    return np.maximum(own - 2 * covariance @ reference + reference @ covariance @ reference, 0.0)
 
 
 def _closure(points: FloatArray) -> NDArray[np.bool_]:
