@@ -9,6 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
+from typing import TypeVar
+
+from arena import BotKilled
+
+T = TypeVar("T")
+
+START_PAUSES = (0.0, 0.1, 0.3, 1.0)  # seconds before a process that was killed as it started is started again
 
 
 def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
@@ -41,6 +48,16 @@ def allow_open_files(needed: int) -> int:
         soft = min(used + needed, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return needed if soft == resource.RLIM_INFINITY else soft - used
+
+
+def retry_killed(start: Callable[[], T]) -> T:
+    """Start a process; one that something kills as it starts is started again, after growing pauses. Raises BotKilled
+    when that doesn't help."""
+    for pause in START_PAUSES:
+        with suppress(BotKilled):
+            return start()
+        sleep(pause)
+    return start()
 
 
 class RunningClock:

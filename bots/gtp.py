@@ -32,12 +32,11 @@ from arena.contract.guard import kill_marked
 from arena.contract.limits import TimeSettings
 from arena.contract.settings import describe
 from arena.go.coords import Move, gtp_from_move, move_from_gtp
-from arena.system import running_clock
+from arena.system import retry_killed, running_clock
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules
 
-STARTS = 3  # of an engine that is ended from outside meanwhile
 GRACE = 1.0  # seconds that an engine gets to end by itself
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
@@ -279,7 +278,8 @@ class GtpBot(Bot):
     is what it says of itself, with its version."""
 
     def __init__(self, config: Config):
-        """Raises ConfigError when the command can't be started or doesn't answer as GTP asks."""
+        """Raises ConfigError when the command can't be started or doesn't answer as GTP asks. An engine that is killed
+        meanwhile is started again by ``prepare``: that may happen to any engine, at any time of an event."""
         self._config = config
         self.startup = config.startup
         self.name = ""
@@ -291,11 +291,16 @@ class GtpBot(Bot):
         self._report: tuple[list[Candidate], np.ndarray | None] = [], None  # on the position of the last decision
         try:
             self._start()
+        except BotKilled:
+            pass
         except BotFault as fault:
             raise ConfigError(f"{fault}") from None
 
-    def _start(self, again: int = STARTS - 1) -> Engine:
+    def _start(self) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
+        return retry_killed(self._start_once)
+
+    def _start_once(self) -> Engine:
         deadline = running_clock() + self.startup
         engine = self._engine = Engine(self._config)
         answers = dict.fromkeys(("name", "version", "list_commands"), "")
@@ -305,8 +310,6 @@ class GtpBot(Bot):
                     answers[command] = engine.ask(command, deadline)
         except BotFault as fault:
             self._stop()
-            if isinstance(fault, BotKilled) and again:
-                return self._start(again - 1)
             raise type(fault)(f"{fault}; {STARTING}") from None
         self.name = " ".join(f"{answers['name']} {answers['version']}".split())
         self._commands = frozenset(answers["list_commands"].split())
@@ -503,8 +506,8 @@ def check(config: Config, size: int) -> str:
             try:
                 bot.ask(command)
             except BotFault as fault:
-                advice = f"it can't play {words}" if isinstance(fault, Refusal) else STARTING
-                raise ConfigError(f"{fault}; {advice}") from None
+                advice = f"; it can't play {words}" if isinstance(fault, Refusal) else ""
+                raise ConfigError(f"{fault}{advice}") from None
         return bot.name
 
 

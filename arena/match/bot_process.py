@@ -34,11 +34,11 @@ from arena.go.game import Game, GameCopy, Rules
 from arena.go.jit import while_compiling
 from arena.match.game_loop import report_of
 from arena.players.player import Player
+from arena.system import retry_killed
 
 ANSWER_GRACE = 1.0  # seconds beyond its deadline until a bot that doesn't answer is killed
 EXIT_SECONDS = 1.0  # that a bot has to close, and until it is known how a process ended
 BUILD_SECONDS = 300.0  # that a bot has to be built, or to compile
-STARTS = 6  # of a process that is killed while it builds its bot
 LAST_WORDS = 4000  # characters of what it printed that belong to a fault
 LONGEST_ANSWER = 1 << 28  # bytes
 CHOOSE, CHOOSE_ALL, PREPARE = range(3)  # what is asked
@@ -105,15 +105,20 @@ class BotProcess(Bot):
     """A bot in a process of its own. After a fault of the process ``prepare`` starts another one."""
 
     def __init__(self, starter: BotStarter, player: Player, stderr: Path, now: Callable[[], float] = monotonic):
-        """Raises UserError when the bot can't be built."""
+        """``build`` starts the process."""
         self._starter, self._player, self._stderr, self._now = starter, player, stderr, now
         self._poll = select.poll()
         self._connection: Connection | None = None
         self._overrides = frozenset[str]()
+
+    def build(self, may_be_killed: bool = False) -> None:
+        """Start the process. Raises UserError when the bot can't be built; if it ``may_be_killed`` from outside
+        meanwhile, ``prepare`` tries again."""
         try:
             self._start(BUILD_SECONDS)
         except BotFault as fault:
-            raise UserError(f"{player.name} can't be built: {fault}") from fault
+            if not (may_be_killed and isinstance(fault, BotKilled)):
+                raise UserError(f"{self._player.name} can't be built: {fault}") from fault
 
     def overrides(self, method: str) -> bool:
         return method in self._overrides or (method == "prepare" and self._connection is None)
@@ -146,8 +151,11 @@ class BotProcess(Bot):
             self._lifeline.close()
             self._connection = None
 
-    def _start(self, seconds: float, again: int = STARTS - 1) -> None:
+    def _start(self, seconds: float) -> None:
         """Raises BotFault, and the error of a bot that can't be built."""
+        retry_killed(lambda: self._start_once(seconds))
+
+    def _start_once(self, seconds: float) -> None:
         self._connection, self._lifeline = self._starter.start(self._player, self._stderr)
         self._poll.register(self._connection.fileno(), select.POLLIN)
         self._sent: weakref.WeakKeyDictionary[Game, list[int]] = weakref.WeakKeyDictionary()
@@ -156,10 +164,6 @@ class BotProcess(Bot):
         self._limits: Limits | None = None
         try:
             answer = self._receive(seconds)
-        except BotKilled:
-            if not again:
-                raise
-            return self._start(seconds, again - 1)
         except ArenaError:
             self._stop()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import threading
@@ -49,6 +50,7 @@ LEAST_MEMORY = 800_000 << 10  # bytes of addresses that a process needs
 MAX_AHEAD = 64  # games that a worker is sent ahead at most
 FILES_PER_WORKER, OTHER_FILES = 5, 32  # files that this process has open for each worker, and besides
 SEEN_LATE = 0.5  # seconds for which a call is seen to take too long until its worker is killed
+LOST = 255  # the exit code of a worker that may be alive: the process that it was forked from is gone
 WORKER_DEATHS = 10  # at one position in calls of one bot until it forfeits
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a command
 
@@ -118,6 +120,9 @@ class WorkerProcess:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
+        elif self.process.exitcode == LOST:  # it may play on, start engines, and report what becomes of them
+            with suppress(OSError):
+                os.kill(self.process.pid or 0, signal.SIGKILL)
         kill_marked(f"{self.process.pid}-")  # engines that it couldn't close, and whose watchers may be dead, too
 
     def interrupted_games(self, call: Call, journals: Journals) -> dict[str, Assignment]:
@@ -290,7 +295,8 @@ class Crew:
             try:
                 with delay_signals():  # else a process could be started, and not known
                     journal = self._journals.create(self._started, self._spec.boards)
-                    spec, folder = replace(self._spec, card=card), Path(self._folder.name)
+                    spec = replace(self._spec, card=card, has_started=self._has_started)
+                    folder = Path(self._folder.name)
                     worker = WorkerProcess(spec, self._started, folder, journal)
                     self._workers.append(worker)
             except (EOFError, ConnectionError):
@@ -331,7 +337,7 @@ class Crew:
             is_hanging = is_alive and call.seconds > call.allowed + PATIENCE
             if not (is_hanging or worker.is_ready):
                 words = f"can't be built: its process ended with {exit_words(worker.process.exitcode or 0)}"
-                self._note_failed_start(f"{worker.last_called} {words}")
+                self._note_failed_start(f"{worker.last_called} {words}", worker.process.exitcode == LOST)
             begun = worker.interrupted_games(call, self._journals)
             self._journals.retire([worker.journal])
             if is_hanging or any(game.deaths > 1 for game in begun.values()):
@@ -342,10 +348,10 @@ class Crew:
                 else:
                     self._queue.appendleft(continued(begun[id]) if id in begun else game)
 
-    def _note_failed_start(self, words: str) -> None:
+    def _note_failed_start(self, words: str, is_lost: bool = False) -> None:
         """Raises UserError where too many fail in a row."""
         self._failed_starts += 1
-        if self._failed_starts >= (MAX_KILLED_STARTS if self._has_started else MAX_FAILED_STARTS):
+        if self._failed_starts >= (MAX_KILLED_STARTS if self._has_started or is_lost else MAX_FAILED_STARTS):
             raise UserError(words)
 
     def _forfeit(self, game: Assignment, worker: WorkerProcess) -> None:

@@ -57,7 +57,8 @@ class Snapshot:
 class WorkerSpec:
     """What a worker plays. With a single board it sends a snapshot before each call of a bot. ``card`` is the only GPU
     that it may use; empty for any. ``isolated`` players run in processes of their own: those that don't ship, and those
-    in whose calls workers died or hung."""
+    in whose calls workers died or hung. If the event ``has_started``, all players were built before: one that is killed
+    while it is built again forfeits its games."""
 
     players: Mapping[str, Player]
     rules: Rules
@@ -65,6 +66,7 @@ class WorkerSpec:
     boards: int
     card: str = ""
     isolated: frozenset[str] = frozenset()
+    has_started: bool = False
 
 
 Message = Assignment | bool | None
@@ -148,6 +150,7 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
             state.start_call(place, inf)  # it is to blame when the process ends now
             if starter is not None and name in spec.isolated:
                 own = bots[name] = BotProcess(starter, player, Path(f"{stderr}-{place}"), running_clock)
+                own.build(may_be_killed=spec.has_started)
                 if spec.boards > 1:
                     own.warm_up(spec.rules, max(player.limits.allowed, WARM_UP))
             else:

@@ -245,6 +245,18 @@ def test_an_engine_that_is_killed_while_it_starts_is_started_again(tmp_path: Pat
     bot.close()
 
 
+def test_an_engine_that_is_always_killed_as_it_starts_forfeits_its_games(
+    engine_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that begins in the midst of an event, it isn't the user's to mend; before an event it is."""
+    monkeypatch.setattr("arena.system.START_PAUSES", (0.0,))
+    config = Config(shlex.join(["sh", "-c", "kill -9 $$"]))
+    record = played(GtpBot(config), [], engine_log)
+    assert record.outcome is not None and (record.outcome.ending, record.outcome.winner) == (Ending.CRASH, WHITE)
+    with pytest.raises(ConfigError, match=r"was ended by signal 9 .*; run the command by hand"):
+        check(config, 9)
+
+
 @pytest.mark.parametrize(("shell", "how"), [(False, "was ended by signal 9 ("), (True, "ended with exit code 137")])
 def test_an_engine_that_kills_itself_goes_on_where_it_died_and_then_forfeits(
     engine_log: Path, shell: bool, how: str

@@ -354,13 +354,6 @@ def build_four_killed(config: Script) -> Bot:
     return build_killed(config) if 2 <= starts(config) <= 5 else Patient(config)
 
 
-def build_orphan(config: Script) -> Bot:
-    if starts(config) == 1:
-        os.kill(os.getppid(), signal.SIGKILL)
-        wait(2.0)
-    return Good(config)
-
-
 def build_only_first(config: Script) -> Bot:
     if starts(config) > 1:
         raise UserError("the engine isn't installed; install it")
@@ -369,7 +362,6 @@ def build_only_first(config: Script) -> Bot:
 
 BROKEN, KILLED = map(kind, (build_broken, build_killed))
 FOUR_KILLED = kind(build_four_killed, boards=1)  # the second to fifth are killed as they start
-ORPHAN = kind(build_orphan)  # what starts the first one is killed
 ONLY_FIRST = kind(build_only_first)
 
 

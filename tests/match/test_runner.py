@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -32,6 +33,7 @@ from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.results.store import Store
 
+ENGINES = Path(__file__).parents[1] / "engines"
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
 
@@ -261,13 +263,25 @@ def test_a_bot_that_can_not_be_built_is_the_users_to_mend(store: Store, kind: st
     assert multiprocessing.active_children() == [] and store.count() == 0
 
 
-@pytest.mark.parametrize(("kind", "crew"), [("FOUR_KILLED", 2), ("ORPHAN", 1)])
-def test_workers_that_are_killed_as_they_start_or_whose_starter_is_are_replaced(
-    store: Store, tmp_path: Path, kind: str, crew: int
-) -> None:
-    """Three in a row ended an event that was well under way, and a killed starter was taken for a broken bot."""
-    bad = scripted(kind, marker=str(tmp_path / "starts"))
-    assert len(fresh(play_event(match(bad, scripted("GOOD"), games=4), store, crew))) == 4
+def test_a_bot_that_is_killed_as_it_starts_is_started_again(store: Store, tmp_path: Path) -> None:
+    """Three in a row ended an event that was well under way."""
+    bad = scripted("FOUR_KILLED", marker=str(tmp_path / "starts"))
+    assert len(fresh(play_event(match(bad, scripted("GOOD"), games=4), store, 2))) == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a process on Linux")
+def test_what_starts_the_workers_is_killed_while_their_engine_starts(store: Store) -> None:
+    """Their engines were killed again and again as theirs, until they reported that these can't be started."""
+    engine = [sys.executable, "-I", "-S", str(ENGINES / "scripted.py"), "good", "0.3"]
+    slow = replace(Registry().resolve(f"gtp:command={shlex.join(engine)}"), name="slow")
+    records, kills = list[GameRecord](), 3
+    for update in play_event(match(slow, scripted("GOOD"), games=2, rules=FIVE), store, 1):
+        records += update.records
+        found = family(os.getpid())
+        if kills and "engine" in found:
+            os.kill(found["server"][0], signal.SIGTERM)
+            kills -= 1
+    assert not kills and [record.outcome.ending in (Ending.CRASH, Ending.TIME) for record in records] == [False] * 2
 
 
 def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games(store: Store, tmp_path: Path) -> None:
