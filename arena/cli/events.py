@@ -20,10 +20,10 @@ from arena.system import cores
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.match.event import Event
-    from arena.match.ladder import Ladder
     from arena.match.openings import Opening
     from arena.match.runner import AnyCrew, Control, Update
     from arena.match.schedule import Match, Terms, Tournament
+    from arena.match.swiss import Swiss
     from arena.players.player import Player
     from arena.players.registry import Registry
     from arena.report.log import EventState
@@ -70,8 +70,8 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
 def notes_on(event: Event, store: Store) -> Iterator[str]:
     """Lines to show before the event: new players, and nets on larger boards than they were trained on. Raises
     ConfigError where there are fewer openings than the games need; where all games are stored, none is drawn."""
-    from arena.match.ladder import Ladder
     from arena.match.schedule import Match
+    from arena.match.swiss import Swiss
 
     known, players = store.players(), event.players.values()
     last = {player.name: identity for identity, player in known.items()}
@@ -79,7 +79,7 @@ def notes_on(event: Event, store: Store) -> Iterator[str]:
         if entry.name in last and entry.identity not in known:
             games = plural(store.count(player=last[entry.name]), "game")
             yield f"{entry.name} is a new player: its settings, net, code or limits differ from those in {games}."
-    if isinstance(event, Ladder):
+    if isinstance(event, Swiss):
         event.pairings()
     elif store.count(event=event.event) < event.games:
         each = event.games if isinstance(event, Match) else event.games_each
@@ -110,8 +110,8 @@ def continued(event: Event, store: Store, say: Callable[[str], None], is_counted
     event without stored games is new. ``is_counted`` says that the number of games was asked for; else, unless players
     join, the stored one counts. Raises ConfigError where anything else differs."""
     from arena.match.event import continue_event, event_from_json, games_asked, with_games
-    from arena.match.ladder import Ladder
     from arena.match.schedule import Match
+    from arena.match.swiss import Swiss
 
     found = next((one for one in store.events() if one.id == event.event), None)
     if found is None or not store.count(event=found.id):
@@ -123,7 +123,7 @@ def continued(event: Event, store: Store, say: Callable[[str], None], is_counted
     except ConfigError:  # by an earlier version; it is written anew
         return event, True
     planned, games = games_asked(stored), games_asked(event)
-    if not is_counted and (not isinstance(event, Ladder) or event.players.keys() == stored.players.keys()):
+    if not is_counted and (not isinstance(event, Swiss) or event.players.keys() == stored.players.keys()):
         event = with_games(event, planned)
     if is_counted and games < planned:
         again = "--new starts again" if isinstance(event, Match) else "take another name for a new one"
@@ -131,11 +131,11 @@ def continued(event: Event, store: Store, say: Callable[[str], None], is_counted
     return continue_event(stored, event), not is_counted or games >= planned
 
 
-def _require_same_terms(stored: dict[str, Any], event: Tournament | Ladder) -> None:
+def _require_same_terms(stored: dict[str, Any], event: Tournament | Swiss) -> None:
     """Raise ConfigError for the name of a stored event that was played by other settings, or is of another kind."""
-    (kind,) = {"tournament", "ladder"} & event.settings.keys()
-    if kind not in stored:
-        other = next((name for name in ("ladder", "tournament") if name in stored), "match")
+    from arena.results.league import kind_of
+
+    if (kind := kind_of(event.settings)) != (other := kind_of(stored)):
         raise ConfigError(f"'{event.name}' is a stored {other}; take another name, or the --style that it began with")
     old, new = _flat(stored), _flat(json.loads(json.dumps(event.settings)))
     if changed := [f"{key} {old.get(key)}, not {new.get(key)}" for key in new | old if old.get(key) != new.get(key)]:

@@ -29,8 +29,8 @@ from arena.players.config import TermsTable, TournamentTable, first_given
 from arena.system import cores
 
 if TYPE_CHECKING:
-    from arena.match.ladder import Ladder
     from arena.match.schedule import Match, Tournament
+    from arena.match.swiss import Swiss
     from arena.ratings import Sprt
 
 SPRT_GAMES = 5_000
@@ -149,37 +149,37 @@ def tournament(
     results: Results = RESULTS,
     config: ConfigFile = None,
 ) -> None:
-    """Play a round robin, a gauntlet or a ladder between several bots.
+    """Play a round robin, a gauntlet or a Swiss tournament of several bots.
 
     NAME is the tournament's own name. The same command resumes an interrupted tournament. Bots may join later, and a
     larger -n adds games. NAME alone plays what [tournaments.NAME] in arena.toml declares; options override it.
 
-    In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games; give its bots in the
-    order that you expect.
+    In a gauntlet the first bot meets each of the rest. A swiss tournament ranks many bots with few games: in each
+    round, bots of similar rating meet; give the bots in the order that you expect.
 
     Examples:
       arena tournament league random mcts sl alphago
       arena tournament check rl sl alphago --style gauntlet -n 100
-      arena tournament nets random mcts sl --style ladder --precision 50
+      arena tournament nets random mcts sl --style swiss --precision 50
     """
     setup = events.EventSetup(results, config, workers, cluster, as_json)
-    from arena.match.ladder import Ladder
+    from arena.match.swiss import Swiss
 
     played, is_counted = _tournament(name, bots or [], terms, setup)
     with setup.opened(played) as store:
         gap = setup.play(played, store, is_counted).gap
-        if gap is not None and isinstance(played, Ladder):
+        if gap is not None and isinstance(played, Swiss):
             words = f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {gap[0]} and {gap[1]}."
             setup.console.say(words)
 
 
 def _tournament(
     name: str, bots: list[str], terms: TournamentTable, setup: events.EventSetup
-) -> tuple[Tournament | Ladder, bool]:
+) -> tuple[Tournament | Swiss, bool]:
     """The event of a name and options, with what arena.toml declares, and whether that gives its number of games.
     Raises ConfigError, also where the first bot stands in the place of a name."""
-    from arena.match.ladder import Ladder
     from arena.match.schedule import Style, Tournament
+    from arena.match.swiss import Swiss
 
     registry = setup.registry
     if not bots or name in registry.tournaments:
@@ -189,16 +189,16 @@ def _tournament(
         raise ConfigError(f"'{name}' is a bot; name the tournament before the bots: arena tournament league {typed}")
     else:
         declared = TournamentTable()
-    if terms.style is not None and (terms.style == "ladder") != (declared.style == "ladder"):
+    if terms.style is not None and (terms.style == "swiss") != (declared.style == "swiss"):
         declared = replace(declared, games=None)  # which counts something else
     given = replace(terms, bots=tuple(bots)).over(declared)
-    if given.precision is not None and given.style != "ladder":
-        raise ConfigError(f"tournament '{name}': precision needs --style ladder")
+    if given.precision is not None and given.style != "swiss":
+        raise ConfigError(f"tournament '{name}': precision needs --style swiss")
     entries = tuple(events.read_player(registry, bot, given) for bot in given.bots)
     agreed = replace(events.read_terms(given, setup.console.say), own_openings=True)
-    if given.style == "ladder":
+    if given.style == "swiss":
         most = 100 * len(entries) if given.precision is None else 5_000
-        ladder = Ladder(name, entries, agreed, first_given(given.games, most), given.precision or 0.0)
-        return ladder, given.games is not None
+        swiss = Swiss(name, entries, agreed, first_given(given.games, most), given.precision or 0.0)
+        return swiss, given.games is not None
     style = Style((given.style or "round-robin").replace("-", " "))
     return Tournament(name, entries, agreed, first_given(given.games, 20), style), given.games is not None

@@ -1,4 +1,4 @@
-"""An event: a match, a tournament or a ladder; as JSON, too."""
+"""An event: a match, or a tournament of any style; as JSON, too."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 import msgspec
 
 from arena import ConfigError
-from arena.match.ladder import Ladder
 from arena.match.schedule import Match, Style, Tournament
+from arena.match.swiss import Swiss
 
-Event = Match | Tournament | Ladder
+Event = Match | Tournament | Swiss
 """What they share: ``event`` is the id that its games are stored under, ``players`` are by the names that the games
-carry, ``games`` is the number of games in all (of a ladder, the maximum), and ``settings`` never change in an event of
-this name. ``standings()`` is an empty counter for its games.
+carry, ``games`` is the number of games in all (of a Swiss tournament, the maximum), and ``settings`` never change in an
+event of this name. ``standings()`` is an empty counter for its games.
 
 ``pairings(played, is_known)`` are the games that can be planned now, in the order in which they begin, whether they
 were played or not; ``played`` are the event's games so far. When all planned games are among them, another call may
 plan more; the event is over when it doesn't. Games whose id ``is_known`` are left out, and their openings aren't drawn.
 """
 
-KINDS: dict[str, type[Any]] = {"match": Match, "tournament": Tournament, "ladder": Ladder}
+KINDS: dict[str, type[Any]] = {"match": Match, "tournament": Tournament, "swiss": Swiss, "ladder": Swiss}
+"""By the word in stored plans; versions before 0.2 wrote ladder for swiss."""
 
 
 def event_to_json(event: Event) -> str:
@@ -50,7 +51,8 @@ def event_from_json(text: str) -> Event:
 
 
 def games_asked(event: Event) -> int:
-    """The number that ``-n`` sets: all games of a match, the most of a ladder, those of each two in a tournament."""
+    """The number that ``-n`` sets: all games of a match, the most of a Swiss tournament, those of each two in
+    another."""
     return event.games_each if isinstance(event, Tournament) else event.games
 
 
@@ -77,7 +79,7 @@ def continue_event(stored: Event, asked: Event) -> Event:
 
 def _unchanging(event: Event) -> str:
     """What never changes in an event that has begun, beside its settings and players, in words."""
-    if isinstance(event, Ladder):
+    if isinstance(event, Swiss):
         return f"with --precision {event.precision:g}"
     if isinstance(event, Tournament):
         first = f" of {event.entries[0].name}" if event.style is Style.GAUNTLET else ""

@@ -22,8 +22,8 @@ from arena.go.record import GameRecord, Played
 from arena.match.crew import Crew, delay_signals
 from arena.match.crew import Update as Update
 from arena.match.event import Event
-from arena.match.ladder import Ladder
 from arena.match.schedule import Pairing
+from arena.match.swiss import Swiss
 from arena.match.worker import Snapshot
 
 if TYPE_CHECKING:  # not needed for an event on this machine
@@ -104,7 +104,7 @@ class _Run:
     def __init__(self, event: Event, store: RecordStore, control: Control):
         self._event, self._store, self._control = event, store, control
         self._ids: set[int] = set()  # hashes of the stored games' ids, which take half the memory of the ids
-        self._played: list[Played] = []  # of a ladder, which plans by them
+        self._played: list[Played] = []  # of a Swiss tournament, which plans by them
         self._standings = event.standings()
         self._finished: list[GameRecord] = []  # not durable yet
         self._highest: dict[str, int] = {}  # the number of the last game of each series that an earlier run stored
@@ -128,7 +128,7 @@ class _Run:
             missing = self._event.pairings(self._played, lambda id: hash(id) in self._ids)
             crew.add(missing, self._had_begun)
             yield from self._play(crew)
-            if not missing or not isinstance(self._event, Ladder):
+            if not missing or not isinstance(self._event, Swiss):
                 return  # no other plans more
 
     def _had_begun(self, pairing: Pairing) -> bool:
@@ -200,7 +200,7 @@ class _Run:
 
     def _count(self, games: Sequence[Played]) -> None:
         self._ids.update(hash(game.id) for game in games)
-        if isinstance(self._event, Ladder):
+        if isinstance(self._event, Swiss):
             self._played += games
         elif self._standings.tests:
             self._standings.add(games)
@@ -208,7 +208,7 @@ class _Run:
 
 def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:
     """Whether the event has the game of an id, as planned now; where stored games decide its test, those that count."""
-    if isinstance(event, Ladder):
+    if isinstance(event, Swiss):
         round_of = event.round_finder()
         return lambda id: round_of(id) > 0
     played = chain.from_iterable(store.game_summaries(event=event.event)) if event.standings().tests else ()

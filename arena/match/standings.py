@@ -220,9 +220,9 @@ class Standings:
     ):
         """``players`` are names by identity, in a match by name, in the order in which they are shown; no two have one
         name. ``planned`` games are None where the plan isn't known, ``grown`` if there were fewer when the first were
-        played, and ``is_enough`` says of a ladder that it ends before. ``tests`` are those of matches, by event;
-        ``openings`` the number of different ones in a match, None where they don't end; ``limits`` seconds for a move,
-        by name."""
+        played, and ``is_enough`` says of a Swiss tournament that it ends before. ``tests`` are those of matches, by
+        event; ``openings`` the number of different ones in a match, None where they don't end; ``limits`` seconds for a
+        move, by name."""
         self.players = dict(players)
         self.event = event
         self.planned = planned

@@ -15,7 +15,7 @@ from arena.contract.settings import read_object, read_settings, setting, suggest
 
 T = TypeVar("T")
 
-STYLES = ("round-robin", "gauntlet", "ladder")  # of a tournament
+STYLES = ("round-robin", "gauntlet", "swiss")  # of a tournament
 
 MOST_ELO = 10_000.0  # of an anchor
 RULES = ("cgos", "tromp-taylor", "chinese", "japanese")
@@ -66,9 +66,9 @@ class TournamentTable(TermsTable):
     """One ``[tournaments.NAME]`` of an arena.toml, or the same as options."""
 
     bots: tuple[str, ...] = setting((), "The bots, as they are typed.")
-    style: str | None = setting(None, "round-robin, gauntlet or ladder (default round-robin).", choices=STYLES)
-    games: int | None = setting(None, "Games of a pair (default 20); of a ladder, in all.")
-    precision: float | None = setting(None, "Ladder: stop when neighbours are this well known.", 1, 1000)
+    style: str | None = setting(None, "round-robin, gauntlet or swiss (default round-robin).", choices=STYLES)
+    games: int | None = setting(None, "Games of a pair (default 20); with swiss, in all.")
+    precision: float | None = setting(None, "Swiss: stop when neighbours are this well known.", 1, 1000)
 
 
 class Config(NamedTuple):

@@ -14,9 +14,9 @@ from arena import plural
 from arena.go.coords import Colour
 from arena.go.record import GameRecord
 from arena.match.event import Event
-from arena.match.ladder import Ladder, measured_gaps
 from arena.match.runner import Update
 from arena.match.schedule import Match
+from arena.match.swiss import Swiss, measured_gaps
 from arena.match.worker import Snapshot
 from arena.report import style
 from arena.report.style import Console
@@ -70,7 +70,7 @@ class EventState:
         self.clock = clock
         self.standings = event.standings()
         self.standings.rating_share = RATING_SHARE
-        self.may_end_early = isinstance(event, Ladder) or (isinstance(event, Match) and event.test is not None)
+        self.may_end_early = isinstance(event, Swiss) or (isinstance(event, Match) and event.test is not None)
         """Whether the number of games is only the most there can be."""
         self.seats: list[Seat] = []  # a board for each game, from its first move to its last
         self.watched_at = 0  # which board
@@ -86,7 +86,8 @@ class EventState:
         self.is_paused = self.finished = False
         self.ranking = list(event.players)  # names, the strongest first
         self.gap: tuple[str, str, float] | None = None
-        """Of a ladder, the two neighbours whose distance is known worst, and the half width of that in Elo."""
+        """Of a Swiss tournament, the two neighbours whose distance is known worst, and the half width of that in
+        Elo."""
         self._rated = 0, -RATE_EVERY  # games, and when
         self._spent, self._since = 0.0, clock()  # before the last pause, and since its end
         self._playing_since: float | None = None  # elapsed seconds
@@ -163,7 +164,7 @@ class EventState:
         if ratings is not None:
             if games >= drawn + max(2, drawn // APART):
                 self.course.append(Moment(games, elo_of(ratings)))
-            if isinstance(self.event, Ladder):
+            if isinstance(self.event, Swiss):
                 self.gap = next(iter(measured_gaps(ratings)), None)
 
     # --- How far it is ---
@@ -203,9 +204,9 @@ class EventState:
 
     @property
     def stage(self) -> str:
-        """The round of a ladder; that the first pair of a test isn't over."""
+        """The round of a Swiss tournament; that the first pair of a test isn't over."""
         games = [seat.game.pairing.id for seat in self.seats if seat.record is None]
-        if isinstance(self.event, Ladder) and games:
+        if isinstance(self.event, Swiss) and games:
             widest = f", neighbours ±{self.gap[2]:.0f} or better" if self.gap else ""
             return f"round {max(map(self.event.round_finder(), games))}{widest}"
         test = self.standings.test

@@ -98,7 +98,7 @@ def terms(report: Report) -> list[tuple[str, str]]:
     if report.is_decided and stored > report.games:
         played = f"{report.games}, and {stored - report.games} after the test was decided"
     elif not report.is_decided and planned is not None and planned > stored:
-        played = f"{stored} of {'at most ' if report.kind == 'ladder' else ''}{planned}"
+        played = f"{stored} of {'at most ' if report.kind == 'swiss tournament' else ''}{planned}"
     lines = [
         ("Event", f"{report.event}, a {report.kind} created on {report.created[:10]}"),
         ("Rules", f"{style.setting(rules)}{points}, at most {rules.move_limit} moves"),

@@ -87,8 +87,8 @@ def _plans(store: Store, events: Collection[str]) -> dict[str, AnyEvent]:
 
 
 def _has_ended(plan: AnyEvent, games: int) -> bool:
-    """Whether an event with so many games has ended as it was planned before any was played. A ladder with a precision
-    may have."""
+    """Whether an event with so many games has ended as it was planned before any was played. A Swiss tournament with a
+    precision may have."""
     has_ended = games >= plan.games or getattr(plan, "precision", 0) > 0
     return has_ended and not plan.grown and getattr(plan, "test", None) is None
 
@@ -138,8 +138,8 @@ def distinct_names(players: Mapping[str, Player]) -> dict[str, str]:
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """The kind of the event with these settings: match, tournament or ladder."""
-    return next((kind for kind in ("tournament", "ladder") if kind in settings), "match")
+    """The kind of the event with these settings: match, tournament or swiss tournament."""
+    return "tournament" if "tournament" in settings else "swiss tournament" if "ladder" in settings else "match"
 
 
 class Moment(NamedTuple):

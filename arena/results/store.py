@@ -122,7 +122,7 @@ _NUMBERS = ("opening", "black_seconds", "white_seconds", *_LATER)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A match, tournament or ladder: when it was made, its settings, which never change, and its plan, which may grow,
+    """A match or tournament: when it was made, its settings, which never change, and its plan, which may grow,
     as ``event_to_json`` wrote it."""
 
     id: str

@@ -145,7 +145,7 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
 
 
 WRONG = [
-    ("tournament x random mcts --precision 50", ("precision needs --style ladder",)),
+    ("tournament x random mcts --precision 50", ("precision needs --style swiss",)),
     ("tournament random sl mcts", ("'random' is a bot", "arena tournament league random sl mcts")),
     ("match random mcts --plan nan", ("--plan nan", "from 1 to 1000")),
     ("match human mcts --plan 30", ("a person can't play here", "name a bot")),

@@ -95,7 +95,10 @@ def test_a_guide_has_commands_that_arena_understands_and_links_that_lead_somewhe
         ("match sl rl --workers -1", "invalid value for '--workers': Input should be greater than or equal to 0. See"),
         ("match sl rl --alpha 0.1", "--alpha 0.1 needs --sprt, as in --sprt 0 35. See 'arena match --help'."),
         ("match sl rl --sprt 1", "option '--sprt' requires 2 arguments. See 'arena match --help'."),
-        ("tournament x sl rl --style swiss", "--style 'swiss' is not one of round-robin, gauntlet, ladder. See 'arena"),
+        (
+            "tournament x sl rl --style ladder",
+            "--style 'ladder' is not one of round-robin, gauntlet, swiss. See 'arena",
+        ),
         ("elo --siez 9", "no such option: --siez"),
         ("macht", "no such command 'macht'. Did you mean 'match'? See 'arena --help'."),
         ("data", "missing command. See 'arena data --help'."),

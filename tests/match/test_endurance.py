@@ -215,7 +215,7 @@ class Siege:
 def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, most: int
 ) -> None:
-    """40 kills a round, or 10: of matches and ladders of engines, of a gate, and of a person's game."""
+    """40 kills a round, or 10: of matches and tournaments of engines, of a gate, and of a person's game."""
     install(tmp_path / "site", monkeypatch)
     for name, rows in (("start", 1000), ("mine", 2000)):
         learn(tmp_path / "results" / "checkpoints" / name, STRONG, b"", name.encode(), rows=rows)
@@ -230,8 +230,8 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
         ends = random.sample(ENDS, 2)
         match = ("match", "one", "two", "--seed", seed, "--openings", "3")
         siege.harass([*kills[::2], ends[0]], *match, *common)
-        ladder = ("tournament", f"climb-{seed}", "one", "two", "three", "--style", "ladder", "--openings", "3")
-        siege.harass([*kills[1::2], ends[1]], *ladder, *common)
+        swiss = ("tournament", f"climb-{seed}", "one", "two", "three", "--style", "swiss", "--openings", "3")
+        siege.harass([*kills[1::2], ends[1]], *swiss, *common)
         gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)
         hits = [("worker", SIGTERM), ("parent", SIGKILL), ("workers", SIGKILL), ("server", SIGKILL)]
         siege.harass(hits[: most // 2], *gate, *common)

@@ -22,9 +22,9 @@ from arena.contract.bot import Limits
 from arena.go.coords import symmetry_table
 from arena.go.game import Rules
 from arena.match.event import Event, continue_event, event_from_json, event_to_json
-from arena.match.ladder import Ladder
 from arena.match.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
 from arena.match.schedule import Gate, Match, Style, Terms, Tournament
+from arena.match.swiss import Swiss
 from arena.players.config import TermsTable
 from arena.ratings import Sprt
 from benchmarks.openings import main
@@ -228,7 +228,7 @@ EVENTS: list[Event] = [
     Match(ENTRIES[0], ENTRIES[0], Terms(NINE, adjudication=Adjudication.read("resign=0.1"), book=((1, 2), (3,))), 2),
     Match(*ENTRIES[:2], Terms(NINE), 200, name="gated", test=Sprt(0, 35), gate=Gate("a", "new")),
     Tournament("league", ENTRIES, Terms(NINE), games_each=6, style=Style.GAUNTLET),
-    Ladder("climb", ENTRIES, Terms(NINE, book=((1, 2), (3,))), games=300, precision=40.0, block=4),
+    Swiss("climb", ENTRIES, Terms(NINE, book=((1, 2), (3,))), games=300, precision=40.0, block=4),
 ]
 
 

@@ -1,4 +1,4 @@
-"""A ladder: rounds of games between the players whose order is least certain."""
+"""A Swiss tournament: rounds of games between the players whose order is least certain."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ GIVE_UP = 4  # blocks after which two players who have not both won, directly or
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder(OpenEvent):
+class Swiss(OpenEvent):
     """Players ranked with as few games as that takes: rounds of matchups of ``block`` games each.
 
     First, players next to each other in ``entries`` meet; then the matchups follow from the ratings so far alone, see
-    ``next_matchups``, so a resumed ladder plays the same games. It is over after ``games``, which may grow, or when all
-    neighbours in the ranking are known to ``precision`` Elo either way (95 %; 0: never).
+    ``next_matchups``, so a resumed tournament plays the same games. It is over after ``games``, which may grow, or when
+    all neighbours in the ranking are known to ``precision`` Elo either way (95 %; 0: never).
     """
 
     games: int
     precision: float = 0.0
     block: int = 8
-    style: ClassVar[str] = "ladder"
+    style: ClassVar[str] = "swiss tournament"
 
     def __post_init__(self) -> None:
-        self.check_players("ladder")
+        self.check_players("tournament")
         require_range("games", self.games, 1)
         if not 0 <= self.precision < inf:
             raise ConfigError(f"an interval of ±{self.precision:g} Elo can't be reached; give more than 0")
 
     @property
     def settings(self) -> dict[str, object]:
-        """What stays when players join or games are added."""
+        """What stays when players join or games are added. The key is the word of versions before 0.2."""
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def pairings(self, played: Iterable[Played] = (), is_known: IsKnown = lambda id: False) -> list[Pairing]:

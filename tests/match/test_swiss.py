@@ -1,4 +1,5 @@
-"""Ladders: who meets next, that it depends on what was played alone, and that the ratings are not biased by it."""
+"""Swiss tournaments: who meets next, that it depends on what was played alone, and that ratings are not biased by
+it."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -17,24 +18,24 @@ from hypothesis import strategies as st
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameSummary
-from arena.match.ladder import Ladder, measured_gaps, next_matchups
 from arena.match.runner import play_event
 from arena.match.schedule import Pairing
+from arena.match.swiss import Swiss, measured_gaps, next_matchups
 from arena.ratings import Ratings, Result, expected_score, rate
 from arena.report.tables import SHOWN
 from arena.results.store import Store
 
 
-def ladder(*names: str, **changes: Any) -> Ladder:
+def swiss(*names: str, **changes: Any) -> Swiss:
     usual: dict[str, Any] = {"name": "climb", "rules": Rules.preset("cgos", 7), "games": 160}
     entries = tuple(scripted("GOOD", name, at=number) for number, name in enumerate(names))
-    return planned(Ladder, **({"entries": entries} | usual | changes))
+    return planned(Swiss, **({"entries": entries} | usual | changes))
 
 
 def climb(
-    played: Ladder, games: Sequence[GameSummary] = (), step: float = 100.0, dice: random.Random | None = None
+    played: Swiss, games: Sequence[GameSummary] = (), step: float = 100.0, dice: random.Random | None = None
 ) -> list[GameSummary]:
-    """The ladder to its end, round by round. Each player is ``step`` Elo stronger than the one before it in the
+    """The swiss to its end, round by round. Each player is ``step`` Elo stronger than the one before it in the
     alphabet; without ``dice``, a game ends in the same way whenever it is played."""
     done = list(games)
     while todo := played.pairings(done):
@@ -45,7 +46,7 @@ def climb(
     return done
 
 
-def summary(played: Ladder, pairing: Pairing, outcome: Outcome) -> GameSummary:
+def summary(played: Swiss, pairing: Pairing, outcome: Outcome) -> GameSummary:
     """A game without moves, like no other."""
     identities = (played.players[name].identity for name in (pairing.black, pairing.white))
     names, key = (pairing.black, pairing.white), hash(pairing.opening) % 2**64
@@ -66,7 +67,7 @@ def round_of(id: str) -> int:
 
 
 def test_everybody_meets_the_next_and_then_a_round_follows_when_all_its_games_are_played() -> None:
-    played = ladder("a", "b", "c", "d")
+    played = swiss("a", "b", "c", "d")
     pairings = played.pairings()
     assert len(pairings) == 3 * 8 and {round_of(pairing.id) for pairing in pairings} == {1}
     assert {frozenset((one.black, one.white)) for one in pairings} == {frozenset(pair) for pair in ("ab", "bc", "cd")}
@@ -80,7 +81,7 @@ def test_everybody_meets_the_next_and_then_a_round_follows_when_all_its_games_ar
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**40), players=st.integers(2, 5))
 def test_openings_go_on_where_a_meeting_stopped_and_have_both_colours(seed: int, players: int) -> None:
-    played, pairings, games = ladder(*"abcde"[:players], games=200, seed=seed), [], []
+    played, pairings, games = swiss(*"abcde"[:players], games=200, seed=seed), [], []
     while todo := played.pairings(games):
         pairings += todo
         games += [summary(played, pairing, Outcome(BLACK, Ending.RESIGN)) for pairing in todo]
@@ -93,15 +94,15 @@ def test_openings_go_on_where_a_meeting_stopped_and_have_both_colours(seed: int,
         assert [pairing.number for pairing in sorted(met, key=lambda one: one.id)] == list(range(len(met)))
 
 
-def test_a_ladder_ends_when_every_two_neighbours_are_told_apart() -> None:
-    played = ladder("a", "b", "c", games=5000, precision=60)
+def test_a_swiss_tournament_ends_when_every_two_neighbours_are_told_apart() -> None:
+    played = swiss("a", "b", "c", games=5000, precision=60)
     games = climb(played)
     before = [game for game in games if round_of(game.id) < round_of(games[-1].id)]
     assert len(games) < 1500 and measured_gaps(rated(games))[0][2] <= 60 < measured_gaps(rated(before))[0][2]
 
 
 def test_bots_that_join_meet_their_neighbours_first_and_those_that_leave_in_a_round_stop_nothing() -> None:
-    three, four = ladder("a", "b", "c", games=100), ladder("a", "b", "c", "d", games=200)
+    three, four = swiss("a", "b", "c", games=100), swiss("a", "b", "c", "d", games=200)
     games = climb(three)
     more = climb(four, games)
     assert len(games) == 100 and round_of(games[-1].id) == round_of(games[-2].id)  # inside a round, too
@@ -115,11 +116,11 @@ def test_bots_that_join_meet_their_neighbours_first_and_those_that_leave_in_a_ro
 # --- What its ratings are worth ---
 
 
-def test_the_intervals_of_a_ladder_between_equals_hold_the_truth_about_as_often_as_they_promise() -> None:
+def test_the_intervals_of_a_swiss_tournament_between_equals_hold_the_truth_about_as_often_as_they_promise() -> None:
     """Pairing by the rating alone fed on its own noise: 56 %. The standard error of this figure is some 3 %."""
     held, marked = [], 0
     for seed in range(8):
-        ratings = rated(climb(ladder(*"abcdefgh", games=800, seed=seed), (), 0, random.Random(f"0 {seed}")))
+        ratings = rated(climb(swiss(*"abcdefgh", games=800, seed=seed), (), 0, random.Random(f"0 {seed}")))
         for one, other in combinations(ratings.players, 2):
             _, low, high = ratings.difference(one, other)
             held.append((low is None or low <= 0) and (high is None or 0 <= high))
@@ -149,13 +150,13 @@ def test_neighbours_without_a_measured_distance_meet_first_but_do_not_keep_all_o
 # --- For real ---
 
 
-def test_a_ladder_that_goes_on_is_the_one_that_never_stopped_and_keeps_its_workers(
+def test_a_swiss_tournament_that_goes_on_is_the_one_that_never_stopped_and_keeps_its_workers(
     store: Store, tmp_path: Path
 ) -> None:
     marker = tmp_path / "starts"
     once = scripted("ONLY_FIRST", "a", marker=str(marker))  # a second one can't be built
     entries = (scripted("MANY", "b"), scripted("RESIGNS", "c"), scripted("GOOD", "d", at=3))
-    played = ladder(entries=(once, *entries), rules=Rules.preset("cgos", 5), games=60, block=4)
+    played = swiss(entries=(once, *entries), rules=Rules.preset("cgos", 5), games=60, block=4)
     with Store.open(tmp_path / "once.db", write=True) as other:
         list(play_event(played, other, 1))
         whole = essence(other.games())
