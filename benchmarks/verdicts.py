@@ -16,9 +16,9 @@ from statistics import NormalDist
 import numpy as np
 
 from arena.go.game import Rules
-from arena.match.ladder import Ladder, next_matchups
 from arena.match.openings import shipped_book
 from arena.match.schedule import OpenEvent, Terms, Tournament
+from arena.match.swiss import Swiss, next_matchups
 from arena.players.player import Player
 from arena.ratings import ConfidenceSequence, Ratings, Results, Sprt, expected_score, rate
 from arena.ratings.elo import FloatArray, elo
@@ -168,7 +168,7 @@ def ladders(matches: int, rng: np.random.Generator) -> Iterator[tuple[str, str, 
     for kind in ("independent", "own openings"):
         found = []
         for _ in range(matches):
-            event, games = Ladder("ladder", _entries(8), _terms(True), 800), list[Results]()
+            event, games = Swiss("swiss", _entries(8), _terms(True), 800), list[Results]()
             table = _schedule(event, rng)
             names = list(event.players)
             matchups = list(pairwise(names))
