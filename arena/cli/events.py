@@ -6,7 +6,7 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -155,16 +155,22 @@ def _flat(settings: dict[str, Any]) -> dict[str, str]:
 
 class EventSetup:
     """Where events are played, stored and shown, by a command's options. ``workers`` is 0 for one per core; ``crew`` is
-    set by ``opened``. A terminal shows something before what takes seconds is imported."""
+    set by ``opened``. Unknown ``bots`` are refused, and a terminal shows something, before the slow imports."""
 
     def __init__(
-        self, results: Path, config: Path | None, workers: int, cluster: str | None, as_json: bool = False
+        self,
+        results: Path,
+        config: Path | None,
+        workers: int,
+        cluster: str | None,
+        as_json: bool = False,
+        bots: Sequence[str] = (),
     ) -> None:
+        self.registry = registry_of(config, results, *bots)
         if sys.stdout.isatty() and not as_json:
             print("Preparing the games ...", flush=True)
         from arena.report.style import Console
 
-        self.registry = registry_of(config, results)
         self.console, self.results, self.workers, self.as_json = Console(stderr=as_json), results, workers, as_json
         self.cluster = cluster or self.registry.cluster.address
         self.crew: int | AnyCrew = 0

@@ -75,7 +75,7 @@ def match(
     if ctx.args:
         bots = " ".join([first, second, *ctx.args])
         raise ConfigError(f"a match has two bots; for more, use: arena tournament NAME {bots}")
-    setup = events.EventSetup(results, config, workers, cluster, as_json)
+    setup = events.EventSetup(results, config, workers, cluster, as_json, (first, second))
     from arena.match.schedule import Match
 
     if plan is not None and (sprt or games or new or as_json):
@@ -162,7 +162,7 @@ def tournament(
       arena tournament check rl sl alphago --style gauntlet -n 100
       arena tournament nets random mcts sl --style swiss --precision 50
     """
-    setup = events.EventSetup(results, config, workers, cluster, as_json)
+    setup = events.EventSetup(results, config, workers, cluster, as_json, bots or ())
     from arena.match.swiss import Swiss
 
     played, is_counted = _tournament(name, bots or [], terms, setup)

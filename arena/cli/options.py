@@ -103,11 +103,16 @@ def require_writable(*paths: Path | None) -> None:
             raise UserError(f"{path} can't be written: permission denied for {above}; use another place")
 
 
-def registry_of(config: Path | None, results: Path) -> Registry:
-    """The bots of the given file, or of arena.toml where there is one."""
+def registry_of(config: Path | None, results: Path, *bots: str) -> Registry:
+    """The bots of the given file, or of arena.toml where there is one. Raises ConfigError if it has none of the names
+    of ``bots``; this is checked here because it takes no time, and loading what plays them does."""
     from arena.players.registry import Registry
 
-    return Registry(config or (CONFIG if CONFIG.exists() else None), results)
+    registry = Registry(config or (CONFIG if CONFIG.exists() else None), results)
+    for bot in bots:
+        if not registry.is_bot(bot):
+            registry.resolve(bot)
+    return registry
 
 
 def read_rules(given: TermsTable) -> Rules:

@@ -93,7 +93,6 @@ def play(
       arena play random --plain < moves.txt
     """
     from arena.go.ranks import rank_name, read_rank
-    from arena.people.saved_game import SavedGameFile
 
     if resume and (name is not None or rank is not None or given != NO_OPTIONS):
         raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
@@ -103,7 +102,9 @@ def play(
         bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
     if bot is None and not resume:
         raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
-    table = Table(registry_of(config, results), results, plain)
+    table = Table(registry_of(config, results, *([] if resume or bot is None else [bot])), results, plain)
+    from arena.people.saved_game import SavedGameFile
+
     again, stored = True, table.store_finished_games()
     while again:
         if resume:
