@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, redirect_stdout
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
@@ -30,6 +31,7 @@ from arena.players.config import TermsTable
 if TYPE_CHECKING:
     from arena.contract import bot
     from arena.players.player import Player
+    from arena.players.registry import Registry
     from arena.ratings import Estimate
     from arena.results.store import Pool
 
@@ -52,25 +54,27 @@ def bots(
     """
     from arena.report.style import Console
     from arena.report.tables import bots_table, settings_table
-    from arena.results.store import Store, database
 
     registry = registry_of(config, results)
     if name is not None:  # a bot that lacks a setting or its net is explained, too
         entry = registry.resolve(name) if name.endswith(".py") else registry.entry(name)
         Console().print(settings_table(entry))
         return
-    pool: Pool | None = None
-    ratings: dict[str, Estimate] = {}
-    if database(results).exists():
-        from arena.results.league import player_ratings  # which loads numpy
+    ratings, pool = known_ratings(registry, results)
+    Console().print(bots_table(registry.entries, ratings, pool, registry.unloaded))
 
+
+def known_ratings(registry: Registry, results: Path) -> tuple[dict[str, Estimate], Pool | None]:
+    """Elo by identity, from the pool with the most stored games, or without any from the ladder that ships."""
+    from arena.results.league import player_ratings, shipped_ratings
+    from arena.results.store import Store, database
+
+    if database(results).exists():
         with Store.of(results) as store:
             pool, ratings = player_ratings(store, registry.anchors)
-    if not ratings:
-        from arena.results.league import shipped_ratings
-
-        pool, ratings = None, shipped_ratings()
-    Console().print(bots_table(registry.entries, ratings, pool, registry.unloaded))
+        if ratings:
+            return ratings, pool
+    return shipped_ratings(), None
 
 
 @takes(TermsTable, "size")

@@ -24,7 +24,7 @@ from arena.cli.options import (
     Workers,
     takes,
 )
-from arena.cli.play import Table, play_match, read_seat
+from arena.cli.play import PlaySetup, play_match, read_side
 from arena.players.config import TermsTable, TournamentTable, first_given
 from arena.system import cores
 
@@ -92,13 +92,13 @@ def match(
         setup.console.say(
             f"The test counts an opening once: with {plural(agreed.limit, 'opening')}, it has {most} games."
         )
-    read = read_seat if plan is None else events.read_player
+    read = read_side if plan is None else events.read_player
     one, other = (read(setup.registry, bot, terms) for bot in (first, second))
     played = Match(one, other, agreed, most, test=test, name=name)
     if one.is_person or other.is_person:
         if as_json:
             raise ConfigError("--json prints games of bots; 'arena games --json' prints those of people")
-        play_match(played, new, Table(setup.registry, results), is_counted=games is not None)
+        play_match(played, new, PlaySetup(setup.registry, results), is_counted=games is not None)
     elif plan is None:
         with setup.opened(played) as store:
             setup.play(events.with_run(played, store, new), store, is_counted=games is not None)

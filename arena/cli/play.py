@@ -8,38 +8,43 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property, partial
 from itertools import chain
+from math import inf
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+from typer import prompt
 
 from arena import ConfigError, StoreBusy, StoreError, UserError, plural
 from arena.cli import events
 from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, size_doubts, takes
 from arena.contract.settings import setting
-from arena.files import remove_scratch
+from arena.files import remove_scratch, scratch
 from arena.go.ranks import HUMAN_LIKE
 from arena.players.config import RULES, TermsTable, first_given
 from arena.system import running_clock
 
 if TYPE_CHECKING:
-    from arena.contract.bot import Limits
+    from arena.contract.bot import Bot, Limits
     from arena.go.coords import Colour, Move
     from arena.go.game import Rules
-    from arena.go.record import GameSummary
-    from arena.match.schedule import Match, Pairing
-    from arena.people.adviser import Adviser
+    from arena.go.record import GameRecord, GameSummary
+    from arena.match.bot_process import BotStarter
+    from arena.match.schedule import Match
     from arena.people.saved_game import SavedGame, SavedGameFile
     from arena.people.session import Opponent
     from arena.players.player import Player
     from arena.players.registry import Registry
+    from arena.results.analysis import Evaluation
 
 ANALYSTS = ("alphago", "mcts")
-"""Who gives hints where the bot that is played can't: the first that plays on the size."""
+"""Who gives hints and reviews where the bot that is played can't: the first that plays on the size."""
 
 GUEST = "guest"
 """Who plays without a name, and so without a rating."""
@@ -68,6 +73,8 @@ def play(
     bot: Annotated[str | None, Argument(metavar="BOT")] = None,
     rank: Annotated[str | None, Option(metavar="RANK", help="Play a bot of this human rank, 30k to 6d.")] = None,
     given: GameOptions = NO_OPTIONS,
+    start: Annotated[str | None, Option("--from", metavar="GAME", help="Play on from this SGF file or game.")] = None,
+    move: Annotated[int | None, Option(metavar="NUMBER", help="With --from: after this many moves.", min=0)] = None,
     name: Annotated[
         str | None, Option("--as", metavar="NAME", help="Your name in the ratings (default: your login).")
     ] = None,
@@ -80,102 +87,124 @@ def play(
 
     BOT is a bot, or human for a second person; with --resume it is the id of a game. Type d4, pass, undo, hint, score,
     resign or help. The game is saved after every move. Finished games are stored and count for arena elo unless you
-    used help (undo, hint, score), a handicap or another komi.
+    used help (undo, hint, score), a handicap, another komi or --from.
 
-    --rank is a rank of the Online Go Server (games of 2005 to 2020, 9x9). The bot moves, errs, passes and resigns as
-    people of that rank did. After each game it says at which rank your results against such bots are likeliest.
+    --rank is a rank of the Online Go Server (2005 to 2020, 9x9). The bot moves, errs, passes and resigns as people of
+    that rank did. Each game ends with the rank that fits your results against such bots.
 
     Examples:
       arena play alphago
       arena play --rank 12k
-      arena play mcts --size 13 --color white --time main=600,byoyomi=30
-      arena play --resume
+      arena play mcts --size 13 --time main=600,byoyomi=30
+      arena play alphago --from game.sgf --move 30
       arena play random --plain < moves.txt
     """
     from arena.go.ranks import rank_name, read_rank
 
-    if resume and (name is not None or rank is not None or given != NO_OPTIONS):
+    if resume and (name is not None or rank is not None or start is not None or given != NO_OPTIONS):
         raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
     if rank is not None:
         if bot is not None:
             raise ConfigError(f"--rank {rank} picks the bot; leave out {bot}")
         bot = f"{HUMAN_LIKE}:rank={rank_name(read_rank(rank, '--rank'))}"
-    if bot is None and not resume:
-        raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
-    table = Table(registry_of(config, results, *([] if resume or bot is None else [bot])), results, plain)
+    registry = registry_of(config, results, *([] if resume or bot is None else [bot]))
     from arena.people.saved_game import SavedGameFile
 
-    again, stored = True, table.store_finished_games()
+    setup = PlaySetup(registry, results, plain)
+    if bot is None and not resume:
+        bot = setup.choose_opponent(given.size or 9)
+    position = None if start is None else _position_of(start, move, given, results)
+    if start is None and move is not None:
+        raise ConfigError(f"--move {move} needs --from, as in: arena play alphago --from game.sgf --move {move}")
+    again, stored = True, setup.store_finished_games()
     while again:
         if resume:
             file = _file_to_resume(results, bot, stored)
         else:
-            saved, bots = new_game(table.registry, table.registry.resolve(bot or ""), name, given)
+            saved, bots = new_game(setup.registry, setup.registry.resolve(bot or ""), name, given, position)
             file = SavedGameFile.create(results, stored)
         with file:
             if resume:
-                saved, bots = rebuild_bots(file.read(), table.registry, table.console.say)
+                saved, bots = rebuild_bots(file.read(), setup.registry, setup.console.say)
             else:
                 saved = replace(saved, record=replace(saved.record, id=file.id))
-            saved, again = table.play(file, saved, bots, "resume it with: arena play --resume")
-        stored = table.store_finished_games()
+            saved, again = setup.play(file, saved, bots, "resume it with: arena play --resume")
+        stored = setup.store_finished_games()
         if resume and again:
-            table.console.say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
+            setup.console.say(f"To play again: arena play {next((saved.name(colour) for colour in bots), 'human')}")
             break
         if not saved.handicap:
-            given = replace(given, color="black" if given.color == "white" else "white")
-    table.leave()
+            given = replace(given, color="white" if saved.people[0].name == "BLACK" else "black")
+    setup.leave()
 
 
-def play_match(match: Match, new: bool, table: Table, is_counted: bool) -> None:
+def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> None:
     """Play the games of a match that has a person in it, and store each when it is over. A game that was left goes on.
     ``is_counted`` is as in ``continued``. Raises UserError, SystemExit when the person leaves."""
+    from arena.contract.bot import Limits
+    from arena.go.coords import BLACK, WHITE
     from arena.people.saved_game import SavedGameFile
     from arena.report.text import print_sections, summary
     from arena.results.store import Store, database
 
     require_two(match.first, match.second)
-    may_play = True
-    if database(table.results).exists():
-        with Store.of(table.results) as store:
+    people = [player for player in match.players.values() if player.is_person]
+    limits, may_play = next((person.limits for person in people if person.limits.time), Limits()), True
+    if database(setup.results).exists():
+        with Store.of(setup.results) as store:
             last = events.with_run(match, store, new)
-            event, may_play = events.continued(last, store, table.console.say, is_counted)
+            event, may_play = events.continued(last, store, setup.console.say, is_counted)
             match = replace(match, run=last.run, games=event.games, grown=event.grown)
     while True:
-        played = table.stored(match.event)
-        standings, known = match.standings(), {game.id for game in played}
+        played = setup.stored(match.event)
+        standings, stored = match.standings(), {game.id for game in played}
         standings.add(played)
-        if not may_play or standings.is_decided or not (missing := match.pairings(played, known.__contains__)):
+        if not may_play or standings.is_decided or not (missing := match.pairings(played, stored.__contains__)):
             break
-        with SavedGameFile(table.results / f"{missing[0].id}.sgf") as file:
-            if file.id in {game.id for game in table.stored(match.event)}:
+        with SavedGameFile(setup.results / f"{missing[0].id}.sgf") as file:
+            if file.id in {game.id for game in setup.stored(match.event)}:
                 continue  # another terminal has just played it
-            saved, bots = begin_match_game(match, missing[0])
+            pairing = missing[0]
+            sides = {BLACK: match.players[pairing.black], WHITE: match.players[pairing.white]}
+            known = {"id": pairing.id, "event": match.event, "seed": pairing.seed}
+            saved, bots = begin_game(match.terms.rules, sides, limits, pairing.opening, **known)
             saved = file.read() if file.path.exists() else saved
             if not saved.is_over:
-                saved, _ = table.play(file, saved, bots, "the same command continues it")
-            if not (saved.is_over and table.store([saved], match)):
-                words = f"Stopped. {len(known)} of {match.games} games are stored"
-                table.console.say(f"{words}; run the same command to play the rest.")
-                table.leave(130)
+                saved, _ = setup.play(file, saved, bots, "the same command continues it")
+            if not (saved.is_over and setup.store([saved], match)):
+                words = f"Stopped. {len(stored)} of {match.games} games are stored"
+                setup.console.say(f"{words}; run the same command to play the rest.")
+                setup.leave(130)
             file.path.unlink()
-    print_sections(summary(standings), table.console)
-    table.leave()
+    print_sections(summary(standings), setup.console)
+    setup.leave()
 
 
 # --- A new game ---
 
 
 def new_game(
-    registry: Registry, entry: Player, name: str | None, given: GameOptions
+    registry: Registry, entry: Player, name: str | None, given: GameOptions, position: GameRecord | None = None
 ) -> tuple[SavedGame, dict[Colour, Player]]:
-    """A game before its first move, and the bots in it by colour. Raises UserError."""
+    """A game before its first move, or from the end of ``position``, and the bots in it by colour. Raises UserError."""
     from arena.contract.bot import Limits
     from arena.go.coords import BLACK, WHITE
     from arena.go.game import Rules, handicap_points
     from arena.people.saved_game import EVENT
 
-    size, stones, person = given.size or 9, given.handicap or 0, _person(registry, name)
+    size, stones = given.size or 9, given.handicap or 0
+    if stones == 1 and given.komi is not None:
+        raise ConfigError("--handicap 1 is a game without a handicap stone at komi 0.5; leave out --komi")
+    setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
+    begins: dict[str, Any] = {"setup": (setup, ()), "first": WHITE if setup else BLACK, "moves": ()}
+    rules = Rules.preset(given.rules or "chinese", size, first_given(given.komi, 0.5 if stones else None))
+    colour = WHITE if given.color == "white" else BLACK
+    if position is not None:
+        rules, size = position.rules, position.rules.size
+        begins = {name: getattr(position, name) for name in begins}
+        if given.color is None:
+            colour = position.mover(len(position.moves) + 1)
+    person = _person(registry, name)
     limits = Limits.read(given.time, "--time") if given.time is not None else Limits()
     if given.time is not None and (limits.time is None or limits.simulations is not None):
         raise ConfigError(f"--time {given.time} is not a clock; write main=600 (seconds), or main=300,byoyomi=30")
@@ -184,40 +213,12 @@ def new_game(
         require_two(person, opponent)
     else:
         opponent = entry.with_limits(limits).checked(size)
-    if stones == 1 and given.komi is not None:
-        raise ConfigError("--handicap 1 is a game without a handicap stone at komi 0.5; leave out --komi")
-    setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
-    rules = Rules.preset(given.rules or "chinese", size, first_given(given.komi, 0.5 if stones else None))
-    colour = WHITE if given.color == "white" else BLACK
-    seats = {colour: person, colour.opponent: opponent}
-    identities = {colour: "" if seat.name == GUEST else seat.identity for colour, seat in seats.items()}
-    return begin_game(
-        rules,
-        seats,
-        limits,
-        black_player=identities[BLACK],
-        white_player=identities[WHITE],
-        setup=(setup, ()),
-        first=WHITE if setup else BLACK,
-        event=EVENT,
-        seed=secrets.randbits(48),
-    )
-
-
-def begin_match_game(match: Match, pairing: Pairing) -> tuple[SavedGame, dict[Colour, Player]]:
-    """A game of a match after its opening, and the bot in it by its colour."""
-    from arena.contract.bot import Limits
-    from arena.go.coords import BLACK, WHITE
-
-    seats = {BLACK: match.players[pairing.black], WHITE: match.players[pairing.white]}
-    time = next((seat.limits for seat in seats.values() if seat.is_person and seat.limits.time), Limits())
-    black, white = (seat.identity for seat in seats.values())
-    known = {"id": pairing.id, "event": match.event, "seed": pairing.seed, "black_player": black, "white_player": white}
-    return begin_game(match.terms.rules, seats, time, pairing.opening, **known)
+    sides = {colour: person, colour.opponent: opponent}
+    return begin_game(rules, sides, limits, **begins, event=EVENT, seed=secrets.randbits(48))
 
 
 def begin_game(
-    rules: Rules, seats: Mapping[Colour, Player], limits: Limits, moves: tuple[Move, ...] = (), **fields: Any
+    rules: Rules, sides: Mapping[Colour, Player], limits: Limits, moves: tuple[Move, ...] = (), **fields: Any
 ) -> tuple[SavedGame, dict[Colour, Player]]:
     """A game of these players with an opening of ``moves``, and the bots in it by colour. ``limits`` are the people's,
     ``fields`` more of its record."""
@@ -225,13 +226,33 @@ def begin_game(
     from arena.go.record import GameRecord
     from arena.people.saved_game import SavedGame
 
-    black, white = (seats[colour].name for colour in Colour)
+    black, white = (sides[colour] for colour in Colour)
+    fields |= {
+        key: "" if side.name == GUEST else side.identity
+        for key, side in (("black_player", black), ("white_player", white))
+    }
     date = datetime.now(UTC).strftime("%Y-%m-%d")
-    record = GameRecord(rules, moves, None, black, white, opening=len(moves), date=date, **fields)
-    bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
+    record = GameRecord(rules, moves, None, black.name, white.name, opening=len(moves), date=date, **fields)
+    bots = {colour: side for colour, side in sides.items() if not side.is_person}
     people = tuple(colour for colour in Colour if colour not in bots)
-    players = tuple(seat.stored for seat in seats.values() if seat.name != GUEST)
+    players = tuple(side.stored for side in sides.values() if side.name != GUEST)
     return SavedGame(record, people, limits, players=players), bots
+
+
+def _position_of(text: str, move: int | None, given: GameOptions, results: Path) -> GameRecord:
+    """The game to play on from, up to a number of moves. Raises UserError."""
+    from arena.cli.results import read_game
+
+    if (given.size, given.rules, given.komi, given.handicap) != (None,) * 4:
+        raise ConfigError("--from keeps the game's size, rules, komi and handicap; leave these options out")
+    record, _ = read_game(text, results)
+    moves = record.moves if move is None else record.moves[:move]
+    if move is not None and move > len(moves):
+        raise UserError(f"--move {move}: the game has {plural(len(moves), 'move')}")
+    position = replace(record, moves=moves, outcome=None, facts=())
+    if position.replay().is_passed_out:
+        raise UserError(f"the game is over after move {len(moves)}; choose an earlier one with --move")
+    return position
 
 
 def _person(registry: Registry, name: str | None) -> Player:
@@ -249,7 +270,7 @@ def _person(registry: Registry, name: str | None) -> Player:
     return replace(human, name=name, settings={**human.settings, "name": name})
 
 
-def read_seat(registry: Registry, spec: str, given: TermsTable) -> Player:
+def read_side(registry: Registry, spec: str, given: TermsTable) -> Player:
     """A player of a match: the bot of this name, or a person, who is called as in ``play``. Raises UserError."""
     entry = registry.resolve(spec)
     if not entry.is_person:
@@ -291,9 +312,11 @@ def rebuild_bots(
     bots = {}
     for colour, identity in zip(Colour, (saved.record.black_player, saved.record.white_player), strict=True):
         if colour not in saved.people:
-            bots[colour] = registry.resolve_stored(saved.name(colour)).checked(saved.size)
+            name = saved.name(colour)
+            is_file = name.partition(":")[0].endswith(".py")  # typed when the game began
+            bots[colour] = (registry.resolve if is_file else registry.resolve_stored)(name).checked(saved.size)
             if bots[colour].identity != identity and Help.OTHER_BOT not in saved.helps:
-                say(f"{saved.name(colour)} has other settings or another net now; the game is unrated.")
+                say(f"{name} has other settings or another net now; the game is unrated.")
                 saved = replace(saved, helps=(*saved.helps, Help.OTHER_BOT))
     return saved, bots
 
@@ -301,17 +324,38 @@ def rebuild_bots(
 # --- Playing and storing ---
 
 
-class Table:
-    """Where a person plays at this terminal: the bots, the folder of results, the console. A command plays its games
-    one after the other and then leaves."""
+class PlaySetup:
+    """Where people play at this terminal: the bots, the folder of results, the console. A command plays its games one
+    after the other and then leaves."""
 
     def __init__(self, registry: Registry, results: Path, plain: bool = False):
-        from arena.report.style import Console
+        from arena.report.style import Console, has_screen
 
-        self.registry, self.results, self.console, self._plain = registry, results, Console(), plain
-        running_clock.start(lambda seconds: None)
+        self.registry, self.results, self.console = registry, results, Console()
+        self._has_screen = has_screen(self.console) and not plain
         self._has_ended = True  # nothing is at work that Python would wait for
         self._code = 0  # of the signal that ended a game
+
+    def choose_opponent(self, size: int) -> str:
+        """Ask at a terminal whom to play: a number of the list, a bot or a rank. Raises ConfigError elsewhere."""
+        from arena.cli.bots import known_ratings
+        from arena.go.ranks import rank_of
+        from arena.report.tables import opponents_table
+
+        if not (self.console.is_terminal and sys.stdin.isatty()):
+            raise ConfigError("name a bot, or --rank 12k, as in: arena play alphago; 'arena bots' lists them")
+        found: dict[str, Player] = {}  # of a kind and its bots that are the same player, the last
+        for entry in self.registry.entries:
+            with suppress(UserError):
+                if not (entry.is_person or entry.bot_kind.external):
+                    found[entry.identity] = entry.checked(size)
+        ratings, _ = known_ratings(self.registry, self.results)
+        bots = sorted(found.values(), key=lambda bot: ratings[bot.identity].value if bot.identity in ratings else inf)
+        self.console.print(opponents_table(bots, ratings))
+        typed: str = prompt("Opponent", default="1", show_default=False).strip()
+        if typed.isdecimal() and 0 < int(typed) <= len(bots):
+            return bots[int(typed) - 1].name
+        return typed if rank_of(typed) is None else f"{HUMAN_LIKE}:rank={typed}"
 
     def stored(self, event: str) -> list[GameSummary]:
         """The stored games of an event; none where there are no results yet."""
@@ -327,22 +371,24 @@ class Table:
     ) -> tuple[SavedGame, bool]:
         """Let people play a game, which is kept in its file, on the full screen or in lines. Returns it when it is over
         or left, and whether another one is wanted. ``hint`` says how a game that was left goes on. Raises UserError."""
+        from arena.people.adviser import Adviser
         from arena.people.session import GameSession
         from arena.report.play import show_plainly
-        from arena.report.style import has_screen
 
         for doubt in size_doubts(bots.values(), saved.size):
             self.console.say(doubt)
         opponents = self._prepare_bots(bots, saved.record.rules)
         file.write(saved)
-        adviser, again = self._adviser(bots, saved.size), False
+        analyst, again = self._analyst(bots, saved.size), False
+        adviser = None if analyst is None else Adviser(analyst.name, partial(self._build, analyst))
         session = GameSession(saved, opponents, adviser, file.write, running_clock)
         try:
             with session:
-                if has_screen(self.console) and not self._plain:
+                if self._has_screen:
                     from arena.tui.play_app import show_play
 
-                    again = show_play(session, self.console)
+                    review = None if analyst is None else partial(self._analyse, analyst)
+                    again = show_play(session, self.console, self._rank_lines, review)
                 else:
                     show_plainly(session, self.console, sys.stdin)
         except KeyboardInterrupt as stop:
@@ -351,7 +397,8 @@ class Table:
         self._has_ended = session.has_ended
         saved = session.snapshot()
         moves = len(saved.record.moves)
-        if any(saved.record.mover(number) in saved.people for number in range(1, moves + 1)) and not saved.is_over:
+        people = (saved.record.mover(number) in saved.people for number in range(saved.record.opening + 1, moves + 1))
+        if not saved.is_over and any(people):
             self.console.say(f"{file.id} is saved after move {moves} in {file.path}; {hint}")
         elif not saved.is_over:
             file.path.unlink(missing_ok=True)
@@ -367,6 +414,22 @@ class Table:
             os._exit(code)
         raise SystemExit(code)
 
+    # --- Bots ---
+
+    @cached_property
+    def _starter(self) -> BotStarter:
+        from arena.match.bot_process import BotStarter
+
+        return BotStarter()
+
+    def _build(self, entry: Player) -> Bot:
+        """The bot of a player; one that doesn't ship gets a process of its own, as in a match. Raises UserError."""
+        from arena.match.bot_process import BotProcess
+
+        if entry.ships:
+            return entry.build()
+        return BotProcess(self._starter, entry, scratch() / f"stderr-{secrets.token_hex(4)}", running_clock)
+
     def _prepare_bots(self, bots: Mapping[Colour, Player], rules: Rules) -> dict[Colour, Opponent]:
         """The bots, ready to move. What a game needs is compiled by then: a compiler would run on somebody's clock, or
         leave a screen dead. Raises UserError for a bot that can't be had."""
@@ -379,21 +442,29 @@ class Table:
         opponents = {}
         with show_start(self.console):
             for colour, entry in bots.items():
-                opponents[colour] = Opponent(entry.build(), entry.limits)
+                opponents[colour] = Opponent(self._build(entry), entry.limits)  # a process starts before any thread
                 if entry.bot_kind.boards > 1:
                     warm_up(opponents[colour].bot, rules)
             estimate_score(Game(rules), playouts=2)
+        running_clock.start(lambda seconds: None)
         return opponents
 
-    def _adviser(self, bots: Mapping[Colour, Player], size: int) -> Adviser | None:
-        """The bot that gives hints: the one that is played, unless it errs as people do, else a usual one."""
-        from arena.people.adviser import Adviser
-
-        judges = [bot for bot in bots.values() if bot.kind != HUMAN_LIKE]
+    def _analyst(self, bots: Mapping[Colour, Player], size: int) -> Player | None:
+        """Who gives hints and reviews: the bot that is played, unless it errs as people do, else a usual one."""
+        found = [bot for bot in bots.values() if bot.kind != HUMAN_LIKE]
         for name in ANALYSTS:
             with suppress(UserError):
-                judges.append(self.registry.resolve(name).checked(size))
-        return next((Adviser(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
+                found.append(self.registry.resolve(name).checked(size))
+        return next((entry for entry in found if entry.bot_kind.analyses), None)
+
+    def _analyse(self, analyst: Player, record: GameRecord) -> Iterator[Evaluation]:
+        """The evaluations of a game's positions, as they come. Raises UserError."""
+        from arena.results.analysis import analyse, with_all_visits
+
+        with closing(self._build(with_all_visits(analyst))) as bot:
+            yield from analyse(record, bot, analyst.limits)
+
+    # --- Results ---
 
     def store_finished_games(self) -> set[str]:
         """Store the games of ``play`` that are over, also those that an earlier command had no time to store, or
@@ -408,8 +479,8 @@ class Table:
             for saved in games:
                 counts = "unrated" if saved.record.unrated else "it counts for arena elo"
                 self.console.say(f"{saved.id} is stored ({counts}). To review it: arena analyze {saved.id}")
-                if not saved.record.unrated and any(player.kind == HUMAN_LIKE for player in saved.players):
-                    self._say_ranks(saved)
+                for line in self._rank_lines(saved):
+                    self.console.say(line)
         return stored
 
     def store(self, games: Sequence[SavedGame], match: Match | None = None) -> bool:
@@ -437,18 +508,25 @@ class Table:
                     return False
                 sleep(0.1)
 
-    def _say_ranks(self, saved: SavedGame) -> None:
-        """At which rank the results of a game's person against bots of known rank are likeliest, and whom to play."""
+    def _rank_lines(self, saved: SavedGame) -> list[str]:
+        """After a rated game against a bot of known rank: the rank at which the person's results against such bots are
+        likeliest, and whom to play."""
         from arena.go.ranks import rank_name
         from arena.people.saved_game import EVENT
         from arena.results.ranks import rank_by_results
-        from arena.results.store import Store
+        from arena.results.store import Store, database
 
-        for name in map(saved.name, saved.people):
+        if saved.unrated or all(player.kind != HUMAN_LIKE for player in saved.players):
+            return []
+        name, games, players = saved.name(saved.people[0]), [saved.record], {one.identity: one for one in saved.players}
+        if database(self.results).exists():
             with Store.of(self.results) as store:
-                found = rank_by_results(store.games(event=EVENT, player=name), store.players(), name)
-            if found is not None:
-                self.console.say(
-                    f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets."
-                )
-                self.console.say(f"An even opponent: arena play --rank {rank_name(found.rank)}")
+                games += [game for game in store.games(event=EVENT, player=name) if game.id != saved.id]
+                players |= store.players()
+        found = rank_by_results(games, players, name)
+        if found is None:
+            return []
+        return [
+            f"{name}'s results over {plural(found.count, 'game')} fit {found}, 95 % interval in brackets.",
+            f"An even opponent: arena play --rank {rank_name(found.rank)}",
+        ]

@@ -28,11 +28,12 @@ import numpy as np
 
 import arena
 from arena import ArenaError, BotFault, BotKilled, BotTimeout, UserError
-from arena.contract.bot import Bot, Decision, Limits, describe_error
+from arena.contract.bot import Bot, Candidate, Decision, Limits, describe_error
 from arena.contract.guard import guard
 from arena.go.game import Game, GameCopy, Rules
 from arena.go.jit import while_compiling
 from arena.match.game_loop import report_of
+from arena.match.process import ignore_terminal_signals
 from arena.players.player import Player
 from arena.system import retry_killed
 
@@ -41,7 +42,7 @@ EXIT_SECONDS = 1.0  # that a bot has to close, and until it is known how a proce
 BUILD_SECONDS = 300.0  # that a bot has to be built, or to compile
 LAST_WORDS = 4000  # characters of what it printed that belong to a fault
 LONGEST_ANSWER = 1 << 28  # bytes
-CHOOSE, CHOOSE_ALL, PREPARE = range(3)  # what is asked
+CHOOSE, CHOOSE_ALL, PREPARE, ANALYSE = range(4)  # what is asked
 
 _Decision = tuple[int | None, float | None, float | None, int | None, bytes | None]
 """A decision on its way: the move, what was reported of it (``Report``), and ownership as 32-bit floats."""
@@ -56,6 +57,12 @@ class _Decisions(msgspec.Struct, tag=True, array_like=True):
     decisions: list[_Decision]
 
 
+class _Candidates(msgspec.Struct, tag=True, array_like=True):
+    """Of an analysis: moves, visits, win rates and lines, the best first."""
+
+    candidates: list[tuple[int, int, float, tuple[int, ...]]]
+
+
 class _Fault(msgspec.Struct, tag=True, array_like=True):
     kind: str  # of our own errors
     text: str
@@ -68,7 +75,7 @@ class _Compiling(msgspec.Struct, tag=True, array_like=True):
     begins: bool
 
 
-_Answer = _Ready | _Decisions | _Fault | _Compiling
+_Answer = _Ready | _Decisions | _Candidates | _Fault | _Compiling
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Answer)
 
 
@@ -82,6 +89,7 @@ class BotStarter:
         self._socket, theirs = socket.socketpair()
         if not os.fork():
             try:
+                ignore_terminal_signals()
                 os.closerange(3, theirs.fileno())  # no bot has the worker's memory and connections open
                 os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
                 _serve_starts(theirs)
@@ -127,20 +135,26 @@ class BotProcess(Bot):
         """Have the bot make a first decision, without the time in which kernels are compiled. A fault is ignored: it
         is charged in a game, and this isn't one. Raises the UserError of a bot that can't play."""
         with suppress(BotFault):
-            self._ask(CHOOSE_ALL, [Game(rules)], Limits(simulations=2), seconds)
+            self._decide(CHOOSE_ALL, [Game(rules)], Limits(simulations=2), seconds)
 
     def prepare(self, game: Game, limits: Limits) -> None:
         if self._connection is None:
             self._start(max(self.startup, Bot.startup))
         if "prepare" in self._overrides:
-            self._ask(PREPARE, [game], limits, self.startup)
+            self._decide(PREPARE, [game], limits, self.startup)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        (decision,) = self._ask(CHOOSE, [game], limits, limits.allowed)
+        (decision,) = self._decide(CHOOSE, [game], limits, limits.allowed)
         return decision
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        return self._ask(CHOOSE_ALL, games, limits, limits.allowed_for(len(games)))
+        return self._decide(CHOOSE_ALL, games, limits, limits.allowed_for(len(games)))
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        answer = self._ask(ANALYSE, [game], limits, limits.allowed)
+        if not isinstance(answer, _Candidates):
+            raise self._gone(BotFault(f"its process sent {type(answer).__name__} instead of an analysis"))
+        return [Candidate(*each) for each in answer.candidates]
 
     def close(self) -> None:
         if self._connection is not None:
@@ -171,7 +185,16 @@ class BotProcess(Bot):
             raise self._gone(BotFault(f"its process sent {type(answer).__name__} instead of starting"))
         self._overrides, self.startup = frozenset(answer.overrides), answer.startup
 
-    def _ask(self, method: int, games: Sequence[Game], limits: Limits, seconds: float) -> list[Decision]:
+    def _decide(self, method: int, games: Sequence[Game], limits: Limits, seconds: float) -> list[Decision]:
+        answer = self._ask(method, games, limits, seconds)
+        if not isinstance(answer, _Decisions):
+            raise self._gone(BotFault(f"its process sent {type(answer).__name__} instead of its decisions"))
+        return [
+            Decision(move, rate, visits, None if owned is None else np.frombuffer(owned, np.float32), score)
+            for move, rate, score, visits, owned in answer.decisions
+        ]
+
+    def _ask(self, method: int, games: Sequence[Game], limits: Limits, seconds: float) -> _Answer:
         """Raises BotFault, BotTimeout, BotKilled, and what the bot raised."""
         if self._connection is None:
             self._start(max(self.startup, Bot.startup))
@@ -183,13 +206,7 @@ class BotProcess(Bot):
             self._connection.send_bytes(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
         except OSError:
             raise self._gone(self._death()) from None
-        answer = self._receive(seconds)
-        if not isinstance(answer, _Decisions):
-            raise self._gone(BotFault(f"its process sent {type(answer).__name__} instead of its decisions"))
-        return [
-            Decision(move, rate, visits, None if owned is None else np.frombuffer(owned, np.float32), score)
-            for move, rate, score, visits, owned in answer.decisions
-        ]
+        return self._receive(seconds)
 
     def _position(self, game: Game) -> tuple[Any, ...]:
         """The key of a game, the moves that its process doesn't have, and how it began where that is new."""
@@ -367,9 +384,14 @@ def _answer_requests(connection: Connection, bot: Bot, send: Callable[[_Answer],
                 bot.prepare(copies[0], limits)
             elif method == CHOOSE:
                 decisions = [bot.choose(copies[0], limits)]
-            else:
+            elif method == CHOOSE_ALL:
                 decisions = bot.choose_all(copies, limits)
             answer: _Answer = _Decisions([_encode(decision, size) for decision in decisions])
+            if method == ANALYSE:
+                found = bot.analyse(copies[0], limits)
+                answer = _Candidates(
+                    [(int(c.move), int(c.visits), float(c.win_rate), (*map(int, c.line),)) for c in found]
+                )
         except Exception as error:
             kind = type(error).__name__ if isinstance(error, (BotFault, UserError)) else "BotFault"
             answer = _Fault(kind, describe_error(error), traceback.format_exc())

@@ -160,6 +160,8 @@ class SavedGame:
             words.append("a player without a name")
         if self.record.setup != ((), ()):
             words.append(f"handicap {self.handicap}" if self.handicap else "stones set up")
+        if self.record.opening:
+            words.append("begun from a position")
         if rules.komi != Rules.preset(rules.name, rules.size).komi:
             words.append(f"komi {rules.komi:g}")
         return ", ".join([*words, *(help.value for help in self.helps)])
@@ -204,7 +206,7 @@ def _read(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot(SavedGame):
+class SessionState(SavedGame):
     """A game as a screen shows it at a moment: what is kept of it and what isn't. It refers to nothing that changes.
 
     ``version`` grows with every change. ``points`` are the board's, size² bytes; ``prisoners`` the stones of Black and

@@ -29,7 +29,7 @@ from arena.match.schedule import Pairing
 from arena.people.adviser import PATIENCE, Adviser, catch_up
 from arena.people.clocks import Clocks, Stopwatch
 from arena.people.counting import count, dead_stones, estimate_score, group_at
-from arena.people.saved_game import Advice, Help, Phase, SavedGame, Snapshot, Turn
+from arena.people.saved_game import Advice, Help, Phase, SavedGame, SessionState, Turn
 
 T = TypeVar("T")
 
@@ -99,11 +99,11 @@ class GameSession:
         limits = {colour: opponents[colour].limits if colour in opponents else saved.time for colour in Colour}
         self._clocks = Clocks(limits, saved.clocks, self._time)
         self._live: LiveGame | None = None  # the bot's, for its thread alone
-        self._now = Snapshot(**{field.name: getattr(saved, field.name) for field in fields(SavedGame)})
+        self._now = SessionState(**{field.name: getattr(saved, field.name) for field in fields(SavedGame)})
         self._replay(saved.record.moves)
         self._begin_turn()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SessionState:
         """How things stand now."""
         running = self._now.to_play if self._now.phase is Phase.PLAY else None
         black, white = (self._clocks.left(colour, colour is running) for colour in Colour)
@@ -125,7 +125,7 @@ class GameSession:
         if self._now.is_persons_turn and self._clocks.is_late(loser):
             self._end(Outcome(loser.opponent, Ending.TIME), f"{self._now.name(loser)}: out of time")
 
-    def wait(self, until: Callable[[Snapshot], bool], timeout: float = inf) -> bool:
+    def wait(self, until: Callable[[SessionState], bool], timeout: float = inf) -> bool:
         """Wait until a snapshot is as asked for; returns whether it is."""
         end = monotonic() + timeout
         while True:
@@ -168,7 +168,8 @@ class GameSession:
         after the end.
         """
         self._require(Phase.PLAY, Phase.COUNT)
-        own = [turn.number - 1 for turn in self._now.turns if turn.colour in self._now.people]
+        turns = self._now.turns[self._now.record.opening :]
+        own = [turn.number - 1 for turn in turns if turn.colour in self._now.people]
         if not own:
             raise Refused("There is no move of yours to take back.")
         self._note_help(Help.UNDO)

@@ -73,6 +73,19 @@ def replayed(record: GameRecord) -> list[Replayed]:
     ]
 
 
+def remark_of(evaluation: Evaluation, size: int) -> Remark:
+    """An evaluation as a remark: the bot's best moves, its line, win rate, score and ownership."""
+    owned = evaluation.ownership
+    best = [candidate.move for candidate in evaluation.candidates] or [evaluation.best]
+    return Remark(
+        f"Expected of {evaluation.to_play.name.title()}: {format_line(evaluation.line, size)}",
+        evaluation.win_rate,
+        evaluation.margin,
+        {move: letter for move, letter in zip(best, "ABC", strict=False) if move < size * size},
+        ownership=None if owned is None else np.rint(100 * owned).astype(np.int8).tobytes(),
+    )
+
+
 def costs(record: GameRecord, remarks: Sequence[Remark], by_players: bool) -> dict[int, float]:
     """What moves cost those who played them in win rate, by their numbers, where the rates before and after are known;
     nothing where they are ``by_players``, each by who has just moved, as those can't be compared."""

@@ -1,21 +1,19 @@
-"""A person's game in words, the commands that can be typed in it, and the game in a pipe or with ``--plain``."""
+"""A person's game in words, and the game in a pipe or with ``--plain``."""
 
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from arena import IllegalMove, plural
 from arena.contract.limits import TimeLeft
-from arena.contract.settings import suggest
-from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.coords import Colour, Move, gtp_from_move, pass_move
 from arena.go.game import Ending, Outcome
+from arena.people.commands import UNRATED, CommandReader, Left, command_words
 from arena.people.counting import Estimate
-from arena.people.saved_game import Advice, Phase, Snapshot, Turn
+from arena.people.saved_game import Advice, Phase, SessionState, Turn
 from arena.people.session import GameSession, Refused
 from arena.report import style
 from arena.report.board import AREAS, SMALL, Overlay, draw_board
@@ -27,10 +25,6 @@ LETTERS, SHOWN_MOVES = "ABCDE", 6
 
 SCARCE = 10
 """Seconds below which a clock shows tenths."""
-
-LONGEST_ECHO = 40
-"""Characters of a wrong line that are repeated."""
-
 
 # --- Words ---
 
@@ -65,7 +59,7 @@ def estimate_words(estimate: Estimate) -> str:
     return f"{lead}, komi included, by {plural(estimate.playouts, 'playout')}."
 
 
-def count_words(now: Snapshot) -> str:
+def count_words(now: SessionState) -> str:
     """The score of the board with the marked dead stones: ``Black has 45 points, White 36 and komi 7: ...``"""
     count = now.count
     if count is None:
@@ -75,7 +69,7 @@ def count_words(now: Snapshot) -> str:
     return f"Black has {plural(count.black, 'point')}, White {' and '.join(white)}: {result}."
 
 
-def ending_words(now: Snapshot) -> str:
+def ending_words(now: SessionState) -> str:
     """How the game ended, and whether it counts."""
     is_counted = now.record.outcome is not None and now.record.outcome.ending is Ending.SCORE
     text = (count_words(now) if is_counted else "") or f"{ended(now.record)}."
@@ -97,7 +91,7 @@ def clock_words(left: TimeLeft) -> str:
     return f"{words}/{left.stones}" if left.stones else words
 
 
-def news(before: Snapshot, now: Snapshot) -> Iterator[str]:
+def news(before: SessionState, now: SessionState) -> Iterator[str]:
     """A sentence for all that has changed between two looks at a game."""
     same = [one == other for one, other in zip(before.turns, now.turns, strict=False)]
     common = [*same, False].index(False)
@@ -126,111 +120,6 @@ def news(before: Snapshot, now: Snapshot) -> Iterator[str]:
         yield ending_words(now)
 
 
-# --- What can be typed ---
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A word that can be typed: what it does, in which phases, how, where that isn't a front's own matter, and the key
-    of a full screen that does the same."""
-
-    word: str
-    help: str
-    phases: tuple[Phase, ...]
-    carry_out: Callable[[GameSession], None] | None = None
-    key: str = ""
-
-
-PLAY, COUNT, OVER = Phase
-
-COMMANDS = (
-    Command("help", "these commands", tuple(Phase), key="question_mark"),
-    Command("d4", "play there", (PLAY,)),
-    Command("d4", "the group is dead, or alive", (COUNT,)),
-    Command("hint", "the bot's best moves", (PLAY,), GameSession.hint, "exclamation_mark"),
-    Command("score", "estimate the score", (PLAY,), GameSession.score, "equals_sign"),
-    Command("undo", "take back your last move", (PLAY, COUNT), GameSession.undo, "ctrl+u"),
-    Command("pass", "two passes end the game", (PLAY,), GameSession.pass_turn, "ctrl+p"),
-    Command("done", "agree, and count", (COUNT,), GameSession.accept),
-    Command("continue", "take the passes back", (COUNT,), GameSession.play_on),
-    Command("board", "show the position", (PLAY, COUNT)),
-    Command("resign", "resign the game", (PLAY, COUNT), GameSession.resign),
-    Command("rematch", "play another game, colours changed", (OVER,), key="n"),
-    Command("quit", "leave (q); play --resume continues", tuple(Phase), key="q"),
-)
-
-UNRATED = "Undo, hints and scores make a game unrated."
-
-QUESTIONS = {
-    "resign": "Resign the game? y resigns, anything else plays on.",
-    "hint": "A hint makes this game unrated. y goes ahead, anything else doesn't.",
-    "score": "A score makes this game unrated. y goes ahead, anything else doesn't.",
-}
-"""What is asked before this is done; of a hint and a score, where the game is rated."""
-
-
-def command_words(phase: Phase) -> dict[str, str]:
-    """The commands of a phase and what they do."""
-    return {command.word: command.help for command in COMMANDS if phase in command.phases}
-
-
-class Left(Exception):
-    """The person has left."""
-
-
-class Commands:
-    """Carries out what is typed. ``more`` are the commands of one front, by their words; with ``asks``, what ends a
-    game or its rating has to be confirmed."""
-
-    def __init__(self, session: GameSession, more: Mapping[str, Callable[[], str | None]], asks: bool):
-        self._session, self._more, self._asks = session, more, asks
-        self._asked = ""  # waits for a yes
-
-    def obey(self, line: str) -> str:
-        """Carry out a line. Returns what there is to say, often nothing. Raises Refused or IllegalMove with a sentence
-        on what can't be done, and Left when the person leaves."""
-        typed = " ".join(line.split())
-        word, asked, self._asked = {"q": "quit", "?": "help"}.get(typed.lower(), typed.lower()), self._asked, ""
-        now = self._session.snapshot()
-        if asked and not word:
-            return ""
-        if asked and word in ("y", "yes"):
-            word = asked
-        elif self._asks and word in QUESTIONS and not now.is_over:
-            if word == "resign" or (now.is_rated and now.phase is PLAY):
-                self._asked = word
-                return QUESTIONS[word]
-        command = next((each for each in COMMANDS if each.word == word), None)
-        if word == "quit":
-            raise Left
-        if command is not None and command.phases == (OVER,) and not now.is_over:
-            raise Refused(f"A {word} is available when the game is over.")
-        if word in self._more:
-            return self._more[word]() or ""
-        if command is not None and command.carry_out is not None:
-            command.carry_out(self._session)
-        else:
-            self.choose(self._point(typed))
-        return ""
-
-    def choose(self, move: Move) -> None:
-        """Place a stone there; while dead stones are marked, let the group there die or live."""
-        is_counted = self._session.snapshot().phase is COUNT
-        (self._session.toggle if is_counted else self._session.play)(move)
-
-    def _point(self, typed: str) -> Move:
-        """The point that was typed. Raises Refused."""
-        size, word = self._session.snapshot().size, "".join(typed.lower().split())
-        with suppress(ValueError):
-            return move_from_gtp(word, size)
-        typed, last = style.shorten(typed, LONGEST_ECHO), gtp_from_move(size - 1, size)
-        if re.fullmatch(r"[a-z]\d{1,2}", word):
-            no_i = "; the letter I is left out" if word[0] == "i" else ""
-            raise Refused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
-        meant = suggest(word, [command.word for command in COMMANDS if command.word.isalpha()])
-        raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
-
-
 # --- In a pipe ---
 
 
@@ -252,7 +141,7 @@ def show_plainly(session: GameSession, console: Console, file: TextIO) -> None:
         if not line:
             return
         try:
-            front.say(front.commands.obey(line))
+            front.say(front.commands.apply(line))
         except Left:
             return
         except (Refused, IllegalMove) as error:
@@ -266,7 +155,7 @@ class _PlainGame:
     def __init__(self, session: GameSession, console: Console, asks: bool):
         self._session, self._console = session, console
         front = {"": self._wait, "help": self._help, "board": self._show}
-        self.commands = Commands(session, front, asks)
+        self.commands = CommandReader(session, front, "Type y" if asks else "")
         now = session.snapshot()
         stones = f", {now.handicap} handicap stones" if now.handicap else ""
         unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
@@ -291,7 +180,7 @@ class _PlainGame:
     @property
     def prompt(self) -> str:
         now = self._session.snapshot()
-        if now.phase is COUNT:
+        if now.phase is Phase.COUNT:
             return "dead stones: "
         clock = now.clocks[now.to_play - 1]
         return f"{side(now.to_play)}, move {len(now.turns) + 1}{f', {clock_words(clock)}' if clock else ''}: "
@@ -320,7 +209,7 @@ class _PlainGame:
             self.say(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
 
     def _wait(self) -> str:
-        return f"{self.prompt}type a point such as d4, or help." if self._session.snapshot().phase is PLAY else ""
+        return f"{self.prompt}type a point such as d4, or help." if self._session.snapshot().phase is Phase.PLAY else ""
 
     def _help(self) -> str:
         known = command_words(self._session.snapshot().phase)

@@ -224,6 +224,16 @@ def bots_table(
     return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
 
 
+def opponents_table(entries: Iterable[Player], ratings: Mapping[str, Estimate]) -> Sheet:
+    """Whom a person can play, with numbers to choose by; ``ratings`` are by identity."""
+    rows = []
+    for number, entry in enumerate(entries, 1):
+        elo = ratings.get(entry.identity)
+        rows.append((str(number), entry.name, _about(entry), "" if elo is None else f"{elo.value:+.0f}"))
+    note = "Type a number, any bot's name, or a rank from 30k to 6d (9x9)."
+    return Sheet(("", "opponent", "what it is", "Elo"), rows, note, (2,), (0, 3))
+
+
 def _about(entry: Player) -> str:
     """One line: what a kind is; of another entry its kind, and what is set otherwise than it is by default."""
     usual = {field.name: field.default for field in entry.bot_kind.settings}

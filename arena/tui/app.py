@@ -44,12 +44,13 @@ class Drawn(Widget):
 
 
 class Footer(widgets.Footer):
-    """The keys in a line, ``?`` first; a key whose description doesn't fit is left out."""
+    """The keys in a line, ``?`` first, then in the order of the app's bindings; what doesn't fit is left out."""
 
     def compose(self) -> ComposeResult:
         keys: Iterable[Any] = super().compose()
-        room = self.app.size.width
-        for key in sorted(keys, key=lambda key: key.key != "question_mark"):
+        bindings: Sequence[Any] = self.app.BINDINGS
+        room, order = self.app.size.width, [binding.key.split(",")[0] for binding in bindings]
+        for key in sorted(keys, key=lambda key: -1 if key.key == "question_mark" else order.index(key.key)):
             room -= cell_len(f" {key.key_display} {key.description} ")
             if room >= 0:
                 yield key

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from threading import Thread
 from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from rich.text import Text
 from textual.binding import Binding
 
+from arena import ArenaError
 from arena.go.coords import gtp_from_move
 from arena.go.record import GameRecord
 from arena.go.sgf import Remark
 from arena.report import style
 from arena.report.board import SIGNS, Overlay, draw_board
 from arena.report.chart import WinRateCurve
-from arena.report.game import costs, game_title, move_columns, position_facts, replayed
-from arena.results.analysis import MISTAKE
+from arena.report.game import costs, game_title, move_columns, position_facts, remark_of, replayed
+from arena.results.analysis import MISTAKE, Evaluation, evaluation_count
 from arena.tui.board import BoardApp
 
 MOST_MISTAKES = 3
@@ -47,21 +50,46 @@ class GameApp(BoardApp):
         *,
         at: int = 0,
         by_players: bool = False,
+        evaluations: Iterator[Evaluation] | None = None,
         colours: bool = True,
     ):
+        """``evaluations`` add remarks while the game is on the screen."""
         super().__init__(record.rules.size, colours)
-        self.record = record
+        self.record, self.by_players = record, by_players
         self.number = min(max(0, at), len(record.moves))
         self.remarks = [*remarks, *[Remark()] * (len(record.moves) + 1 - len(remarks))]
-        self.costs = costs(record, self.remarks, by_players)
-        worst = sorted(self.costs, key=lambda number: -self.costs[number])[:MOST_MISTAKES]
-        self.mistakes = [number for number in worst if self.costs[number] >= MISTAKE]
         self._positions = replayed(record)
+        self._evaluations, self._evaluated = evaluations, 0
         self._message = ""
+        self._find_mistakes()
 
     def on_mount(self) -> None:
         super().on_mount()
+        if self._evaluations is not None:
+            Thread(target=self._analyse, args=(self._evaluations,), daemon=True).start()
         self.redraw()
+
+    def _analyse(self, evaluations: Iterator[Evaluation]) -> None:
+        """Run the analysis in a thread of its own, until the screen closes."""
+        try:
+            with closing(evaluations):  # type: ignore[type-var]
+                for evaluation in evaluations:
+                    self.call_later(self._add, evaluation)
+                    if not self.is_running:
+                        return
+        except ArenaError as error:
+            self.call_later(self._say, f"The analysis stopped: {error}")
+
+    def _add(self, evaluation: Evaluation) -> None:
+        self.remarks[evaluation.number] = remark_of(evaluation, self.record.rules.size)
+        self._evaluated += 1
+        self._find_mistakes()
+        self.redraw()
+
+    def _find_mistakes(self) -> None:
+        self.costs = costs(self.record, self.remarks, self.by_players)
+        worst = sorted(self.costs, key=lambda number: -self.costs[number])[:MOST_MISTAKES]
+        self.mistakes = [number for number in worst if self.costs[number] >= MISTAKE]
 
     # --- What a person does ---
 
@@ -108,4 +136,7 @@ class GameApp(BoardApp):
             worst if self.mistakes else None,
             move_columns(self.record, number, number + SHOWN_NEXT) if number < len(rates) - 1 else None,
         ]
-        return game_title(self.record), blocks, style.text(self._message, style.LABEL)
+        message, planned = self._message, evaluation_count(self.record)
+        if self._evaluations is not None and self._evaluated < planned and not message:
+            message = f"Analysing: {self._evaluated} of {planned} positions. q goes back."
+        return game_title(self.record), blocks, style.text(message, style.LABEL)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.console import Console, RenderableType
@@ -16,27 +17,26 @@ from textual.widgets import Input
 
 from arena import IllegalMove
 from arena.go.coords import Colour, Move, gtp_from_move, move_from_gtp, pass_move
-from arena.people.saved_game import Phase
+from arena.go.record import GameRecord
+from arena.people.commands import COMMANDS, UNRATED, CommandReader, Left, command_words
+from arena.people.saved_game import Phase, SavedGame
 from arena.people.session import GameSession, Refused
 from arena.report import style
 from arena.report.board import SIGNS, Overlay, draw_board, legend
 from arena.report.play import (
-    COMMANDS,
     LETTERS,
     SCARCE,
-    UNRATED,
-    Commands,
-    Left,
     advice_words,
     clock_words,
-    command_words,
     count_words,
     ending_words,
     estimate_words,
     move_words,
 )
+from arena.results.analysis import Evaluation
 from arena.tui.app import Keys, run_app
 from arena.tui.board import BoardApp, BoardPane
+from arena.tui.game_app import GameApp
 
 TICK = 0.2
 """Seconds between two drawings while a clock runs."""
@@ -72,18 +72,25 @@ class PlayApp(BoardApp):
         *(Binding(each.key, f"word('{each.word}')", each.word.title(), priority=True) for each in COMMANDS if each.key),
         *(Binding(key, f"move{step}", show=False, priority=True) for key, step in ARROWS.items()),
         Binding("escape", "clear", show=False, priority=True),
+        Binding("y", "confirm", show=False, priority=True),
+        Binding("q", "leave_end", show=False, priority=True),
     ]
 
-    def __init__(self, session: GameSession, colours: bool = True):
+    def __init__(
+        self, session: GameSession, colours: bool = True, remarks: Callable[[SavedGame], Sequence[str]] = lambda _: ()
+    ):
+        """``remarks`` has lines to show below the result of a finished game."""
         self.snapshot = session.snapshot()
         super().__init__(self.snapshot.size, colours)
         self.input = Line(max_length=LONGEST_LINE, compact=True)
         self.message = ""
         self.cursor: Move | None = None
-        self.wants_rematch = False
-        self._session = session
-        front = {"": self._enter, "help": self._help, "board": lambda: None, "rematch": self._rematch}
-        self._commands = Commands(session, front, asks=True)
+        self.choice = ""  # after the end: rematch or review
+        self._session, self._remarks = session, remarks
+        self._ending: tuple[str, ...] | None = None
+        own = {"": self._enter, "help": self._help, "board": lambda: None}
+        own |= {word: partial(self._choose, word) for word in ("rematch", "review")}
+        self._commands = CommandReader(session, own, "Press y")
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
@@ -125,15 +132,20 @@ class PlayApp(BoardApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that type text are shortcuts on an empty line only, letters after the end only."""
         is_typing = bool(self.input.value) and action != "clear"
-        if action in ("word", "move", "clear") and (is_typing or len(self.screen_stack) > 1):
+        if action in ("word", "move", "clear", "confirm", "leave_end") and (is_typing or len(self.screen_stack) > 1):
             return False
-        if action != "word":
-            return True
-        (word,) = parameters
-        return word in command_words(self.snapshot.phase) and (word != "quit" or self.snapshot.is_over)
+        if action in ("confirm", "leave_end"):
+            return bool(self._commands.question) if action == "confirm" else self.snapshot.is_over
+        return action != "word" or parameters[0] in command_words(self.snapshot.phase)
 
     def action_word(self, word: str) -> None:
-        self._try(lambda: self._commands.obey(word))
+        self._try(lambda: self._commands.apply(word))
+
+    def action_confirm(self) -> None:
+        self.action_word("y")
+
+    def action_leave_end(self) -> None:
+        self.action_word("quit")
 
     def action_move(self, down: int, right: int) -> None:
         """Move the cursor by a point; where it was nowhere, to where the game is."""
@@ -153,13 +165,14 @@ class PlayApp(BoardApp):
         self.redraw()
 
     def on_input_changed(self) -> None:
-        self.message = self.message if not self.input.value else ""
+        if self.input.value:
+            self.message = self._commands.question = ""
         self.redraw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         named = self._named(event.value)
         self.cursor = self.cursor if named is None else named
-        self._try(lambda: self._commands.obey(event.value))
+        self._try(lambda: self._commands.apply(event.value))
 
     def on_board_pane_clicked(self, message: BoardPane.Clicked) -> None:
         """A click moves the cursor; one on the cursor plays there, or marks dead stones."""
@@ -198,8 +211,8 @@ class PlayApp(BoardApp):
         ]
         self.push_screen(Keys(keys))
 
-    def _rematch(self) -> None:
-        self.wants_rematch = True
+    def _choose(self, choice: str) -> None:
+        self.choice = choice
         self.action_leave()
 
     # --- The board ---
@@ -264,7 +277,9 @@ class PlayApp(BoardApp):
     def _turn(self) -> Text:
         now = self.snapshot
         if now.is_over:
-            return style.text(ending_words(now), "bold")
+            if self._ending is None:
+                self._ending = tuple(self._remarks(now))
+            return style.text(ending_words(now), "bold").append("".join(f"\n{line}" for line in self._ending))
         if now.phase is Phase.COUNT:
             return style.text("looking for dead stones" if now.count is None else "which stones are dead?", "bold")
         if now.is_paused:
@@ -275,10 +290,21 @@ class PlayApp(BoardApp):
         return style.text(f"{turn} ({SIGNS[now.to_play]})", "bold")
 
 
-def show_play(session: GameSession, console: Console) -> bool:
-    """Let people play on the full screen; says whether another game is wanted. Raises what ended it early."""
-    app = PlayApp(session, style.has_colours(console))
-    run_app(app)
+def show_play(
+    session: GameSession,
+    console: Console,
+    remarks: Callable[[SavedGame], Sequence[str]],
+    analyse: Callable[[GameRecord], Iterator[Evaluation]] | None = None,
+) -> bool:
+    """Let people play on the full screen; returns whether another game is wanted. ``analyse`` yields the evaluations of
+    a finished game for its review. Raises the exception that ended the screen early."""
+    while True:
+        app = PlayApp(session, style.has_colours(console), remarks)
+        run_app(app)
+        if app.choice != "review":
+            break
+        record = app.snapshot.record
+        run_app(GameApp(record, evaluations=analyse and analyse(record), colours=app.colours))
     if app.snapshot.is_over:
         console.print(style.text(ending_words(app.snapshot)))
-    return app.wants_rematch
+    return app.choice == "rematch"

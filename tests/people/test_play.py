@@ -4,20 +4,22 @@ import io
 import re
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import pytest
-from helpers.commandline import ARENA, Done, arena, environment, refused
+from helpers.commandline import ARENA, Done, arena, arena_alone, environment, refused
 from helpers.games import console_of, output_of
 from helpers.scripted_bots import Scripted
 from helpers.sessions import FINAL, Oracle, kifu_of, sat
 
-from arena.cli.play import Table
+from arena.cli.play import PlaySetup
+from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
-from arena.go.game import Ending, Outcome, Rules
+from arena.go.game import Ending, Game, Outcome, Rules
 from arena.people.adviser import Adviser
 from arena.people.saved_game import saved_games
 from arena.people.session import GameSession
@@ -181,13 +183,13 @@ def test_a_game_waits_a_moment_for_another_terminal_that_stores_its_own(
 
 def test_a_game_that_another_terminal_has_stored_costs_the_next_one_nothing(tmp_path: Path) -> None:
     """The batch of both games was refused."""
-    table = Table(Registry(), tmp_path)
+    setup = PlaySetup(Registry(), tmp_path)
     one, other = (
         replace(kifu_of(), record=replace(kifu_of().record, id=f"play/{number}", outcome=Outcome(BLACK, Ending.RESIGN)))
         for number in (1, 2)
     )
-    assert table.store([one]) and table.store([one, other])
-    assert [game.id for game in table.stored("play")] == ["play/1", "play/2"]
+    assert setup.store([one]) and setup.store([one, other])
+    assert [game.id for game in setup.stored("play")] == ["play/1", "play/2"]
 
 
 def test_games_that_are_stored_are_not_read_again(
@@ -198,6 +200,50 @@ def test_games_that_are_stored_are_not_read_again(
         path.write_text("not a game")
     done = typed("c3 resign", "human:name=bob", *ADA)
     assert "play/00002 is stored" in done.stdout
+
+
+FILE_BOT = """
+from arena.contract.bot import Bot, BotKind, Candidate, Decision
+from bots.random import Config
+import os
+class Corner(Bot):
+    def __init__(self, config): open("processes", "a").write(f"{os.getpid()} ")
+    def choose(self, game, limits): return Decision(game.legal_moves().tolist().index(True))
+    def analyse(self, game, limits): return [Candidate(3, 10, 0.6, (3, 4))]
+BOT = BotKind("corner", Config, Corner, analyses=True)
+"""
+
+
+def test_a_bot_of_a_python_file_plays_and_gives_hints_in_processes_of_its_own_and_is_resumed(tmp_path: Path) -> None:
+    """It ran in the process of the screen, and --resume refused it."""
+    (tmp_path / "corner.py").write_text(FILE_BOT)
+    done = arena_alone("play", "corner.py", *ADA, folder=tmp_path, typed="c3\nhint\nquit\n")
+    assert "White plays A5." in done.stdout and "A D5: wins 60.0 %, 10 visits; D5 E5" in done.stdout, done.stderr
+    done = arena_alone("play", "--resume", "--plain", folder=tmp_path, typed="d3\nresign\n")
+    assert "White plays B5." in done.stdout and "play/00001 is stored" in done.stdout, done.stderr
+    processes = {*(tmp_path / "processes").read_text().split()}
+    assert len(processes) == 3 and not any(Path("/proc", process).exists() for process in processes)
+
+
+def test_a_game_goes_on_from_any_position_of_a_record(tmp_path: Path, typed: Callable[..., Done]) -> None:
+    (tmp_path / "club.sgf").write_text("(;SZ[5]KM[6]RU[Chinese]AB[aa];W[cc];B[bb];W[dd];B[tt];W[tt])")
+    start = ("random", "--as", "ada", "--plain", "--from", "club.sgf")
+    done = typed("undo board a1 quit", *start, "--move", "3")
+    for words in ("ada (Black) against random", "It is unrated: handicap 1, begun from a position, komi 6.", "5  ●"):
+        assert words in done.stdout, done.stderr
+    assert "begins after an opening of 3 moves" in done.stdout and "no move of yours to take back" in done.stdout
+    refused(typed("", *start), "the game is over after move 5")
+    refused(typed("", *start, "--move", "9"), "--move 9: the game has 5 moves")
+    refused(typed("", *start, "--komi", "7"), "--from keeps the game's size, rules, komi")
+    refused(typed("", "random", "--move", "3"), "--move 3 needs --from")
+
+
+def test_a_bot_that_imitates_people_does_not_answer_an_early_pass_with_a_pass() -> None:
+    game = Game(Rules.preset("chinese", 9))
+    for move in (40, 0, 81):
+        game.play(move)
+    with closing(Registry().resolve("kyu-15").build()) as bot:
+        assert bot.choose(game, Limits()).move != 81
 
 
 def test_a_handicap_of_1_is_a_game_at_komi_half_a_point(typed: Callable[..., Done]) -> None:

@@ -21,7 +21,7 @@ from arena.go.record import MoveStats
 from arena.go.sgf import read_sgf
 from arena.people.adviser import Adviser
 from arena.people.counting import count
-from arena.people.saved_game import Phase, SavedGame, SavedGameFile, Snapshot, is_held, saved_games
+from arena.people.saved_game import Phase, SavedGame, SavedGameFile, SessionState, is_held, saved_games
 from arena.people.session import GameSession, Refused
 from arena.players.player import Player
 
@@ -43,7 +43,7 @@ class Deliberate(Scripted):
         return super().choose(game, limits)
 
 
-def play(session: GameSession, *words: str) -> Snapshot:
+def play(session: GameSession, *words: str) -> SessionState:
     """Moves of people, each when it is their turn; how things stand when the next is due."""
     for word in words:
         session.play(move_from_gtp(word, session.snapshot().size))
@@ -51,13 +51,13 @@ def play(session: GameSession, *words: str) -> Snapshot:
     return session.snapshot()
 
 
-def settled(session: GameSession) -> Snapshot:
+def settled(session: GameSession) -> SessionState:
     """How things stand as soon as nothing is under way."""
     assert session.wait(lambda now: now.is_settled, PATIENCE)
     return session.snapshot()
 
 
-def played(now: Snapshot) -> str:
+def played(now: SessionState) -> str:
     return " ".join(gtp_from_move(move, now.size) for move in now.record.moves)
 
 

@@ -1,18 +1,24 @@
 """A finished game: what is said of its positions, the full screen with keys and mouse, what a pipe gets."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 from helpers.commandline import arena, arena_alone, refused
 from helpers.games import match_of, record_of
 from helpers.screens import Hand, use
 
+from arena.contract.bot import Candidate
+from arena.go.coords import BLACK
 from arena.go.record import UNKNOWN, MoveStats
 from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf
 from arena.report.game import costs
-from arena.results.store import Event, Store
+from arena.results.analysis import AnalysisError, Evaluation
+from arena.results.store import Event as StoredEvent
+from arena.results.store import Store
 from arena.tui.game_app import GameApp
 
 CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]
@@ -52,6 +58,26 @@ def test_a_move_costs_the_side_that_made_it_where_one_bot_judged_both() -> None:
 
 
 # --- The full screen ---
+
+
+def test_a_review_shows_evaluations_as_they_come() -> None:
+    board = Evaluation(0, BLACK, 0.6, 12, (12, 6), (Candidate(12, 9, 0.6, (12, 6)),), margin=2.0)
+    let = Event()
+
+    def analyse() -> Iterator[Evaluation]:
+        yield board
+        assert let.wait(180)
+        yield replace(board, number=1, win_rate=0.2)
+        raise AnalysisError("out of memory")
+
+    async def look(hand: Hand) -> None:
+        await hand.until_shown(
+            "Black wins 60%", "Expected of Black: C3 B4", "Analysing: 1 of 7 positions.", "3 · · A · ·"
+        )
+        let.set()
+        await hand.until_shown("move 1: ● C3 40%", "The analysis stopped: out of memory")
+
+    use(GameApp(RECORD, evaluations=analyse(), colours=False), look, (100, 30))
 
 
 def test_keys_go_through_the_game_and_m_from_mistake_to_mistake() -> None:
@@ -124,7 +150,7 @@ def test_a_stored_game_is_shown_by_its_number(tmp_path: Path):
     facts = [UNKNOWN] * len(game.moves)
     facts[4] = MoveStats(0.75, 3.5, 1200, 0.25)
     with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
-        store.add_event(Event(match.event, "2026-01-01", "{}", "{}"))
+        store.add_event(StoredEvent(match.event, "2026-01-01", "{}", "{}"))
         store.append([replace(game, facts=tuple(facts))])
     told = arena("show", "1", "--move", "5", folder=tmp_path).stdout
     assert "Black wins 75%, Black leads by 3.5" in told and "1200 visits, 0.25 s" in told

@@ -51,7 +51,7 @@ def sit() -> Iterator[Sit]:
         saved = SavedGame(record, people, Limits.read(time, "time") if time else Limits())
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
         sessions.append(GameSession(saved, opponents, Adviser("oracle", Likes), now=clock or Clock()))
-        return PlayApp(sessions[-1], colours=colours), sessions[-1]
+        return PlayApp(sessions[-1], colours, lambda _: ["An even opponent: arena play"]), sessions[-1]
 
     yield begin
     for session in sessions:
@@ -102,7 +102,7 @@ def test_what_is_pasted_is_typed_and_lines_from_before_the_screen_opened_are_com
         await hand.press("escape", "q", "enter")
 
     use(app, play)
-    assert app._exit and not app.wants_rematch and session.snapshot().record.outcome is None
+    assert app._exit and not app.choice and session.snapshot().record.outcome is None
 
 
 def test_a_game_is_given_up_when_that_was_meant(sit: Sit) -> None:
@@ -110,15 +110,17 @@ def test_a_game_is_given_up_when_that_was_meant(sit: Sit) -> None:
 
     async def resign(hand: Hand) -> None:
         await hand.type_in("resign")
-        assert "Resign the game? y resigns, anything else plays on." in hand.text
-        await hand.type_in("", "y")
-        assert session.snapshot().record.outcome is None
-        await hand.type_in("resign", "y")
-        assert "Black won by resignation" in hand.text and "Rematch" in hand.lines[-1]
+        assert "Resign the game? Press y to go ahead; anything else plays on." in hand.text
+        assert all(words in hand.lines[-1] for words in ("^r Resign", "^q Quit"))
+        await hand.press("a", "backspace", "y")
+        assert session.snapshot().record.outcome is None and app.input.value == "y"
+        await hand.press("escape", "ctrl+r", "y")
+        assert "Black won by resignation" in hand.text and "n Rematch r Review" in hand.text
+        assert "An even opponent: " in hand.text
         await hand.press("n")
 
     use(app, resign)
-    assert app.wants_rematch
+    assert app.choice == "rematch"
 
 
 def test_the_end_of_a_game_is_told_in_whole_words_and_clocks_run(sit: Sit) -> None:
@@ -167,7 +169,7 @@ def test_a_hint_and_a_score_are_asked_for_twice_and_shown_until_the_next_move(si
         await settled(hand, session)
         await hand.type_in("hint")
         assert "A hint makes this game unrated." in hand.text and session.snapshot().is_rated
-        await hand.press("y", "enter", "escape")
+        await hand.press("y", "escape")
         await settled(hand, session)
         await hand.until_shown("A D3: wins 62.5 %, 1,200 visits; D3 B2", "3 ·(○)● A ·")
         await hand.press("=")
@@ -185,7 +187,8 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit) -> None:
 
     async def count(hand: Hand) -> None:
         await settled(hand, session)
-        await hand.until_shown("d4, undo, done, continue")
+        await hand.until_shown("d4, done, continue, undo")
+        assert "^d Done ^o Continue" in hand.text
         assert "Pass" not in hand.text and "Hint" not in hand.text
         before = session.snapshot().dead
         await hand.click_at(points("A3")[0])
