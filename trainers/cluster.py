@@ -1,4 +1,4 @@
-"""A trainer's games on the cores of a Ray cluster: actors run a function for ranges of game numbers.
+"""Self-play of ``zero`` on the cores of a Ray cluster: actors play ranges of game numbers with the latest weights.
 
 Weights are broadcast through the cluster's object store, and games stream back. torch isn't imported.
 """
@@ -6,32 +6,31 @@ Weights are broadcast through the cluster's object store, and games stream back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from time import monotonic
 from typing import Any
 
 from arena.go.game import Rules
 from arena.match.cluster import PATIENCE, REPORT, NodeActor, Nodes
-from arena.players.player import Player
-from trainers.settings import Lent
+from trainers.settings import ClusterOptions
 
-CHUNK = 1.0  # seconds for which work collects games before it sends them
+CHUNK_SECONDS = 1.0  # for which work collects games before it sends them
 
 
 class Stage:
-    """What all the work of one kind on a node shares: whether it is to stop, and what was sent to it last."""
+    """The state that all work of one stage of the curriculum shares on a node: the latest weights, and the end."""
 
     def __init__(self) -> None:
         self.is_over = False
-        self.sent: Any = None
+        self.latest: Any = None
         self._version, self._lock = 0, Lock()
 
-    def update(self, version: int, sent: Any) -> None:
-        """Messages may pass each other: the highest version counts."""
+    def update(self, version: int, latest: Any) -> None:
+        """Keep the highest version: messages may overtake each other."""
         with self._lock:
             if version > self._version:
-                self._version, self.sent = version, sent
+                self._version, self.latest = version, latest
 
 
 Work = Callable[[Sequence[int], Stage], Iterator[Any]]
@@ -46,19 +45,19 @@ class TrainerNode(NodeActor):
         super().__init__()
         self._stages: dict[int, Stage] = {}
 
-    def work(self, work: Work, numbers: Sequence[int], stage: int, version: int, sent: Any) -> Iterator[list[Any]]:
+    def work(self, work: Work, numbers: Sequence[int], stage: int, version: int, latest: Any) -> Iterator[list[Any]]:
         """The games of these numbers, in chunks."""
-        self.send(stage, version, sent)
+        self.update(stage, version, latest)
         chunk, started = [], monotonic()
         for game in work(numbers, self._stages[stage]):
             chunk.append(game)
-            if monotonic() - started > CHUNK:
+            if monotonic() - started > CHUNK_SECONDS:
                 yield chunk
                 chunk, started = [], monotonic()
         yield chunk
 
-    def send(self, stage: int, version: int, sent: Any) -> None:
-        self._stages.setdefault(stage, Stage()).update(version, sent)
+    def update(self, stage: int, version: int, latest: Any) -> None:
+        self._stages.setdefault(stage, Stage()).update(version, latest)
 
     def end(self, stage: int) -> None:
         """Mark a stage as over, and forget those before."""
@@ -66,36 +65,31 @@ class TrainerNode(NodeActor):
         over.is_over, self._stages = True, {stage: over}
 
 
-class Cores(Nodes):
-    """Cores of a connected cluster, to which the nets of ``players`` travel. Raises UserError where none answers."""
+class SelfPlayNodes(Nodes):
+    """The nodes of a connected cluster. Raises UserError where none answers."""
 
     actor = TrainerNode
 
-    def __init__(self, lent: Lent, rules: Rules, players: Collection[Player] = ()):
-        super().__init__(lent.address, lent.players, {player.name: player for player in players}, rules)
-        self._on_news, self._stage = lent.on_news, 0
+    def __init__(self, options: ClusterOptions, rules: Rules):
+        super().__init__(options.address, options.workers, {}, rules)
+        self._on_news, self._stage = options.on_news, 0
 
     def play(
-        self,
-        work: Work,
-        numbers: deque[int],
-        slots: int,
-        goes_on: Callable[[], bool] = lambda: True,
-        sent: Callable[[], Any] = lambda: None,
+        self, work: Work, numbers: deque[int], slots: int, latest: Callable[[], Any], goes_on: Callable[[], bool]
     ) -> Iterator[Any]:
-        """The games of ``numbers``, taken from the left, up to ``slots`` at once on a core. All work is sent what
-        ``sent`` returns, again when that is another object. Unfinished numbers of a lost node are put back. Once it no
-        longer ``goes_on``, games that are over are yielded, too. Raises UserError where no node can be used, or where
-        the work takes its node down or fails again and again."""
+        """The games of ``numbers``, taken from the left, up to ``slots`` at once on a core. All work gets what
+        ``latest`` returns, again when that is another object. Unfinished numbers of a lost node are put back. Once it
+        no longer ``goes_on``, games that are over are still yielded. Raises UserError where no node can be used, or
+        where the work fails with its node again and again."""
         self.queue, self._stage = numbers, self._stage + 1
-        version, last, reference = 0, None, None
+        version, known, reference = 0, None, None
         each = min(slots, -(-len(numbers) // max(1, self.most)))
         while goes_on() and (numbers or self.tasks or self._failed):
             self.look()
-            if (latest := sent()) is not last:
-                version, last, reference = version + 1, latest, self.ray.put(latest)
+            if (newest := latest()) is not known:
+                version, known, reference = version + 1, newest, self.ray.put(newest)
                 for node in set(self.tasks.values()):
-                    node.actor.send.remote(self._stage, version, reference)
+                    node.actor.update.remote(self._stage, version, reference)
             for node in self.nodes.values():
                 free = node.slots * node.is_ready - sum(other is node for other in self.tasks.values())
                 for _ in range(min(free, self.most - len(self.tasks), -(-len(numbers) // each))):

@@ -37,7 +37,6 @@ from trainers.records import TEST, TRAIN, Games, SplitRule, parts_of, read_recor
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
 from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
 from trainers.settings import Distill as Config
-from trainers.settings import Lent
 from trainers.slots import GameSlots, SelfPlayParams, put_game
 from trainers.teachers import Analyst, build_teacher, judged_games
 from trainers.train import Origin, Progress, Run, check, join_processes
@@ -236,7 +235,6 @@ def train(
     registry: Registry,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_made: Callable[[str], None] = lambda _: None,
-    lent: Lent | None = None,
 ) -> Path:
     """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
     folder. The teacher is one of ``registry``. Games are in cache/; otherwise as ``sl.train``. Interrupted while they
@@ -248,7 +246,7 @@ def train(
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
     recipe = Recipe.of(config, registry, results)
     before = build(config, results).eval() if config.start else None
-    replay = play_games(config, recipe, results, on_made, lent)
+    replay = play_games(config, recipe, results, on_made)
 
     # What is learned from
     rules = tuple(dict.fromkeys((SplitRule.of_played(config), *inherited)))

@@ -13,25 +13,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 from zipfile import BadZipFile
 from zlib import error as ZlibError
 
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.contract.code import SENT
 from arena.contract.settings import read_object
 from arena.files import reason, replacing, write
 from arena.go.coords import symmetry_table
-from arena.go.game import Rules
 from arena.go.planes import NO_MOVE, Encoder, final_owners
 from arena.go.ranks import UNRANKED
-from arena.players.player import Player
-from trainers.cluster import Cores, Stage
 from trainers.first_net import build
 from trainers.records import (
     BLACK_WON,
@@ -46,7 +41,7 @@ from trainers.records import (
     join_games,
 )
 from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame, Players, PlayGames
-from trainers.settings import STATE_FILE, Distill, Lent, Value, is_first, write_file
+from trainers.settings import STATE_FILE, Distill, Value, is_first, write_file
 from trainers.train import Run, lock_folder, refuse_torchrun, stop_signals
 
 FORMAT = 2
@@ -330,15 +325,10 @@ class Replay:
 # --- Games that a run plays before it learns ---
 
 CHUNK_SECONDS = 20.0  # seconds of games in a chunk: what a process that is killed loses
-SLOTS_THERE = 128  # the most games at once on a core of a cluster
 
 
 class Recipe(Protocol):
-    """Who plays the games that a run learns from, and how: all that they depend on. A dataclass, some of whose fields
-    are players. A game depends on its number."""
-
-    @property
-    def rules(self) -> Rules: ...
+    """Who plays the games that a run learns from, and how: all that they depend on. A game depends on its number."""
 
     def folder(self, cache: Path) -> Path:
         """Where the games are kept."""
@@ -347,33 +337,19 @@ class Recipe(Protocol):
         """Who plays the games of ``numbers``, which are taken from the left, ``slots`` at once in each thread."""
 
 
-def _players(recipe: Any) -> dict[str, Player]:
-    """The players of a recipe, by its fields."""
-    found = {item.name: getattr(recipe, item.name) for item in fields(recipe)}
-    return {name: player for name, player in found.items() if isinstance(player, Player)}
-
-
-def play_there(recipe: Any, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
-    """Play the games of these numbers on a node of a cluster, to which the nets of the packed players were shipped."""
-    here = replace(recipe, **{name: player.unpack(SENT) for name, player in _players(recipe).items()})
-    (engine,) = here.engines(deque(numbers), len(numbers), 1)
-    yield from engine(lambda: not stage.is_over)
-
-
 def play_games(
-    config: Value | Distill, recipe: Recipe, results: Path, on_made: Callable[[str], None], lent: Lent | None
+    config: Value | Distill, recipe: Recipe, results: Path, on_made: Callable[[str], None] = lambda _: None
 ) -> Replay:
-    """Play the games that are still missing, here or on the cores that are ``lent``; all that are there. No more begin
-    once the minutes of play are over, those of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are
-    over are kept, and it raises KeyboardInterrupt. Raises CheckpointError where a run of this name left a state that
-    doesn't fit, and ConfigError under torchrun: each process would play the games."""
-    replay, players, count = Replay(recipe.folder(results / "cache"), config.size), _players(recipe), config.games
+    """Play the games that are still missing; all that are there. No more begin once the minutes of play are over, those
+    of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are over are kept, and it raises
+    KeyboardInterrupt. Raises CheckpointError where a run of this name left a state that doesn't fit, and ConfigError
+    under torchrun: each process would play the games."""
+    replay, count = Replay(recipe.folder(results / "cache"), config.size), config.games
     minutes = config.play_minutes if isinstance(config, Distill) else None
     left = math.inf if minutes is None else 60 * minutes - replay.seconds
     missing = deque(sorted(set(range(count)).difference(replay.numbers.tolist())) if left > 0 else ())
     there, made = count - len(missing), 0
     with ExitStack() as stack:
-        cores = stack.enter_context(Cores(lent, recipe.rules, players.values())) if lent and missing else None
         folder = results / "training" / config.name
         if is_first() and (folder / STATE_FILE).exists():  # one that doesn't fit is refused now, not after the games
             Run(build(config, results), config, results).restore()
@@ -383,12 +359,7 @@ def play_games(
             return replay
         refuse_torchrun(f"{len(missing):,} games are still to be played: begin without torchrun, then resume with it")
         stack.enter_context(lock_folder(replay.folder, "; it plays the same games"))
-        if cores is None:
-            engines = recipe.engines(missing, config.parallel_games, config.num_workers)
-        else:
-            packed = replace(cast(Any, recipe), **{name: player.pack() for name, player in players.items()})
-            slots = min(SLOTS_THERE, config.parallel_games)
-            engines = [partial(cores.play, partial(play_there, packed), missing, slots)]
+        engines = recipe.engines(missing, config.parallel_games, config.num_workers)
         asked, playing, began = threading.Event(), Players(engines), time.monotonic()
         counted = began
         stack.enter_context(stop_signals(asked.set))

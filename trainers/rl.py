@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +26,17 @@ from arena.go.planes import Encoder, find_encoder
 from arena.match.openings import Opening, draw_openings
 from arena.players.player import Player
 from arena.players.registry import Registry
-from bots.nets.catalogue import Net, load_network
+from bots.nets.catalogue import load_network
 from bots.nets.inference import sample_planes
 from bots.nets.network import expected_result
 from trainers import losses as heads
-from trainers.cluster import Cores, Stage
 from trainers.first_net import inherited_rules, start_of
 from trainers.live_inference import TorchEvaluator
 from trainers.ratings import PolicyBot, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
-from trainers.records import Games, encode_positions, in_order, results_of
+from trainers.records import Batch, Games, encode_positions, in_order, results_of
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import NewGame, PlayedGame, PolicyGames, Shape, draw_seeds
 from trainers.settings import RL as Config
-from trainers.settings import Lent
 from trainers.slots import all_sensible
 from trainers.train import Origin, Run, check_run, forget_snapshots, join_processes, read_tensors, write_tensors
 
@@ -50,7 +44,7 @@ LEARNER, OPPONENT = 0, 1  # the nets of a game
 SHORT = 32  # games of the last match of a run that was stopped
 POOL_SIZE = 20  # opponents in the pool: the first net and the latest others
 BOT_GAMES, LAST = 40, 4  # most games of a match against a bot, and how many times as many as others the last match has
-AT_ONCE, AT_ONCE_THERE = 1024, 32  # games under way at once, and on a core of a cluster
+AT_ONCE = 1024  # games under way at once
 MICRO_BATCH, MICRO_BATCH_ON_GPU = 512, 8192  # rows in memory at once; all rows of an iteration make one step
 
 
@@ -83,36 +77,71 @@ def policy_loss(logits: Tensor, chosen: Tensor, sensible: Tensor, gained: Tensor
     return -(gained * played).mean(), entropy
 
 
+def forecast_results(run: Run, batches: Iterable[Batch]) -> np.ndarray:
+    """The returns that the value head expects in some rows, for the side to move."""
+    found = []
+    for batch in batches:
+        with torch.no_grad():
+            value: Any = run.forward(heads.to_tensors(batch, run.device)[0]).value
+        found.append(expected_result(value).cpu().numpy())
+    return np.concatenate(found)
+
+
+def learn(
+    run: Run, config: Config, games: Games, encoder: Encoder, places: np.ndarray, gained: np.ndarray, at_once: int
+) -> None:
+    """One step from the moves at flat indices ``places`` with the advantages ``gained`` (all moves,): the sum over the
+    moves of a game, the mean over games. ``at_once`` rows are in memory."""
+    sensible, sums = all_sensible(games), torch.zeros(4, device=run.device)
+    run.zero_grad()
+    for number, batch in enumerate(in_order(games, encoder, places, at_once, config.num_workers)):
+        inputs, targets = heads.to_tensors(batch, run.device)
+        some = places[number * at_once : (number + 1) * at_once]
+        could, gain = (heads.to_device(rows[some], run.device) for rows in (sensible, gained))
+        outputs = run.forward(inputs)
+        assert outputs.policy is not None  # ``start_of`` requires it
+        usual = heads.loss(outputs, targets)
+        others = usual.total(config) - usual.policy
+        of_policy, entropy = policy_loss(outputs.policy, targets.moves, could, gain)
+        total = of_policy - config.entropy_weight * entropy + others
+        (total * (len(batch) / len(games))).backward()
+        sums += torch.stack([total, of_policy, entropy, others]).detach() * (len(batch) / len(places))
+    run.update(len(places), dict(zip(("loss", "policy_loss", "entropy", "others_loss"), sums, strict=True)))
+    run.undo_if_not_finite()
+
+
 # --- The games ---
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """Games of the learner, who is the first of the ``nets``, with an opponent. By its number each is the same wherever
-    it is played on a CPU; two after another share an opening, and the learner has Black in the first, with even number.
-    """
+    """The games of an iteration. On a CPU a game depends on its number alone; two after another share an opening, and
+    the learner has Black in the first, with even number."""
 
-    nets: tuple[Net, Net]
-    encoder: Encoder
     rules: Rules
     seeds: np.ndarray  # (games,) uint64
     openings: Sequence[Opening]  # one for two games
 
+    @classmethod
+    def of(cls, config: Config, rules: Rules, iteration: int) -> Play:
+        seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
+        openings = draw_openings(rules, config.games // 2, config.plies, seed)
+        return cls(rules, draw_seeds(config.games, seed), openings)
+
     def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
         return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
-    def on(self, nets: Sequence[TorchEvaluator], shape: Shape, numbers: Iterable[int]) -> Iterator[PlayedGame]:
-        komi, seeds, openings = self.rules.komi, self.seeds.tolist(), self.openings
-        new_games = (NewGame(number, seeds[number], komi, openings[number // 2]) for number in numbers)
-        return PolicyGames(self.rules, nets, self.seats, shape).play(new_games)
+    def on(self, nets: Sequence[TorchEvaluator], shape: Shape) -> list[PlayedGame]:
+        """Play them; ``nets`` are the learner and its opponent."""
+        seeds = enumerate(self.seeds.tolist())
+        games = (NewGame(number, seed, self.rules.komi, self.openings[number // 2]) for number, seed in seeds)
+        return sorted(PolicyGames(self.rules, nets, self.seats, shape).play(games), key=lambda game: game.number)
 
-
-def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
-    """Play some of the games that were sent to a node of a cluster."""
-    torch.set_num_threads(1)
-    play: Play = stage.sent
-    nets = [TorchEvaluator(net, play.encoder, torch.device("cpu")) for net in play.nets]
-    yield from play.on(nets, Shape(len(numbers)), numbers)
+    def learner_moves(self, games: Games) -> np.ndarray:
+        """Flat indices of the learner's moves behind the openings."""
+        numbers = np.repeat(np.arange(len(games)), games.lengths)
+        given = np.array([len(opening) for opening in self.openings])[numbers // 2]
+        return np.flatnonzero((self.seats(numbers, games.plies) == LEARNER) & (games.plies >= given))
 
 
 def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
@@ -121,18 +150,54 @@ def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
     return [0, *others[max(0, len(others) - (size - 1)) :]]
 
 
+# --- The matches ---
+
+
+class Matches:
+    """Matches of the averaged net against the first net and bots, always with the same openings, in a thread."""
+
+    def __init__(
+        self, config: Config, run: Run, rules: Rules, start: str, nets: Sequence[TorchEvaluator], thread: Executor
+    ):
+        """``nets`` are the averaged net and the first net, whose name is ``start``."""
+        self._config, self._run, self._rules, self._start = config, run, rules, start
+        self._nets, self._thread = nets, thread
+        self._last: Future[Rating] | None = None
+
+    def begin(self, games: int, bots: Sequence[Player]) -> None:
+        """Begin the matches of the averaged net as it is now, once those before are over. A GPU goes on learning beside
+        them; on a processor they are played at once, so that a resumed run lacks none."""
+        self.wait()
+        self._nets[0].refresh()
+        self._last = self._thread.submit(self._play, games, bots, self._run.step_count)
+        if self._run.device.type == "cpu":
+            self.wait()
+
+    def wait(self) -> Rating | None:
+        """The last match against the first net, once all matches are over."""
+        return None if self._last is None else self._last.result()
+
+    def _play(self, games: int, bots: Sequence[Player], step: int) -> Rating:
+        """A stopped run plays the match against the first net only."""
+        config, (player, first) = self._config, (PolicyBot(net) for net in self._nets)
+        match = RatingMatch(self._rules, games, config.plies, (config.seed, 4, step))
+        rating = Rating.of(step, self._start, match.play(player, first, slots=AT_ONCE))
+        write_rating(self._run.folder, rating)
+        short = RatingMatch(self._rules, min(BOT_GAMES, games), config.plies, (config.seed, 5, step))
+        for bot in bots:
+            if found := short.rate(step, player, bot, lambda: not self._run.stop_asked):
+                write_rating(self._run.folder, found)
+        return rating
+
+
 # --- The run ---
 
 
 def train(
-    config: Config,
-    results: Path,
-    registry: Registry,
-    on_progress: Callable[[SelfPlayProgress], None] = lambda _: None,
-    lent: Lent | None = None,
+    config: Config, results: Path, registry: Registry, on_progress: Callable[[SelfPlayProgress], None] = lambda _: None
 ) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
-    against are of ``registry``. Games are played here, or on the cores that are ``lent``: the same ones, on CPUs.
+    against are of ``registry``.
 
     Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
     iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
@@ -144,124 +209,61 @@ def train(
     rules, start = Rules.preset("cgos", config.size, config.komi), start_of(config, results)
     draw_openings(rules, LAST * config.eval_games // 2, config.plies, config.seed)  # or they are too few after hours
     encoder, splits = find_encoder(start.manifest.encoder), inherited_rules(config, results)
-    with join_processes(config) as device, Cores(lent, rules) if lent else nullcontext() as cores:
-        torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
+    games: Games | None = None  # of the latest iteration
 
-        def first_net() -> Net:
-            """Batch norms stay in evaluation mode, while their weights learn: what learns must be what played. With the
-            means over dependent positions of few games it would be another policy, which REINFORCE can't use."""
-            return load_network(start).eval().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
-
-        network, opponent = first_net(), first_net()
-        run = Run(network, config, results, dynamic=True)
-        run.settings["start"] = start.identity
-        learner_plays, opponent_plays, averaged_plays, first_plays = (
-            TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first_net())
-        )
-        games: Games | None = None  # of the latest iteration
-        micro_batch, shape = MICRO_BATCH, Shape(min(AT_ONCE, config.games), config.num_workers)
-        if device.type != "cpu":
-            micro_batch, shape = MICRO_BATCH_ON_GPU, shape._replace(groups=2)
-
-        def snapshot(iteration: int) -> Path:
-            return run.folder / "pool" / f"{iteration:06}.pt"
-
-        def add_to_pool() -> None:
-            write_tensors(snapshot(run.step_count), dict(network.state_dict()))
-
+    def origin() -> Origin:
         def planes(count: int) -> np.ndarray:
             if games is None:
                 return np.resize(sample := sample_planes(encoder, config.size), (count, *sample.shape[1:]))
             places = np.random.default_rng(config.seed).choice(len(games.moves), count)
             return encode_positions(games, encoder, places, places % 8).planes
 
-        def origin() -> Origin:
-            words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
-            return Origin(encoder, rules, words, planes, splits)
+        words = f"{run.step_count * config.games} games against itself; began as {start.identity}"
+        return Origin(encoder, rules, words, planes, splits)
 
-        def rate(count: int, others: Sequence[Player], step: int) -> Rating:
-            """A match of the averaged net, as it was when its evaluator was refreshed, against the first one and,
-            unless the run is stopped, shorter ones against others, always with the same openings."""
-            player, other = (PolicyBot(net) for net in (averaged_plays, first_plays))
-            match = RatingMatch(rules, count, config.plies, (config.seed, 4, step))
-            rating = Rating.of(step, start.manifest.name, match.play(player, other, slots=AT_ONCE))
-            write_rating(run.folder, rating)
-            short = RatingMatch(rules, min(BOT_GAMES, count), config.plies, (config.seed, 5, step))
-            for bot in others:
-                if found := short.rate(step, player, bot, lambda: not run.stop_asked):
-                    write_rating(run.folder, found)
-            return rating
+    with join_processes(config) as device, ThreadPoolExecutor(1, "matches") as beside:
+        torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
 
-        def begin_rating(count: int, others: Sequence[Player]) -> Future[Rating]:
-            """Begin these matches, once those before are over. A GPU goes on learning beside them, as games on the
-            arena's game loop leave it idle; on a processor they are played now, and a resumed run lacks none."""
-            if matches:
-                matches.pop().result()
-            averaged_plays.refresh()
-            matches.append(beside.submit(rate, count, others, run.step_count))
-            if device.type == "cpu":
-                matches[0].result()
-            return matches[0]
+        # Four nets: one learns, one is its opponent, and the average plays matches against the first. Batch norms stay
+        # in evaluation mode while their weights learn: with the means over dependent positions of few games, what
+        # learns would not be what played.
+        network, opponent, first = (load_network(start).eval() for _ in range(3))
+        for net in (network, opponent, first):
+            net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
+        run = Run(network, config, results, dynamic=True)
+        run.settings["start"] = start.identity
+        learner_plays, opponent_plays, *rated = (
+            TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first)
+        )
+        matches = Matches(config, run, rules, start.manifest.name, rated, beside)
+        at_once, shape = MICRO_BATCH, Shape(min(AT_ONCE, config.games), config.num_workers)
+        if device.type != "cpu":
+            at_once, shape = MICRO_BATCH_ON_GPU, shape._replace(groups=2)
+        pool = run.folder / "pool"
 
-        matches = list[Future[Rating]]()  # those that are played, or the last
-        with run, ThreadPoolExecutor(1, "matches") as beside:
+        with run:
             run.restore()
             read_ratings(run.folder, 0)  # or a damaged file is refused after hours
             if not run.step_count:
-                add_to_pool()
+                write_tensors(pool / f"{0:06}.pt", dict(network.state_dict()))
             run.count_minutes()
             while not run.is_over and not run.stop_asked:
                 # Play, against a member of the pool
                 begun, iteration = time.monotonic(), run.step_count
-                pool = pool_of(iteration, config.pool_every)
-                met = int(np.random.default_rng([config.seed, 1, iteration]).choice(pool))
-                opponent.load_state_dict(read_tensors(snapshot(met)))
-                seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
-                openings = draw_openings(rules, config.games // 2, config.plies, seed)
-                seeds, numbers = draw_seeds(config.games, seed), deque(range(config.games))
-                play = Play((network, opponent), encoder, rules, seeds, openings)
-                if cores is None:
-                    learner_plays.refresh()
-                    opponent_plays.refresh()
-                    new = play.on((learner_plays, opponent_plays), shape, numbers)
-                else:
-                    there = replace(play, nets=(deepcopy(network).cpu(), deepcopy(opponent).cpu()))
-                    new = cores.play(play_there, numbers, AT_ONCE_THERE, sent=partial(lambda sent: sent, there))
-                played = sorted(new, key=lambda game: game.number)
+                members = pool_of(iteration, config.pool_every)
+                met = int(np.random.default_rng([config.seed, 1, iteration]).choice(members))
+                opponent.load_state_dict(read_tensors(pool / f"{met:06}.pt"))
+                learner_plays.refresh()
+                opponent_plays.refresh()
+                play = Play.of(config, rules, iteration)
+                chunk = make_chunk(play.on((learner_plays, opponent_plays), shape), config.size)
 
-                # What is learned from it: the moves of the learner, with their advantages
-                chunk = make_chunk(played, config.size)
-                games = searched_games(config.size, {**chunk, "sound": np.ones(len(played), np.bool_)}).games
-                batches = partial(in_order, games, encoder, size=micro_batch, threads=config.num_workers)
-                forecasts = []
-                for batch in batches(np.arange(len(games.moves))):
-                    with torch.no_grad():
-                        value: Any = run.forward(heads.to_tensors(batch, device)[0]).value
-                    forecasts.append(expected_result(value).cpu().numpy())
-                gained = advantages(games, np.concatenate(forecasts), config.gae_lambda)
-                own = play.seats(np.repeat([game.number for game in played], games.lengths), games.plies) == LEARNER
-                given = np.repeat([len(openings[game.number // 2]) for game in played], games.lengths)
-                places = np.flatnonzero(own & (games.plies >= given))
-                places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
-                sensible = all_sensible(games)
-
-                # One step: the sum over the moves of a game, the mean over games
-                sums = torch.zeros(4, device=device)
-                run.zero_grad()
-                for at, batch in zip(range(0, len(places), micro_batch), batches(places), strict=True):
-                    inputs, targets = heads.to_tensors(batch, device)
-                    some = places[at : at + micro_batch]
-                    could, gain = (heads.to_device(rows[some], device) for rows in (sensible, gained))
-                    outputs = run.forward(inputs)
-                    assert outputs.policy is not None  # what ``check`` makes sure of
-                    usual = heads.loss(outputs, targets)
-                    others = usual.total(config) - usual.policy
-                    of_policy, entropy = policy_loss(outputs.policy, targets.moves, could, gain)
-                    total = of_policy - config.entropy_weight * entropy + others
-                    (total * (len(batch) / len(games))).backward()
-                    sums += torch.stack([total, of_policy, entropy, others]).detach() * (len(batch) / len(places))
-                run.update(len(places), dict(zip(("loss", "policy_loss", "entropy", "others_loss"), sums, strict=True)))
-                run.undo_if_not_finite()
+                # Learn from the moves of the learner
+                games = searched_games(config.size, {**chunk, "sound": np.ones(config.games, np.bool_)}).games
+                every = in_order(games, encoder, np.arange(len(games.moves)), at_once, config.num_workers)
+                gained = advantages(games, forecast_results(run, every), config.gae_lambda)
+                random = np.random.default_rng([config.seed, 3, iteration])
+                learn(run, config, games, encoder, random.permutation(play.learner_moves(games)), gained, at_once)
 
                 # Log and measure, then save: a run that is resumed lacks no figures and no match
                 black = np.sign(chunk["margins"]) / 2 + 0.5
@@ -278,22 +280,26 @@ def train(
                     run.save_snapshot(origin())
                 if run.step_count % config.pool_every == 0:
                     if not run.stop_asked:
-                        begin_rating(config.eval_games, bots)
-                    add_to_pool()
+                        matches.begin(config.eval_games, bots)
+                    write_tensors(pool / f"{run.step_count:06}.pt", dict(network.state_dict()))
                     run.save()  # which won't load who isn't in the pool any more
-                    for gone in set(pool).difference(pool_of(run.step_count, config.pool_every)):
-                        snapshot(gone).unlink(missing_ok=True)
+                    for gone in set(members).difference(pool_of(run.step_count, config.pool_every)):
+                        (pool / f"{gone:06}.pt").unlink(missing_ok=True)
                 run.save_when_due()
                 ratings = read_ratings(run.folder, run.step_count)
                 on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
+
             run.undo_if_not_finite(at_end=True)
             run.save()
-            if matches:
-                matches[0].result()
+            matches.wait()
             is_done, ratings = run.done >= 1, read_ratings(run.folder, run.step_count)
             is_rated = run.step_count in {rating.iteration for rating in ratings}
-            count = LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games)
-            last = begin_rating(count, bots if is_done and not is_rated else ()).result()
+            matches.begin(
+                LAST * config.eval_games if is_done else min(SHORT, LAST * config.eval_games),
+                bots if is_done and not is_rated else (),
+            )
+            last = matches.wait()
+            assert last is not None  # it has begun
             metrics = {"iterations": run.step_count, "share_games": last.games, "share_against_start": last.share}
             metrics |= {"share_against_start_low": last.low, "share_against_start_high": last.high}
             if is_done:

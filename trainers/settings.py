@@ -32,12 +32,12 @@ ADJUSTABLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
-    """A Ray cluster whose cores play a run's games, and how many of them at most, 0 for all; ``on_news`` gets what
-    happens there, a line each."""
+class ClusterOptions:
+    """A Ray cluster that plays games of ``zero``, on at most ``workers`` cores (0: all). ``on_news`` gets lines about
+    its nodes."""
 
     address: str
-    players: int = 0
+    workers: int = 0
     on_news: Callable[[str], None] = lambda _: None
 
 

@@ -36,7 +36,6 @@ from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, Games, Rows, SplitRule, in_order, parts_of, too_few
 from trainers.replay import Replay, play_games
 from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
-from trainers.settings import Lent
 from trainers.settings import Value as Config
 from trainers.train import Origin, Progress, Run, check, join_processes, pick_device
 
@@ -138,14 +137,13 @@ def train(
     results: Path,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_made: Callable[[str], None] = lambda _: None,
-    lent: Lent | None = None,
 ) -> Path:
-    """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
-    of this name stopped; the checkpoint's folder. Games are in cache/; otherwise as ``sl.train``."""
+    """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
+    folder. Games are in cache/; otherwise as ``sl.train``."""
     check(config, ("policy", "value"), results)
-    encoder, on_gpu = encoder_of(config, results), lent is None and pick_device(config.device).type != "cpu"
-    recipe = Recipe.of(config, results, on_gpu)
-    replay = play_games(config, recipe, results, on_made, lent)
+    encoder = encoder_of(config, results)
+    recipe = Recipe.of(config, results, on_gpu=pick_device(config.device).type != "cpu")
+    replay = play_games(config, recipe, results, on_made)
     rules = (SplitRule.of_played(config), *inherited_rules(config, results))
     games, (learned, validation, test) = read_positions(recipe, replay, config.games, rules)
     rows = Rows(games, encoder, config.seed, config.num_workers, learned)

@@ -10,11 +10,10 @@ In one process, on one device, the games in threads of their own or on the cores
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from arena import CheckpointError, ConfigError
 from arena.go.coords import MAX_SIZE, MIN_SIZE, pass_move
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
+from arena.players.player import Player
 from arena.players.registry import Registry
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
@@ -35,14 +35,15 @@ from bots.nets.catalogue import Net
 from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import params_of
-from trainers.cluster import Cores, Stage
+from trainers.cluster import SelfPlayNodes, Stage
 from trainers.first_net import build, encoder_of, inherited_rules, start_of
 from trainers.live_inference import LiveEvaluator
 from trainers.losses import search_loss
 from trainers.ratings import STEP, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
+from trainers.records import SplitRule
 from trainers.replay import Replay, encode_searches, make_chunk, searched_games
 from trainers.selfplay import Evaluator, NewGame, PlayedGame, Players, PlayGames, SearchGames, Shape
-from trainers.settings import Lent
+from trainers.settings import ClusterOptions
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
 from trainers.train import Origin, Run, check_run, forget_snapshots, join_processes, prefetch
@@ -112,18 +113,18 @@ def play(
 
 
 def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -> Iterator[PlayedGame]:
-    """Play the games of these numbers on a core of a cluster, with the weights that were sent last."""
+    """Play the games of these numbers on a core of a cluster, with the latest weights there."""
     net, taken = LiveEvaluator(find_encoder(encoder), torch.device("cpu"), bf16=False), None
 
     def goes_on() -> bool:
         nonlocal taken
-        if stage.sent is not taken:
-            taken = stage.sent
+        if stage.latest is not taken:
+            taken = stage.latest
             net.take(deepcopy(taken.network), taken.planes.copy())  # what Ray gives is shared, and can't be written to
         return not stage.is_over
 
     goes_on()
-    yield from play(stage.sent.games(net, Shape(slots)), lambda: stage.sent, iter(numbers), goes_on)
+    yield from play(stage.latest.games(net, Shape(slots)), lambda: stage.latest, iter(numbers), goes_on)
 
 
 def warm_up(latest: Latest, encoder: Encoder, device: torch.device, config: Config) -> None:
@@ -171,130 +172,166 @@ def stages_of(config: Config) -> list[tuple[int, float]]:
 # --- The run ---
 
 
+class ReplayBuffers:
+    """The games of a run, by board size, and how its games are played now."""
+
+    latest: Latest
+
+    def __init__(self, config: Config, encoder: Encoder, run: Run, copies: bool):
+        """``copies`` says whether ``latest`` gets a copy of the averaged net, on the CPU, instead of the net itself."""
+        self._config, self._encoder, self._run, self._copies = config, encoder, run, copies
+        names = {size: GAMES if size == config.size else f"{GAMES}-{size}x{size}" for size, _ in stages_of(config)}
+        self.of_size = {size: Replay(run.folder / name, size, config.replay_window) for size, name in names.items()}
+
+    def total(self, name: str) -> int:
+        """Games, positions or rows of all sizes."""
+        return sum(getattr(replay, name) for replay in self.of_size.values())
+
+    def planes(self, size: int, count: int) -> np.ndarray:
+        """Planes of positions that were played, (count, P, n, n); of random games before that."""
+        if self.of_size[size].rows:
+            return self.of_size[size].batch(self._config.seed, self._encoder, 1, self._run.step_count, count).planes
+        sample = sample_planes(self._encoder, size)
+        return np.resize(sample, (count, *sample.shape[1:]))
+
+    def refresh(self, size: int) -> Latest:
+        """Take the averaged weights, and a mean komi that is fair, for the games that begin from now on."""
+        config, averaged = self._config, self._run.averaged
+        komi = config.komi if config.komi is not None and size == config.size else self.of_size[size].margin
+        network = deepcopy(averaged).cpu() if self._copies else averaged
+        self.latest = Latest(network, self.planes(size, SCALED), config, size, komi)
+        return self.latest
+
+    def origin(self, rules: Rules, splits: Sequence[SplitRule]) -> Origin:
+        words = f"{self.total('games')} games of its own search, "
+        words += f"{self.total('rows')} of {self.total('positions')} positions in full"
+        return Origin(self._encoder, rules, words, partial(self.planes, self._config.size), splits)
+
+
+class Matches:
+    """Matches of snapshots with bots, and with the snapshot before, as bots are soon outgrown; in a thread."""
+
+    def __init__(self, config: Config, run: Run, rules: Rules, opponents: Sequence[Player], thread: Executor):
+        self._config, self._run, self._rules, self._opponents = config, run, rules, opponents
+        self._thread, self._last, self._is_cancelled = thread, Future[None](), False
+        self._last.set_result(None)
+        self._before: tuple[int, AlphaGo] | None = None  # the last snapshot that played, and its step
+        for rating in read_ratings(run.folder, run.step_count)[-1:]:
+            with suppress(CheckpointError):
+                snapshot = run.saved.with_name(f"{config.name}-step{rating.iteration}")
+                self._before = rating.iteration, self._player_of(snapshot)
+
+    def _player_of(self, snapshot: Path) -> AlphaGo:
+        """A snapshot with the search and the precision of the games."""
+        precision = "bf16" if self._run.device.type != "cpu" and self._config.bf16 else "auto"
+        return AlphaGo(Search(str(snapshot), search="gumbel", visits=EVAL_VISITS, precision=precision))
+
+    def begin(self, snapshot: Path) -> None:
+        """Begin the matches of a snapshot, unless those of an earlier one still go on."""
+        if self._opponents and self._last.done():
+            self.wait()
+            player, step = self._player_of(snapshot), self._run.step_count
+            self._last = self._thread.submit(self._play, player, step, self._before)
+            self._before = step, player
+
+    def wait(self) -> None:
+        """Wait for the matches. Raises what one raised."""
+        self._last.result()
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+
+    def _goes_on(self) -> bool:
+        return not (self._run.stop_asked or self._is_cancelled)
+
+    def _play(self, player: AlphaGo, step: int, before: tuple[int, AlphaGo] | None) -> None:
+        config, folder = self._config, self._run.folder
+        match = RatingMatch(self._rules, config.eval_games, PLIES, (config.seed, step))
+        for opponent in self._opponents:
+            if found := match.rate(step, player, opponent, self._goes_on):
+                write_rating(folder, found)
+        if before is not None and before[0] < step:
+            points = match.play(player, before[1], slots=config.eval_games, goes_on=self._goes_on)
+            if len(points) == config.eval_games:
+                write_rating(folder, Rating.of(step, f"{STEP} {before[0]}", points))
+
+
+def has_budget(run: Run, end: float) -> bool:
+    """Whether less than the share ``end`` of the budget is spent, and nobody asked to stop."""
+    run.count_minutes()
+    return run.done < end and not run.stop_asked
+
+
+def learn(run: Run, config: Config, replay: Replay, encoder: Encoder, new_rows: int) -> float:
+    """As many steps as the ``new_rows`` of the run allow, but no more than those of two rounds; rows a second."""
+    began, rows, batch = time.monotonic(), run.rows, config.batch_size
+    due = min(config.replay_ratio * new_rows - rows, 2 * config.replay_ratio * ROUND_BATCHES * batch)
+    steps = int(due) // batch if replay.rows else 0
+    make = partial(replay.batch, config.seed, encoder, config.num_workers)
+    with prefetch(make, range(rows, rows + steps * batch, batch), batch, run.device) as ahead:
+        for planes, targets in ahead:
+            losses = search_loss(run.forward(planes), targets, config.outcome_share)
+            run.step(losses.total(config), batch, losses.figures())
+            if run.stop_asked:
+                break
+    run.undo_if_not_finite()
+    return (run.rows - rows) / max(1e-9, time.monotonic() - began)
+
+
 def train(
     config: Config,
     results: Path,
     registry: Registry,
     on_progress: Callable[[SelfPlayProgress], None] = lambda _: None,
-    lent: Lent | None = None,
+    cluster: ClusterOptions | None = None,
 ) -> Path:
-    """As ``rl.train``. The games are in training/NAME/, too. Stopped it keeps the games that are over; killed it loses
-    those of one round, and what was learned since the state was saved."""
+    """As ``rl.train``; games are played here or on a ``cluster``. They are in training/NAME/, too. Stopped it keeps the
+    games that are over; killed it loses those of one round, and what was learned since the state was saved."""
     check(config, results)
     opponents = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
     encoder, splits = encoder_of(config, results), inherited_rules(config, results)
     rules = Rules.preset("cgos", config.size, None if config.komi is None else round(2 * config.komi) / 2)
     with ExitStack() as stack:
         device = stack.enter_context(join_processes(config))
-        cores = stack.enter_context(Cores(lent, rules)) if lent else None
-        beside, has_ended = stack.enter_context(ThreadPoolExecutor(1, "matches")), threading.Event()
-        stack.callback(has_ended.set)
+        nodes = stack.enter_context(SelfPlayNodes(cluster, rules)) if cluster else None
+        beside = stack.enter_context(ThreadPoolExecutor(1, "matches"))
         run = stack.enter_context(Run(build(config, results).to(device).train(), config, results))
-        names = {size: GAMES if size == config.size else f"{GAMES}-{size}x{size}" for size, _ in stages_of(config)}
-        replays = {size: Replay(run.folder / name, size, config.replay_window) for size, name in names.items()}
-
-        def total(name: str) -> int:
-            """Games, positions or rows of all sizes."""
-            return sum(getattr(replay, name) for replay in replays.values())
-
-        def keep(replay: Replay, played: Sequence[PlayedGame]) -> None:
-            replay.add(played)
-            run.games = total("games")
-
-        def planes_of(replay: Replay, count: int) -> np.ndarray:
-            """Planes of positions that were played, (count, P, n, n); of random games before that."""
-            if replay.rows:
-                return replay.batch(config.seed, encoder, 1, run.step_count, count).planes
-            sample = sample_planes(encoder, replay.size)
-            return np.resize(sample, (count, *sample.shape[1:]))
-
-        def origin() -> Origin:
-            words = f"{run.games} games of its own search, {total('rows')} of {total('positions')} positions in full"
-            return Origin(encoder, rules, words, partial(planes_of, replays[config.size]), splits)
-
-        def latest_of(replay: Replay) -> Latest:
-            """The averaged weights, and a mean komi that is fair."""
-            komi = config.komi if config.komi is not None and replay.size == config.size else replay.margin
-            network = run.averaged if cores is None else deepcopy(run.averaged).cpu()
-            return Latest(network, planes_of(replay, SCALED), config, replay.size, komi)
-
-        def player_of(folder: Path) -> AlphaGo:
-            """A snapshot with the search and the precision of the games."""
-            precision = "bf16" if device.type != "cpu" and config.bf16 else "auto"
-            return AlphaGo(Search(str(folder), search="gumbel", visits=EVAL_VISITS, precision=precision))
-
-        def rate(player: AlphaGo, step: int, before: tuple[int, AlphaGo] | None) -> None:
-            """Play the matches of a snapshot: with the bots, and with the one ``before``, as bots are soon outgrown."""
-            match = RatingMatch(rules, config.eval_games, PLIES, (config.seed, step))
-            for opponent in opponents:
-                if found := match.rate(step, player, opponent, plays_on):
-                    write_rating(run.folder, found)
-            if before is not None and before[0] < step:
-                points = match.play(player, before[1], slots=config.eval_games, goes_on=plays_on)
-                if len(points) == config.eval_games:
-                    write_rating(run.folder, Rating.of(step, f"{STEP} {before[0]}", points))
-
-        def plays_on() -> bool:
-            return not (run.stop_asked or has_ended.is_set())
-
+        buffers = ReplayBuffers(config, encoder, run, copies=nodes is not None)
         run.restore()
-        run.games = total("games")
-        rated: tuple[int, AlphaGo] | None = None  # the last net that played matches, and its step
-        for latest_rating in read_ratings(run.folder, run.step_count)[-1:]:
-            with suppress(CheckpointError):
-                step = latest_rating.iteration
-                rated = step, player_of(run.saved.with_name(f"{config.name}-step{step}"))
-        if cores is None:
-            warm_up(latest_of(replays[stages_of(config)[0][0]]), encoder, device, config)
-        matches: Future[None] | None = None
-        round_rows, batch, slots = ROUND_BATCHES * config.batch_size, config.batch_size, config.parallel_games
+        run.games = buffers.total("games")
+        matches = Matches(config, run, rules, opponents, beside)
+        stack.callback(matches.cancel)
+        if nodes is None:
+            warm_up(buffers.refresh(stages_of(config)[0][0]), encoder, device, config)
         while not run.is_over and not run.stop_asked:
+            # Begin to play on the board size of this stage
             size, end = next(stage for stage in stages_of(config) if run.done < stage[1])
-            replay, net = replays[size], LiveEvaluator(encoder, device, config.bf16)
-            latest = latest_of(replay)
+            replay, net = buffers.of_size[size], LiveEvaluator(encoder, device, config.bf16)
+            latest, newest = buffers.refresh(size), partial(getattr, buffers, "latest")
             numbers = range(run.games, math.ceil(end * config.max_games) if config.max_games else run.games + MANY)
-
-            def newest() -> Latest:
-                return latest  # noqa: B023  # of this stage
-
-            def goes_on(end: float = end) -> bool:
-                run.count_minutes()
-                return run.done < end and not run.stop_asked
-
-            engines: list[PlayGames]
-            if cores is None:
+            engines, slots = list[PlayGames](), config.parallel_games
+            if nodes is None:
                 net.take(latest.network, latest.planes)
                 shapes, left = Shape.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
                 engines = [partial(play, latest.games(net, shape), newest, left) for shape in shapes]
             else:
                 work = partial(play_there, slots, encoder.name)
-                engines = [partial(cores.play, work, deque(numbers), RANGE * slots, sent=newest)]
+                engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, newest)]
+
             with Players(engines, NICE_INCREMENT) as players:
-                while goes_on():
-                    # Play
+                while has_budget(run, end):
+                    # Take the games of a round
                     began = time.monotonic()
-                    played = players.take(round_rows, goes_on)
-                    keep(replay, played)
+                    played = players.take(ROUND_BATCHES * config.batch_size, partial(has_budget, run, end))
+                    replay.add(played)
+                    run.games = buffers.total("games")
                     if run.stop_asked or not played:
                         break
 
-                    # Learn: as many steps as the new rows allow, but no more than those of two rounds
-                    learning, rows = time.monotonic(), run.rows
-                    due = min(config.replay_ratio * total("rows") - rows, 2 * config.replay_ratio * round_rows)
-                    make = partial(replay.batch, config.seed, encoder, config.num_workers)
-                    steps = int(due) // batch if replay.rows else 0
-                    with prefetch(make, range(rows, rows + steps * batch, batch), batch, device) as ahead:
-                        for planes, targets in ahead:
-                            losses = search_loss(run.forward(planes), targets, config.outcome_share)
-                            run.step(losses.total(config), batch, losses.figures())
-                            if run.stop_asked:
-                                break
-                    run.undo_if_not_finite()
-                    learned_per_second = (run.rows - rows) / max(1e-9, time.monotonic() - learning)
-
-                    # Let the games have what was learned
-                    latest = latest_of(replay)
-                    if cores is None:
+                    # Learn from the latest games, and give the players what was learned
+                    learned_per_second = learn(run, config, replay, encoder, buffers.total("rows"))
+                    latest = buffers.refresh(size)
+                    if nodes is None:
                         net.take(latest.network, latest.planes)
 
                     # Log, save and measure
@@ -304,8 +341,8 @@ def train(
                         "black": float(np.mean([np.sign(game.margin) / 2 + 0.5 for game in played])),
                         "size": size,
                         "games": run.games,
-                        "positions": total("positions"),
-                        "new_rows": total("rows"),
+                        "positions": buffers.total("positions"),
+                        "new_rows": buffers.total("rows"),
                         "komi": latest.komi,
                         "int8": float(net.is_int8),
                         "learned_per_second": learned_per_second,
@@ -313,30 +350,26 @@ def train(
                     }
                     run.log(**figures)
                     run.save_when_due()
-                    if matches is not None and matches.done():
-                        matches = matches.result()
                     if run.step_count and run.snapshot_is_due():
-                        snapshot = run.save_snapshot(origin(), calibrates=net.is_int8)
-                        if opponents and matches is None:  # else those of its predecessor still go on
-                            player = player_of(snapshot)
-                            matches, rated = (
-                                beside.submit(rate, player, run.step_count, rated),
-                                (run.step_count, player),
-                            )
+                        matches.begin(run.save_snapshot(buffers.origin(rules, splits), calibrates=net.is_int8))
                     ratings = read_ratings(run.folder, run.step_count)
                     on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
-            keep(replay, players.rest())
+            replay.add(players.rest())
+            run.games = buffers.total("games")
+
         run.save()
+        rows = buffers.total("rows")
         if not run.rows:
-            played_only = f"{config.name}: nothing was learned, as {run.games} games gave {total('rows')} rows"
+            played_only = f"{config.name}: nothing was learned, as {run.games} games gave {rows} rows"
             raise ConfigError(f"{played_only} for batches of {config.batch_size}; resume it with a larger budget")
-        metrics: dict[str, float] = {"games": run.games, "positions": total("positions")}
+        metrics: dict[str, float] = {"games": run.games, "positions": buffers.total("positions")}
+        origin = buffers.origin(rules, splits)
         if run.done >= 1 and not run.stop_asked:
-            if matches is not None:
-                matches.result()
+            matches.wait()
             if opponents:
-                rate(player_of(run.save_snapshot(origin(), calibrates=True)), run.step_count, rated)
+                matches.begin(run.save_snapshot(origin, calibrates=True))
+                matches.wait()
             last = [each for each in read_ratings(run.folder, run.step_count) if each.iteration == run.step_count]
             metrics |= {f"share_against_{each.against.replace(' ', '_')}": each.share for each in last}
             forget_snapshots(run.saved)
-        return run.save_checkpoint(origin(), metrics)
+        return run.save_checkpoint(origin, metrics)

@@ -20,9 +20,6 @@ from arena.cli.nets import gate as gate_command
 from arena.cli.options import RESULTS, Argument, Cluster, Option, Results, Workers, errors_of_option, registry_of
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
-PLAY = ("rl", "value", "distill", "zero")
-"""Trainers that play games, which a cluster can do."""
-
 FIGURES = "top1 late_top1 policy_loss ownership brier value_loss value_mse value_floor win_rate_mse".split()
 """What is printed of a new checkpoint, of the metrics in its manifest."""
 
@@ -87,8 +84,8 @@ def train(
     if list_settings:
         print("\n".join(known.listing(settings)))
         return
-    if cluster is not None and trainer not in PLAY:
-        raise ConfigError(f"--cluster {cluster}: {trainer} plays no games; those that do are {', '.join(PLAY)}")
+    if cluster is not None and trainer != "zero":
+        raise ConfigError(f"--cluster {cluster}: only zero plays its games on a cluster; leave it out for {trainer}")
     if workers and cluster is None:
         raise ConfigError(f"--workers {workers} needs --cluster; on this machine it is --num-workers")
     folder, was_stopped = run_trainer(trainer, settings, results, new, cluster, workers)
@@ -124,7 +121,7 @@ def run_trainer(
     trainer: str, settings: Any, results: Path, new: bool, cluster: str | None, workers: int
 ) -> tuple[Path, bool]:
     """Run a trainer and show its progress; returns the checkpoint's folder, and whether a signal stopped the run."""
-    from trainers.settings import Lent, is_first
+    from trainers.settings import ClusterOptions, is_first
 
     module, steps = import_module(f"trainers.{trainer}"), import_module("trainers.train")
     name, training = settings.name, results / "training" / settings.name
@@ -139,7 +136,7 @@ def run_trainer(
     if "on_made" in known:
         arguments["on_made"] = say
     if cluster is not None:
-        arguments["lent"] = Lent(cluster, workers, say)
+        arguments["cluster"] = ClusterOptions(cluster, workers, say)
     with steps.lock_folder(training, ", or give another --name"), ExitStack() as stack:
         if is_first():
             for stale in training.rglob("*") if new and name else ():

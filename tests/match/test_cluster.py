@@ -33,12 +33,11 @@ from arena.match.schedule import Match, Terms
 from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint
-from trainers import replay, rl, zero
-from trainers.cluster import Cores, Stage
-from trainers.distill import Recipe
+from trainers import zero
+from trainers.cluster import SelfPlayNodes, Stage
 from trainers.replay import Replay
 from trainers.selfplay import NewGame
-from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, Lent, change
+from trainers.settings import ZERO_PRESETS, ClusterOptions, change
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
@@ -167,33 +166,16 @@ def test_what_stands_in_the_way_of_a_cluster_is_said(tmp_path: Path, monkeypatch
 # --- Trainers ---
 
 
-def taught(config: Distill, results: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
-    """All that is in the games of a teacher, in the order of their numbers."""
-    made = replay.play_games(config, Recipe.of(config, Registry(), results), results, each, lent)
-    found, numbers = made.by_number(config.games)
-    assert numbers.tolist() == list(range(config.games))
-    games = found.games
-    arrays = (games.moves, games.starts, games.winners, games.owners, found.places, found.levels, found.win_rates)
-    return b"".join(array.tobytes() for array in arrays)
-
-
-def learner(folder: Path, **changes: Any) -> Distill:
-    """Settings of a run whose teacher plays quick games with a tiny net."""
-    net = untrained(folder / "net", 1)
-    teacher = f"alphago:checkpoint={net},visits=8,max_tree_mb=1"
-    return Distill("tiny", teacher=teacher, size=5, komi=2.5, cheap_search_visits=4, **changes)
-
-
-def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
+def test_a_run_does_not_begin_where_nothing_answers_or_another_version_is(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = learner(tmp_path, games=10)
+    config = ZERO_PRESETS["tiny"]
     with pytest.raises(UserError, match=r"127\.0\.0\.1:1: no Ray cluster answers"):
-        taught(config, tmp_path / "nowhere", Lent("127.0.0.1:1"))
+        zero.train(config, tmp_path, Registry(), cluster=ClusterOptions("127.0.0.1:1"))
     monkeypatch.setattr(cluster, "platform", SimpleNamespace(python_version=lambda: "3.99.1"))
     with pytest.raises(UserError, match=r"can be used: .+: it has arena \S+ on Python \S+, not .+ on Python 3.99.1"):
-        taught(config, tmp_path / "nowhere", Lent(nodes.address))
-    assert not (tmp_path / "nowhere").exists()
+        zero.train(config, tmp_path, Registry(), cluster=ClusterOptions(nodes.address))
+    assert not (tmp_path / "training").exists()
 
 
 def lossy(nodes: Any, seconds: float = 1.0) -> Callable[[Any], None]:
@@ -209,33 +191,10 @@ def lossy(nodes: Any, seconds: float = 1.0) -> Callable[[Any], None]:
 
 
 @pytest.mark.slow
-def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_goes(
-    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replay, "CHUNK_SECONDS", 0.5)
-    config, news = learner(tmp_path, games=400, parallel_games=2), list[str]()
-    here = taught(config, tmp_path / "here", None)
-    there = Lent(nodes.address, 0, news.append)
-    assert taught(config, tmp_path / "there", there, lossy(nodes, seconds=0.0)) == here
-    assert any("was lost" in line for line in news), news
-
-
-@pytest.mark.slow
-def test_rl_learns_the_same_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
-    small = {"size": 5, "komi": 2.5, "games": 256, "max_iterations": 6, "pool_every": 9, "eval_opponents": ()}
-    config = replace(RL_PRESETS["tiny"], start=str(untrained(tmp_path / "net", 1)), **small)
-    news = list[str]()
-    here = rl.train(config, tmp_path / "here", Registry(), lambda _: None)
-    there = rl.train(config, tmp_path / "there", Registry(), lossy(nodes), Lent(nodes.address, 0, news.append))
-    assert Checkpoint.open(here).identity == Checkpoint.open(there).identity
-    assert any("was lost" in line for line in news)
-
-
-@pytest.mark.slow
 def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_path: Path) -> None:
     tiny = {"max_games": 600, "parallel_games": 8, "batch_size": 8, "visits": 8, "eval_opponents": []}
     config, news = change(ZERO_PRESETS["tiny"], tiny, "test"), list[str]()
-    folder = zero.train(config, tmp_path, Registry(), lossy(nodes), Lent(nodes.address, 0, news.append))
+    folder = zero.train(config, tmp_path, Registry(), lossy(nodes), ClusterOptions(nodes.address, 0, news.append))
     assert Checkpoint.open(folder).manifest.metrics["games"] >= 600 and any("was lost" in line for line in news)
     games = Replay(tmp_path / "training" / config.name / zero.GAMES, config.size, 10_000).searched.games
     different = {games.moves[begin:end].tobytes() for begin, end in pairwise(games.starts)}
@@ -254,9 +213,9 @@ def fell(numbers: Sequence[int], stage: Stage) -> Iterator[NewGame]:
 def test_work_that_fells_node_after_node_is_given_up(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LOOK", 0.5)
     done: list[NewGame] = []
-    with Cores(Lent(nodes.address, 1), NINE.rules) as cores:
+    with SelfPlayNodes(ClusterOptions(nodes.address, 1), NINE.rules) as cores:
         with pytest.raises(UserError, match="5 nodes in a row were lost over the same game"):
-            done.extend(cores.play(fell, deque(range(8)), 4))
+            done.extend(cores.play(fell, deque(range(8)), 4, lambda: None, lambda: True))
     assert sorted(game.number for game in done) == [0, 1, 2, 3]
 
 

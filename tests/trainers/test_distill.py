@@ -9,14 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from helpers.cores import CoresHere
 from helpers.games import random_game
 from helpers.nets import untrained
 from helpers.selfplay import random_games
@@ -38,7 +36,7 @@ from trainers import records as data
 from trainers.distill import Recipe, split_searches
 from trainers.losses import Target, search_loss
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
-from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, play_there, shares_of
+from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, shares_of
 from trainers.selfplay import PlayedGame, Shape
 from trainers.settings import SETTINGS_FILE
 from trainers.settings import Distill as Config
@@ -91,7 +89,7 @@ def play(
     config: Config, recipe: Recipe, results: Path, on_made: Callable[[str], None] = lambda _: None
 ) -> SearchedGames:
     """The games in the order of their numbers, those played that are missing."""
-    return play_games(config, recipe, results, on_made, None).by_number(config.games)[0]
+    return play_games(config, recipe, results, on_made).by_number(config.games)[0]
 
 
 @pytest.fixture(scope="module")
@@ -329,14 +327,6 @@ def common(first: Sequence[int], second: Sequence[int]) -> int:
 def test_a_tree_is_a_players_who_searches(tiny: Config, player: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Recipe.of(replace(tiny, size=9, player=player, teacher="alphago", tree_positions=2), Registry(), Path())
-
-
-def test_games_in_parts_are_the_same(tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path) -> None:
-    """What the nodes of a cluster are asked for, asked here."""
-    cores, kept = CoresHere(), Replay(tmp_path, SIZE)
-    kept.add(list(cores.play(partial(play_there, recipe), deque(range(16)), 7)))
-    assert cores.asked == [[*range(7)], [*range(7, 14)], [14, 15]]
-    assert same(kept.by_number(16)[0], searched)
 
 
 def test_games_that_were_stopped_go_on_and_are_the_same(

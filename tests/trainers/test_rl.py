@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.cores import CoresHere
 from helpers.nets import untrained
 from helpers.selfplay import random_games
 from helpers.training import Killed, steps_logged
@@ -22,7 +20,6 @@ from arena.contract.bot import Bot, Decision, Limits
 from arena.go.coords import BLACK
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
-from arena.match.openings import draw_openings
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint
@@ -33,7 +30,6 @@ from trainers.live_inference import TorchEvaluator
 from trainers.ratings import PolicyBot, SelfPlayProgress
 from trainers.replay import make_chunk, searched_games
 from trainers.rl import Config
-from trainers.selfplay import Shape, draw_seeds
 
 SIZE = 5
 MOVES = SIZE * SIZE + 1
@@ -167,17 +163,6 @@ def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint)
 
 def train(config: Config, results: Path, on_progress: Callable[[SelfPlayProgress], None] = lambda _: None) -> Path:
     return rl.train(config, results, Registry(results=results), on_progress)
-
-
-def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint) -> None:
-    nets = (load_network(beginner).eval(), load_network(beginner).eval())
-    play = rl.Play(nets, ENCODER, RULES, draw_seeds(12, 3), draw_openings(RULES, 6, 2, 1))
-    there = CoresHere().play(rl.play_there, deque(range(12)), 5, sent=lambda: play)
-    here = play.on([TorchEvaluator(net, ENCODER, torch.device("cpu")) for net in nets], Shape(12), range(12))
-    games = [sorted(some, key=lambda game: game.number) for some in (there, here)]
-    for one, other in zip(*games, strict=True):
-        assert np.array_equal(one.moves, other.moves)
-    assert play.seats(np.array([0, 0, 1, 1]), np.array([2, 3, 2, 3])).tolist() == [0, 1, 1, 0]
 
 
 def test_a_run_leaves_a_player_and_its_figures_and_one_that_is_killed_and_resumed_the_same(

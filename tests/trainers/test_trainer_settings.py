@@ -102,7 +102,7 @@ def test_the_settings_of_a_trainer_are_listed_as_a_file_that_gives_them_again(tr
         (["--batch-size"], "--batch-size 'true' is not a whole number"),
         (["--seed", "1", "--seed=2"], "--seed is given twice; separate the values of a list by commas"),
         (["--batch-size", "8", "9"], "unexpected '9'; a setting is given as in --batch-size 256"),
-        (["--cluster", "auto"], "--cluster auto: sl plays no games; those that do are rl, value, distill, zero"),
+        (["--cluster", "auto"], "--cluster auto: only zero plays its games on a cluster; leave it out for sl"),
     ],
 )
 def test_a_wrong_option_is_refused_with_what_to_write(typed: list[str], expected: str) -> None:

@@ -77,7 +77,7 @@ def played(tiny: Config, recipe: Recipe, results: Path) -> Replay:
 
 
 def play(config: Config, recipe: Recipe, results: Path) -> Replay:
-    return replay.play_games(replace(config, parallel_games=8), recipe, results, lambda _: None, None)
+    return replay.play_games(replace(config, parallel_games=8), recipe, results)
 
 
 # --- The loss ---

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,6 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from helpers.cores import CoresHere
 from helpers.selfplay import replayed
 
 from arena import ConfigError
@@ -31,6 +29,7 @@ from bots.nets.inference import Model, OnnxModel, has_fast_int8, sample_planes
 from bots.nets.int8 import PackedModel
 from bots.nets.network import Network, win_rates
 from trainers import live_inference, zero
+from trainers.cluster import Stage
 from trainers.export import array
 from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.ratings import Rating, RatingMatch, SelfPlayProgress, read_ratings
@@ -57,24 +56,13 @@ def latest_of(config: Config, komi: float) -> zero.Latest:
     return zero.Latest(network, sample_planes(ENCODER, SIZE), config, SIZE, komi)
 
 
-def play(
-    config: Config, komi: float, rows: int, cores: CoresHere | None = None, komi_later: float | None = None
-) -> list[PlayedGame]:
-    """Games until they have so many rows, and then one with another mean komi."""
+def play(config: Config, komi: float, rows: int) -> list[PlayedGame]:
+    """Games until they have so many rows."""
     latest, net = latest_of(config, komi), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
-    if cores is None:
-        net.take(latest.network, latest.planes)
-        engine = partial(zero.play, latest.games(net, Shape(8)), lambda: latest, iter(range(100, 10_000)))
-    else:
-        work = partial(zero.play_there, 6, ENCODER.name)
-        engine = partial(cores.play, work, deque(range(10_000)), 48, sent=lambda: latest)
+    net.take(latest.network, latest.planes)
+    engine = partial(zero.play, latest.games(net, Shape(8)), lambda: latest, iter(range(100, 10_000)))
     with Players([engine]) as players:
-        games = players.take(rows)
-        if komi_later is not None:
-            latest = latest_of(config, komi_later)
-            while games[-1].komi != komi_later:
-                games += players.take(1)
-    return games
+        return players.take(rows)
 
 
 def test_games_have_a_komi_of_their_own_by_which_they_are_counted() -> None:
@@ -93,12 +81,19 @@ def test_a_game_may_begin_as_an_earlier_one_did_but_not_with_its_passes(monkeypa
     assert recipe.begin(3, []) == recipe.begin(3, []) and recipe.begin(3, []).opening == ()
 
 
-def test_cores_of_a_cluster_play_with_the_weights_that_were_sent_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_of_a_cluster_plays_with_the_latest_weights_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zero, "SMALL_KOMI_STDEV", 0.0)
-    cores = CoresHere()
-    games = play(config_of(), 0.5, 40, cores, 7.0)
-    assert games[0].komi == 0.5 and cores.asked[0] == list(range(48))
-    assert len({game.number for game in games}) == len(games)
+    stage = Stage()
+    stage.update(1, latest_of(config_of(), 0.5))
+    games = zero.play_there(6, ENCODER.name, range(10_000), stage)
+    played = [next(games)]
+    stage.update(3, latest_of(config_of(), 7.0))
+    stage.update(2, latest_of(config_of(), 5.0))  # which was overtaken
+    while played[-1].komi != 7.0:
+        played.append(next(games))
+    stage.is_over = True
+    assert {game.komi for game in played} == {0.5, 7.0} and len(list(games)) <= 6
+    assert len({game.number for game in played}) == len(played)
 
 
 # --- Nets that play while they learn ---
