@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 from helpers.commandline import arena, environment, refused
-from helpers.nets import untrained
 from helpers.scripted_bots import scripted
 
 from arena import ConfigError, StoreError, UserError
