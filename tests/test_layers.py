@@ -53,7 +53,6 @@ HOMES = {
     "markupsafe": ("arena/report/",),
     "msgspec": ("arena/", "bots/", "trainers/"),
     "safetensors": ("bots/nets/", "trainers/"),
-    "scipy": ("arena/ratings/",),
     "sgfmill": ("arena/go/sgf.py",),
     "textual": ("arena/tui/",),
     "textual_serve": ("arena/tui/serve.py",),

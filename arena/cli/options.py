@@ -115,6 +115,14 @@ def registry_of(config: Path | None, results: Path, *bots: str) -> Registry:
     return registry
 
 
+def anchors_of(config: Path | None) -> dict[str, float]:
+    """[anchors] of the given file, or of arena.toml where there is one. No bot is loaded for it."""
+    from arena.players.config import read_config
+
+    path = config or CONFIG
+    return read_config(path).anchors if config or path.exists() else {}
+
+
 def read_rules(given: TermsTable) -> Rules:
     """The rules that these options name. Raises UserError."""
     from arena.go.game import Rules

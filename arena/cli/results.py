@@ -24,6 +24,7 @@ from arena.cli.options import (
     Number,
     Option,
     Results,
+    anchors_of,
     registry_of,
     require_writable,
     size_doubts,
@@ -72,7 +73,7 @@ def elo(
 
     require_writable(csv)
     console = Console(stderr=as_json)
-    anchors = dict(map(_read_anchor, anchor or ())) or registry_of(config, results).anchors
+    anchors = dict(map(_read_anchor, anchor or ())) or anchors_of(config)
     with Store.of(results) as store:
         pools = [(pool, league(store, pool, anchors=anchors)) for pool in store.pools() if size in (None, pool.size)]
         rated = {name for _, found in pools if found is not None for name in found.players}
@@ -199,7 +200,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
             store.delete_event(event)
         else:
             store.rename_event(event, renamed)
-        write_elo_csv(store, results / "elo.csv", anchors=registry_of(None, results).anchors)
+        write_elo_csv(store, results / "elo.csv", anchors=anchors_of(None))
     console.say(done)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena import IllegalMove, RecordError
@@ -182,11 +180,6 @@ class GameRecord:
         return game
 
     @property
-    def canonical(self) -> bytes:
-        """16 bytes, equal for games by the same rules that are the same up to the 8 symmetries."""
-        return _canonical(self.rules, self.setup, self.first, self.moves)
-
-    @property
     def opening_key(self) -> int:
         """A number that games share whose openings are the same up to the 8 symmetries, see ``opening_keys``."""
         moves = self.moves[: self.opening or FIRST_MOVES]
@@ -200,17 +193,6 @@ class GameRecord:
     def mover(self, number: int) -> Colour:
         """Who made the move of this number, from 1."""
         return self.first if number % 2 else self.first.opponent
-
-
-@lru_cache(maxsize=512)  # a game that is over is counted in several places
-def _canonical(rules: Rules, setup: Stones, first: Colour, moves: tuple[Move, ...]) -> bytes:
-    import numpy as np
-
-    table = symmetry_table(rules.size).astype(">u2")
-    forms = zip(*(np.sort(table[:, list(stones)], axis=1) for stones in setup), table[:, list(moves)], strict=True)
-    smallest = min(forms, key=lambda form: [part.tobytes() for part in form])
-    text = json.dumps([rules.to_json(), int(first), [part.tolist() for part in smallest]], separators=(",", ":"))
-    return blake2b(text.encode(), digest_size=16).digest()
 
 
 FIRST_MOVES = 8

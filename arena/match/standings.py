@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from math import inf
 from operator import attrgetter
 from time import monotonic
@@ -33,6 +34,7 @@ from arena.ratings import (
 )
 
 PEOPLE = "play"  # the event id of games with people. No event can have this name; its games are not in pairs
+PLAYERS = attrgetter("black_player", "white_player")
 AFTER_A_MOVE = {Ending.SCORE, Ending.MOVE_LIMIT, Ending.ADJUDICATED}  # all other endings are a turn without a move
 
 
@@ -48,6 +50,8 @@ class PlannedOrder:
         """The mean score (0, 1/4, 1/2, 3/4 or 1) of a player on each opening, when it is met first: games on one
         opening are alike, so further games on it add no observation."""
         self.complete: list[int] = []  # of each score, the number of complete pairs that it took
+        self.pairs = [0] * 5
+        """Pairs of games by a player's score, 0 to 1, whether earlier ones are complete or not."""
         self._seen: set[int] = set()  # openings
         self._waiting: dict[int, tuple[Played, int | None]] = {}  # by number, from 1, with the points
         self._next = 1
@@ -61,6 +65,9 @@ class PlannedOrder:
         """Take the game of this number, from 1, with the player's points in halves, None where it has no outcome.
         Returns the games of pairs that are complete from now on; their scores count."""
         self._waiting[number] = game, points
+        _, more = self._waiting.get(number + 1 if number % 2 else number - 1, (None, None))
+        if points is not None and more is not None:
+            self.pairs[points + more] += 1
         complete = list[Played]()
         while self._next in self._waiting and self._next + 1 in self._waiting:
             (one, won), (other, more) = self._waiting.pop(self._next), self._waiting.pop(self._next + 1)
@@ -84,15 +91,13 @@ def _points(game: Played, has_black: bool) -> int:
 class MatchTally:
     """How two players did against each other, from the first one's view."""
 
-    def __init__(self, first: str, second: str, is_of_event: bool = False):
+    def __init__(self, first: str, second: str):
         self.first = first
         self.second = second
         self.games = 0
         self.seconds = 0.0  # that both thought
-        self._order = PlannedOrder() if is_of_event else None
-        self._sequence: ConfidenceSequence | None = None  # once it is asked for: it has arrays of thousands
-        self._pairs = [0] * 5
-        self._halves: dict[tuple[str, int], int] = {}
+        self._order = PlannedOrder()
+        self._sequence: ConfidenceSequence | None = None  # created when first needed: it has arrays of thousands
         self._results: Counter[tuple[bool, int]] = Counter()  # has the first Black, points in halves
 
     def add(self, game: Played, has_black: bool) -> None:
@@ -101,16 +106,9 @@ class MatchTally:
         self.games += 1
         self.seconds += game.black_seconds + game.white_seconds
         self._results[has_black, points] += 1
-        event, _, digits = game.id.rpartition("/")
-        if not digits.isdecimal() or event == PEOPLE:
-            return
-        pair = event, (int(digits) - 1) // 2
-        if (other := self._halves.pop(pair, None)) is None:
-            self._halves[pair] = points
-        else:
-            self._pairs[other + points] += 1
-        if self._order is not None:
-            self._order.add(int(digits), game, points)
+        _, _, number = game.id.rpartition("/")
+        if number.isdecimal():  # else the game isn't of an event
+            self._order.add(int(number), game, points)
 
     def results(self, colour: Colour | None = None) -> WinDrawLoss:
         """The first player's games, or only those that it played with ``colour``."""
@@ -127,12 +125,12 @@ class MatchTally:
     @property
     def counts(self) -> PairCounts:
         """Complete pairs of games by the first player's score."""
-        return PairCounts(*self._pairs)
+        return PairCounts(*self._order.pairs)
 
     @property
     def scores(self) -> list[float]:
         """The first player's scores on the openings of one event, in planned order; see ``PlannedOrder``."""
-        return [] if self._order is None else self._order.scores
+        return self._order.scores
 
     @property
     def ends(self) -> Ends:
@@ -243,10 +241,10 @@ class Standings:
         self._seconds: dict[str, float] = defaultdict(float)
         self._late: Counter[str] = Counter()  # moves that took much longer than their limit
         self.tests = {event: SequentialTest(test, openings) for event, test in (tests or {}).items()}
-        self._keys = attrgetter("black", "white") if is_match else attrgetter("black_player", "white_player")
+        self._keys = attrgetter("black", "white") if is_match else PLAYERS
         self._tallies: dict[frozenset[str], MatchTally] = {}
         self._seats: dict[tuple[str, str], tuple[str, str, MatchTally]] = {}  # by Black's key and White's
-        self._rated = RatedGames()
+        self._rated = RatedGames(self._keys)
         self._rank: dict[str, int] = {}  # of names, in the order of the players
         self.rating_share = 1.0
         """The share of the time that ``league`` may take; below 1 it may lack the last games of a tournament."""
@@ -258,17 +256,10 @@ class Standings:
     def add(self, games: Iterable[Played]) -> list[Played]:
         """Count games; those without an outcome are skipped. Returns the ones that count from now on. Raises ValueError
         for a game of other players."""
-        counted: list[Played] = []
-        tested: dict[str, list[Played]] = {}
-        for game in games:
-            if self.tests and (event := game.id.rpartition("/")[0]) in self.tests:
-                tested.setdefault(event, []).append(game)
-            elif game.outcome is not None:
-                counted.append(game)
-        for event, some in tested.items():
-            counted += self.tests[event].add(some)
+        counted = counted_games(games, self.tests)
         for game in counted:
             self._count(game)
+        self._rated.add(counted)
         return counted
 
     def _count(self, game: Played) -> None:
@@ -280,8 +271,6 @@ class Standings:
             self._seats[keys] = *names, self.between(*names)
         black, white, tally = self._seats[keys]
         tally.add(game, tally.first == black)
-        if not game.unrated:
-            self._rated.add(black, white, _points(game, True), game.opening_key)
         outcome, length = game.outcome, game.length
         assert outcome is not None
         winner, ending = outcome.winner, outcome.ending
@@ -318,7 +307,7 @@ class Standings:
             if len(self._rank) != len(self.players):
                 self._rank = {name: rank for rank, name in enumerate(self.players.values())}
             first, second = sorted(both, key=self._rank.__getitem__)
-            self._tallies[both] = MatchTally(first, second, bool(self.event))
+            self._tallies[both] = MatchTally(first, second)
         return self._tallies[both]
 
     @property
@@ -384,17 +373,12 @@ class Standings:
     @property
     def rated(self) -> Results:
         """The games that ratings are estimated from."""
-        return self._rated.results()
+        return self._rated.results(self.players)
 
     def rate(self, games: int | None = None) -> Ratings | None:
         """Rate all players by the first ``games`` that are rated (default: all); of two, the second is at 0. None
         without games."""
-        results = self._rated.results(games)
-        if not len(results.points):
-            return None
-        ratings = rate(results)
-        last = [name for name in self.players.values() if name in ratings.players][-1]
-        return ratings.relative_to({last: 0.0}) if len(ratings.players) == 2 else ratings
+        return self._rated.rate(self.players, games)
 
     @property
     def league(self) -> Ratings | None:
@@ -444,7 +428,7 @@ class Standings:
     def black_advantage(self) -> Estimate | None:
         """Black's advantage in Elo; None where the games don't bound it."""
         if self.league is not None and self._black[0] != self._league[0]:
-            results = self._rated.results(self._league[0])
+            results = self._rated.results(self.players, self._league[0])
             self._black = self._league[0], rate(results, black_advantage=True).black_advantage
         return self._black[1]
 
@@ -507,26 +491,57 @@ def _standing(name: str, ratings: Ratings | None, games: int, score: float | Non
 class RatedGames:
     """Games as columns: what ratings need of them."""
 
-    def __init__(self) -> None:
-        self._players: dict[str, int] = {}
+    def __init__(self, keys: Callable[[Played], tuple[str, str]] = PLAYERS):
+        """``keys`` returns what stands for Black and White."""
+        self._keys, self._places = keys, defaultdict[str, int](count().__next__)
         self._black, self._white, self._points, self._opening = array("I"), array("I"), array("B"), array("Q")
 
     def __len__(self) -> int:
         return len(self._points)
 
-    def add(self, black: str, white: str, points: int, opening: int) -> None:
-        """``points`` are Black's, in halves."""
-        self._black.append(self._players.setdefault(black, len(self._players)))
-        self._white.append(self._players.setdefault(white, len(self._players)))
-        self._points.append(points)
-        self._opening.append(opening)
+    @property
+    def players(self) -> list[str]:
+        """The keys of all players."""
+        return [*self._places]
 
-    def results(self, games: int | None = None) -> Results:
-        """The first ``games``, all by default."""
-        black, white, points, opening = (
-            np.array(column[:games]) for column in (self._black, self._white, self._points, self._opening)
-        )
-        return Results(tuple(self._players), black.astype(np.int64), white.astype(np.int64), points / 2, opening)
+    def add(self, games: Iterable[Played]) -> None:
+        """Add finished games, except those that are unrated."""
+        rated = [game for game in games if not game.unrated]
+        for column, keys in zip((self._black, self._white), zip(*map(self._keys, rated), strict=True), strict=False):
+            column.extend(map(self._places.__getitem__, keys))
+        self._points.extend(_points(game, True) for game in rated)
+        self._opening.extend(game.opening_key for game in rated)
+
+    def results(self, names: Mapping[str, str], games: int | None = None) -> Results:
+        """The first ``games``, all by default, between players with these names."""
+        columns = (self._black, self._white, self._points, self._opening)
+        black, white, points, opening = (np.array(column[:games]) for column in columns)
+        players = tuple(names[key] for key in self._places)
+        return Results(players, black.astype(np.int64), white.astype(np.int64), points / 2, opening)
+
+    def rate(self, names: Mapping[str, str], games: int | None = None) -> Ratings | None:
+        """Rate all players by the first ``games``. Of two players, the last of ``names`` is at 0. None without
+        games."""
+        results = self.results(names, games)
+        if not len(results.points):
+            return None
+        ratings = rate(results)
+        last = [name for name in names.values() if name in ratings.players][-1]
+        return ratings.relative_to({last: 0.0}) if len(ratings.players) == 2 else ratings
+
+
+def counted_games(games: Iterable[Played], tests: Mapping[str, SequentialTest]) -> list[Played]:
+    """Finished games that count from now on: those of an event with a test as the test says, all others at once."""
+    counted: list[Played] = []
+    tested: dict[str, list[Played]] = {}
+    for game in games:
+        if tests and (event := game.id.rpartition("/")[0]) in tests:
+            tested.setdefault(event, []).append(game)
+        elif game.outcome is not None:
+            counted.append(game)
+    for event, some in tested.items():
+        counted += tests[event].add(some)
+    return counted
 
 
 def rated_places(ratings: Ratings) -> list[Standing]:

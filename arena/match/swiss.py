@@ -15,7 +15,7 @@ import numpy as np
 from arena import ConfigError
 from arena.go.record import Played
 from arena.match.schedule import IsKnown, OpenEvent, Pairing, digest_of, pairings_of, require_range
-from arena.match.standings import Standings
+from arena.match.standings import RatedGames
 from arena.players.player import Player
 from arena.ratings import Ratings
 
@@ -86,9 +86,9 @@ class Swiss(OpenEvent):
     def _matchups(self, earlier: Sequence[Played]) -> list[tuple[Player, Player]]:
         """Those of the round after these games: players without games meet their neighbours first."""
         players = {player.identity: player for player in self.entries}
-        standings = Standings({identity: identity for identity in players})
-        standings.add(earlier)
-        ratings = standings.rate()
+        rated = RatedGames()
+        rated.add(earlier)
+        ratings = rated.rate({identity: identity for identity in players})
         known = {*ratings.players} if ratings else set()
         if new := [both for both in pairwise(self.entries) if not {player.identity for player in both} <= known]:
             return new

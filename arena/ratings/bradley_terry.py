@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.ratings.confidence_sequence import Ends
+from arena.ratings.distributions import student_cdf, student_quantile
 from arena.ratings.elo import (
     SCORES,
     TAIL,
@@ -23,8 +24,6 @@ from arena.ratings.elo import (
     K,
     PairCounts,
     normalised_elo,
-    student_cdf,
-    student_quantile,
 )
 from arena.ratings.results import Indices, OpeningScores, Result, Results, sigmoid
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from arena.ratings.distributions import FloatArray as FloatArray
+from arena.ratings.distributions import beta_quantile
 
 K = 400 / math.log(10)  # Elo in one unit of log odds
 Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
-
-FloatArray = NDArray[np.float64]
 
 VIRTUAL_GAMES = 0.2
 """The prior of a rating, in games drawn with a phantom: it keeps the rating of a player who won everything finite."""
@@ -137,27 +137,11 @@ def normalised_elo(pairs: PairCounts) -> Estimate | None:
 TAIL = 0.025  # the probability beyond each end of a 95 % interval
 
 
-def student_quantile(probability: float, freedom: FloatArray) -> FloatArray:
-    """Of Student's t, by degrees of freedom, which may be fractions."""
-    from scipy.special import stdtrit  # takes longer to load than the rest of this package and numpy together
-
-    return np.asarray(stdtrit(freedom, probability))
-
-
-def student_cdf(values: FloatArray, freedom: FloatArray) -> FloatArray:
-    """The probability that Student's t is below each value."""
-    from scipy.special import stdtr
-
-    return np.asarray(stdtr(freedom, values))
-
-
 def share_interval(hits: int, trials: int) -> tuple[float, float]:
     """The 95 % interval of a share in [0, 1], after ``hits`` in ``trials``.
 
     Jeffreys, with 0 and 1 as ends if there was no hit or no miss (L. Brown, T. Cai and A. DasGupta, "Interval
     Estimation for a Binomial Proportion", 2001, sec. 4.1).
     """
-    from scipy.special import betaincinv
-
-    low, high = (float(betaincinv(hits + 0.5, trials - hits + 0.5, end)) for end in (0.025, 0.975))
+    low, high = (beta_quantile(end, hits + 0.5, trials - hits + 0.5) for end in (TAIL, 1 - TAIL))
     return (low if hits else 0.0), (high if hits < trials else 1.0)

@@ -17,7 +17,7 @@ from arena.contract.bot import describe_error
 from arena.contract.code import find_program
 from arena.contract.finding import Finding, Verdict
 
-NEEDED = "numpy numba onnxruntime pandas scipy jinja2 rich textual safetensors sgfmill tomlkit msgspec".split()
+NEEDED = "numpy numba onnxruntime pandas jinja2 rich textual safetensors sgfmill tomlkit msgspec".split()
 FOR_TRAINING = ("torch", "onnx")
 ENGINES = ("gnugo", "pachi", "katago", "leelaz", "fuego")  # the example of arena.toml has a table for each
 MIN_FREE = 1 << 30  # bytes on the disk of the results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,7 @@ import bots
 from arena import ConfigError, StoreError
 from arena.contract.settings import FOREIGN
 from arena.go.record import GameRecord
-from arena.match.standings import Standings
+from arena.match.standings import RatedGames, SequentialTest, Standings, counted_games
 from arena.players.player import Player
 from arena.players.registry import Registry
 from arena.ratings import Ends, Estimate, Ratings, Sprt
@@ -55,42 +55,45 @@ def _league(store: Store, pool: Pool | None, counted: Standings | None) -> Ratin
     pool = pool or next(iter(store.pools()), None)
     if pool is None:
         return None
-    events, names, more = store.events_of(pool), distinct_names(store.players()), dict[str, Any]()
-    plans = _plans(store, events)
-    if len(events) == len(plans) == 1:  # the figures are those of the event's report
-        ((id, plan),) = plans.items()
-        names = {one.identity: names.get(one.identity, one.name) for one in plan.players.values()} | names
-        more = {"event": id, "planned": plan.games, "grown": plan.grown, "is_enough": plan.is_enough}
-    standings = Standings(names, tests=sequential_tests(store), **more)
+    names = distinct_names(store.players())
     if counted is not None and counted.games == pool.games == store.count():
-        if {*counted.players.values()} == {*standings.players.values()}:
+        if {*counted.players.values()} == {*names.values()}:
             return counted.league
-    for games in store.game_summaries(pool=pool):
-        for identity in {game.black_player for game in games} | {game.white_player for game in games}:
-            standings.players.setdefault(identity, identity)
-        standings.add(games)
-    if more or standings.league is None:
-        return standings.league
-    return standings.league.of_plan(all(_has_ended(plan, events[id]) for id, plan in plans.items()), {})
+    games = store.events_of(pool)
+    events = [event for event in store.events() if event.id in games]
+    tests = sequential_tests(events)
+    if len(games) == len(events) == 1:  # the figures are those of the event's report
+        with suppress(ConfigError):  # the plan is of an earlier version
+            standings = _standings_of(events[0], tests, names)
+            for some in store.game_summaries(pool=pool):
+                standings.add(some)
+            return standings.league
+    rated, sequential = RatedGames(), {id: SequentialTest(test) for id, test in tests.items()}
+    for some in store.game_summaries(pool=pool):
+        rated.add(counted_games(some, sequential))
+    ratings = rated.rate(names | {key: key for key in rated.players if key not in names})
+    return ratings and ratings.of_plan(all(_has_ended(event, games[event.id]) for event in events), {})
 
 
-def _plans(store: Store, events: Collection[str]) -> dict[str, AnyEvent]:
-    """The plans of these events, where they are stored and can be read."""
+def _standings_of(event: Event, tests: Mapping[str, Sprt], names: Mapping[str, str]) -> Standings:
     from arena.match.event import event_from_json
 
-    plans = {}
-    for event in store.events():
-        if event.id in events:
-            with suppress(ConfigError):
-                plans[event.id] = event_from_json(event.plan)
-    return plans
+    plan = event_from_json(event.plan)
+    players = {one.identity: names.get(one.identity, one.name) for one in plan.players.values()} | {**names}
+    return Standings(players, event.id, plan.games, tests=tests, grown=plan.grown, is_enough=plan.is_enough)
 
 
-def _has_ended(plan: AnyEvent, games: int) -> bool:
-    """Whether an event with so many games has ended as it was planned before any was played. A Swiss tournament with a
-    precision may have."""
-    has_ended = games >= plan.games or getattr(plan, "precision", 0) > 0
-    return has_ended and not plan.grown and getattr(plan, "test", None) is None
+def _has_ended(event: Event, games: int) -> bool:
+    """Whether an event with so many games has ended as it was planned before any was played. A Swiss tournament
+    with a precision may have. The plan is read as JSON: its classes load the compiler."""
+    try:
+        plan = json.loads(event.plan)["event"]
+        players = len(plan.get("entries", ()))
+        pairs = players - 1 if plan.get("style") == "gauntlet" else players * (players - 1) // 2
+        planned = plan["games_each"] * pairs if "games_each" in plan else plan["games"]
+        return (games >= planned or plan.get("precision", 0) > 0) and not (plan.get("grown") or plan.get("test"))
+    except FOREIGN:
+        return True  # the plan is of an earlier version
 
 
 def player_ratings(store: Store, anchors: Mapping[str, float] = NO_ANCHORS) -> tuple[Pool | None, dict[str, Estimate]]:
@@ -115,10 +118,10 @@ def shipped_ratings() -> dict[str, Estimate]:
     return found
 
 
-def sequential_tests(store: Store) -> dict[str, Sprt]:
+def sequential_tests(events: Iterable[Event]) -> dict[str, Sprt]:
     """The tests of stored matches, by event."""
     tests = {}
-    for event in store.events():
+    for event in events:
         with suppress(*FOREIGN):  # a plan that can't be read has no test
             if test := json.loads(event.plan)["event"].get("test"):
                 tests[event.id] = Sprt(**test)
@@ -163,7 +166,7 @@ class Report(Standings):
         self.rules = Rules.from_json(event.settings["rules"])
         plan = event_from_json(event.plan)
         self.participants = _participants(store, event, plan)
-        tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
+        tests = sequential_tests([event])
         names = {key: one.name for key, one in self.participants.items()}
         super().__init__(
             names,

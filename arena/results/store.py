@@ -14,7 +14,7 @@ import struct
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -64,7 +64,6 @@ _CREATE = (
         setup         TEXT,              -- JSON: Black's points, White's; NULL for an empty board
         first         INTEGER NOT NULL,  -- 1 Black, 2 White
         moves         BLOB NOT NULL,     -- little-endian uint16 each
-        canonical     BLOB NOT NULL,     -- 16 bytes, the same for games that are identical but for a symmetry
         opening       INTEGER NOT NULL,
         seed          TEXT NOT NULL,     -- decimal; 64 bits without a sign don't fit an INTEGER
         winner        INTEGER,           -- 1 Black, 2 White, NULL for a draw or an unknown outcome
@@ -107,6 +106,7 @@ _CREATE = (
 
 # Columns of games that results of earlier versions don't have; 0 there.
 _LATER = ("continued", "restarted", "black_late", "white_late")
+_DROPPED = "games.canonical"  # that they have beside
 _RESULT = ("first", "adjudged", "winner", "ending", "margin")
 _SUMMARY = (
     "seq, id, date, black, white, black_player, white_player, length(moves) / 2, opening, black_seconds, "
@@ -169,7 +169,6 @@ class Store:
         self._connection = connection
         self._lock = lock
         self._file = path.stat()
-        self._written = self._last = 0  # bytes of the log and the last game, as they were stored by this
 
     @classmethod
     def of(cls, results: Path, *, write: bool = False, say: Callable[[str], None] | None = None) -> Store:
@@ -204,28 +203,6 @@ class Store:
             raise StoreError(
                 f"{self.path} was moved or deleted while games were played; put it back and run the same command again"
             )
-        if self._lock is not None and self._size_of_log() < self._written:
-            self._require_all()
-
-    def _size_of_log(self) -> int:
-        with suppress(OSError):
-            return os.stat(f"{self.path}-wal").st_size
-        return 0
-
-    def _require_all(self) -> None:
-        """The log is shorter than it was: have SQLite read it anew, instead of copying what isn't there any more into
-        the database. Raises StoreError when games are gone."""
-        with suppress(OSError), open(f"{self.path}-shm", "r+b") as index:
-            index.write(bytes(136))  # the header, twice, and the marks of a checkpoint
-        try:
-            last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
-        except sqlite3.Error:
-            last = 0
-        if last < self._last:
-            raise StoreError(
-                f"another program cut {self.path}-wal while games were played, and {self._last - last} games are "
-                "gone; run the same command again"
-            )
 
     def close(self) -> None:
         """Close the file and release the writer's lock. A second call does nothing."""
@@ -256,7 +233,6 @@ class Store:
                 insert = f"INSERT INTO games ({columns}) VALUES ({values}) ON CONFLICT (id) DO NOTHING"
                 if not self._connection.execute(insert, row).rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
-            self._last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
 
     def journals(self, event: str) -> Path:
         """The folder of an event's journals."""
@@ -393,7 +369,6 @@ class Store:
         with self._transaction():
             self._connection.execute("DELETE FROM games WHERE event = ?", (event.id,))
             self._connection.execute("DELETE FROM events WHERE id = ?", (event.id,))
-            self._last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
         shutil.rmtree(self.journals(event.id), ignore_errors=True)
 
     def latest_event(self) -> Event:
@@ -463,7 +438,6 @@ class Store:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
-                self._written = self._size_of_log()
             except BaseException:
                 if self._connection.in_transaction:  # after some errors SQLite has already rolled back
                     self._connection.execute("ROLLBACK")
@@ -494,8 +468,8 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
 
 
 def _require_columns(connection: sqlite3.Connection, path: Path, write: bool) -> None:
-    """Add the columns that earlier versions didn't make, for this connection only if it doesn't write. Raises
-    StoreError where the tables aren't those that this version makes."""
+    """Add the columns that earlier versions didn't make, for this connection only if it doesn't write, and drop the one
+    that only they made. Raises StoreError where the tables aren't those that this version makes."""
     with closing(sqlite3.connect(":memory:")) as new:
         for statement in _CREATE:
             new.execute(statement)
@@ -503,6 +477,9 @@ def _require_columns(connection: sqlite3.Connection, path: Path, write: bool) ->
         here, there = ({str(name) for (name,) in each.execute(query)} for each in (new, connection))
     later = [name for name in _LATER if f"games.{name}" not in there]
     here -= {f"games.{name}" for name in later}
+    if _DROPPED in there and write:
+        connection.execute("ALTER TABLE games DROP COLUMN canonical")
+    there -= {_DROPPED}
     if changed := ", ".join(sorted(here ^ there)):
         raise StoreError(
             f"{path} has other columns ({changed}): another version of arena wrote it, or it was changed; "
@@ -627,7 +604,6 @@ def _row_from_record(record: GameRecord) -> Row:
         "setup": json.dumps(setup, separators=(",", ":")) if any(setup) else None,
         "first": int(record.first),
         "moves": struct.pack(f"<{len(record.moves)}H", *record.moves),
-        "canonical": record.canonical,
         "seed": str(record.seed),
         "winner": outcome and outcome.winner and int(outcome.winner),
         "ending": outcome and outcome.ending.value,

@@ -1,23 +1,19 @@
 """What files from elsewhere can't do, and what of a user's secrets is never stored or shown."""
 
 import json
-import os
 import re
 import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from helpers.commandline import arena, refused
-from helpers.events import store_event
 from helpers.games import match_of, record_of
 
-from arena import StoreError, __version__
+from arena import __version__
 from arena.go.game import Ending
 from arena.go.sgf import read_sgf
 from arena.report.page import games_data
-from arena.results.store import Store
 
 ENGINE = f"{sys.executable} {Path(__file__).parents[1] / 'engines' / 'scripted.py'}"
 
@@ -77,30 +73,6 @@ def test_any_answer_of_an_engine_leaves_the_games_of_a_page_readable() -> None:
     for shown, game in zip(json.loads(data)["games"], games, strict=True):
         read = read_sgf(shown["sgf"])
         assert read.moves == game.moves and '[["pass"]]' in read.reason and "/home/ada" not in shown["sgf"]
-
-
-@pytest.mark.parametrize("size", [0, 100_000])
-def test_a_log_that_another_program_cut_is_told_and_leaves_a_sound_database(tmp_path: Path, size: int) -> None:
-    """The event ended with exit code 0 beside a database that was no database any more. A checkpoint that another
-    program makes is no fault."""
-    match, path = match_of("alphago", "sl", games=60), tmp_path / "arena.db"
-    games = [record_of(match, number, "sl") for number in range(60)]
-    with Store.open(path, write=True) as store:
-        store_event(store, match, games[:40])
-        for game in games[40:50]:
-            store.append([game])
-        os.truncate(f"{path}-wal", size)
-        for act in (lambda: store.append(games[50:]), store.check_place):
-            with pytest.raises(StoreError, match=r"another program cut .*arena\.db-wal .* games are gone"):
-                act()
-    with closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    with Store.open(path, write=True) as store:
-        store_event(store, match, games[40:])
-        with closing(sqlite3.connect(path)) as other:
-            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        store.check_place()
-        assert store.count() >= 20
 
 
 SECRET, KEY = "s3cr3t-t0k3n", "0.00271828"

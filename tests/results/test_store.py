@@ -153,7 +153,7 @@ def rated(store: Store) -> list[list[tuple[str, str, float]]]:
     """What the ratings are made of, for each pool: two players and Black's points."""
     found = []
     for pool in store.pools():
-        table = Standings({name: name for name in ("a-1", "b-1", "c-1")}, tests=sequential_tests(store))
+        table = Standings({name: name for name in ("a-1", "b-1", "c-1")}, tests=sequential_tests(store.events()))
         for games in store.game_summaries(pool=pool):
             table.add(games)
         known = table.rated
@@ -227,11 +227,12 @@ def test_what_is_not_this_arenas_is_left_alone(path: Path, statement: str, words
 
 
 def test_results_of_an_earlier_version_are_read_and_go_on(path: Path, store: Store) -> None:
-    """They have no columns for interruptions."""
+    """They have no columns for interruptions, and one that nobody reads."""
     store.append([finished(1)])
     store.close()
     for column in ("continued", "restarted", "black_late", "white_late"):
         change(path, f"ALTER TABLE games DROP COLUMN {column}")
+    change(path, "ALTER TABLE games ADD COLUMN canonical BLOB NOT NULL DEFAULT x''")
     before = path.read_bytes()
     with Store.open(path) as reader:
         assert next(reader.games()).continued == next(reader.game_summaries())[0].restarted == 0
