@@ -251,7 +251,7 @@ def train(
     # What is learned from
     rules = tuple(dict.fromkeys((SplitRule.of_played(config), *inherited)))
     parts = split_searches(replay.by_number(config.games)[0], earlier, rules)
-    learned, validation, test = (part.unfolded() for part in parts)
+    learned, validation, test = (part.tree_positions_as_games() for part in parts)
     rows = SearchRows(learned, encoder, config.seed, config.num_workers)
     kept = SearchRows(validation if len(validation) else learned, encoder, config.seed + 1)
     words = f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"

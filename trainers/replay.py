@@ -42,6 +42,7 @@ from trainers.records import (
 )
 from trainers.selfplay import CERTAIN, NOT_JUDGED, PlayedGame, Players, PlayGames
 from trainers.settings import STATE_FILE, Distill, Value, is_first, write_file
+from trainers.slots import LINE
 from trainers.train import Run, lock_folder, refuse_torchrun, stop_signals
 
 FORMAT = 2
@@ -49,8 +50,7 @@ FORMAT_FILE = "replay.json"
 OTHER_GAMES = "its games are of another size or version; give another name, or start again with --new"
 STORED = ("numbers", "moves", "starts", "komis", "margins", "sound", "places", "levels", "win_rates", "seconds")
 """The arrays of a chunk; all else follows from the moves."""
-OPTIONAL = {"owners": NOT_JUDGED, "lines": NO_MOVE}
-"""Arrays that a chunk may have, and what stands in them for a search that has none."""
+OPTIONAL = ("owners", "lines")  # arrays that a chunk may have
 
 
 # --- Games and what searches found ---
@@ -64,11 +64,15 @@ class SearchedGames:
     places: np.ndarray  # (searches,) int64, never falling: flat indices of ``games.moves``
     levels: np.ndarray  # (searches, size² + 1) uint8 or uint16: the shares of the moves, up to a factor
     win_rates: np.ndarray  # (searches,) float32 in [0, 1], of the side to move; NaN where the search has none
-    owners: np.ndarray | None = None  # (searches, size²) int8, see ``PlayedGame``; NOT_JUDGED where the search has none
-    lines: np.ndarray | None = None  # (searches, LINE) int16, see ``PlayedGame``
+    owners: np.ndarray  # (searches, size²) int8, see ``PlayedGame``; NOT_JUDGED where the search has none
+    lines: np.ndarray  # (searches, LINE) int16, see ``PlayedGame``
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def found(self, which: np.ndarray) -> list[np.ndarray]:
+        """What ``which`` searches found."""
+        return [column[which] for column in (self.levels, self.win_rates, self.owners, self.lines)]
 
     def select(self, which: np.ndarray) -> SearchedGames:
         """Those of the games that ``which``, a mask or indices, names."""
@@ -77,13 +81,10 @@ class SearchedGames:
         _, flat = flat_ranges(begins, ends - begins)
         games = self.games.select(indices)
         moved = np.repeat(games.starts[:-1] - self.games.starts[indices], ends - begins)
-        others = {name: array[flat] for name in OPTIONAL if (array := getattr(self, name)) is not None}
-        return SearchedGames(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat], **others)
+        return SearchedGames(games, self.places[flat] + moved, *self.found(flat))
 
-    def unfolded(self) -> SearchedGames:
-        """The same with a game of its own, whose result isn't known, for each search behind a line: the moves to it."""
-        if self.lines is None:
-            return self
+    def tree_positions_as_games(self) -> SearchedGames:
+        """The same with a game of its own, whose result isn't known, for each position of a tree: the moves to it."""
         behind, starts = self.lines[:, 0] != NO_MOVE, self.games.starts
         begins = starts[owners := np.searchsorted(starts, self.places[behind], side="right") - 1]
         found = zip(begins, self.places[behind], self.lines[behind], self.levels[behind].argmax(1), strict=True)
@@ -96,28 +97,16 @@ class SearchedGames:
             winners=np.full(len(moves), UNKNOWN, np.uint8),
             scored=np.zeros(len(moves), np.bool_),
         )
-        themselves = self._at(~behind, self.games, self.places[~behind])
-        return SearchedGames.joined([themselves, self._at(behind, games, ends - 1)])
-
-    def _at(self, which: np.ndarray, games: Games, places: np.ndarray) -> SearchedGames:
-        """What was found in ``which`` searches, at ``places`` of these games and behind no line."""
-        owners = None if self.owners is None else self.owners[which]
-        return SearchedGames(games, places, self.levels[which], self.win_rates[which], owners)
+        themselves = SearchedGames(self.games, self.places[~behind], *self.found(~behind))
+        return SearchedGames.joined([themselves, SearchedGames(games, ends - 1, *self.found(behind))])
 
     @classmethod
     def joined(cls, parts: Sequence[SearchedGames]) -> SearchedGames:
         """All of them in one."""
         offsets = np.cumsum([0, *(len(part.games.moves) for part in parts)])
         places = [part.places + offset for part, offset in zip(parts, offsets, strict=False)]
-        others = [np.concatenate([getattr(part, name) for part in parts]) for name in ("levels", "win_rates")]
-        more = {}
-        for name, none in OPTIONAL.items():
-            arrays = [getattr(part, name) for part in parts]
-            if some := [array for array in arrays if array is not None]:
-                shape, kind = some[0].shape[1:], some[0].dtype
-                absent = [np.full((len(part), *shape), none, kind) for part in parts]
-                more[name] = np.concatenate([a if b is None else b for a, b in zip(absent, arrays, strict=True)])
-        return cls(join_games([part.games for part in parts]), np.concatenate(places), *others, **more)
+        columns = zip(*(part.found(np.arange(len(part))) for part in parts), strict=True)
+        return cls(join_games([part.games for part in parts]), np.concatenate(places), *map(np.concatenate, columns))
 
 
 def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
@@ -141,7 +130,10 @@ def searched_games(size: int, chunk: Mapping[str, np.ndarray]) -> SearchedGames:
         territory=np.zeros(count, np.bool_),
     )
     places = chunk["places"].astype(np.int64)
-    return SearchedGames(games, places, chunk["levels"], chunk["win_rates"], *map(chunk.get, OPTIONAL))
+    none = (len(places), size * size), (len(places), LINE)
+    judged = chunk["owners"] if "owners" in chunk else np.full(none[0], NOT_JUDGED, np.int8)
+    lines = chunk["lines"] if "lines" in chunk else np.full(none[1], NO_MOVE, np.int16)
+    return SearchedGames(games, places, chunk["levels"], chunk["win_rates"], judged, lines)
 
 
 def make_chunk(played: Sequence[PlayedGame], size: int, seconds: float = 0.0) -> dict[str, np.ndarray]:
@@ -183,22 +175,18 @@ def encode_searches(
     turned = np.empty_like(shares)
     np.put_along_axis(turned, symmetry_table(searched.games.size)[symmetries].astype(np.int64), shares, 1)
     found = replace(batch, moves=turned.argmax(1), shares=turned, win_rates=searched.win_rates[which])
-    return found if searched.owners is None else with_ownership(found, searched, which, symmetries)
 
-
-def with_ownership(batch: Batch, searched: SearchedGames, which: np.ndarray, symmetries: np.ndarray) -> Batch:
-    """The same with the owners that the searches expected in place of those at the end of the game, and the score that
-    follows from them."""
-    assert searched.owners is not None
+    # Owners that the searches expected, in place of those at the end of the game, and the score that follows from them
     judged = searched.owners[which]
-    tables, turned = symmetry_table(searched.games.size)[symmetries, :-1], np.empty(judged.shape, np.float32)
-    np.put_along_axis(turned, tables.astype(np.int64), judged / CERTAIN, 1)
+    if not (known := judged[:, 0] != NOT_JUDGED).any():
+        return found
+    tables, owners = symmetry_table(searched.games.size)[symmetries, :-1], np.empty(judged.shape, np.float32)
+    np.put_along_axis(owners, tables.astype(np.int64), judged / CERTAIN, 1)
     komis = searched.games.komis[np.searchsorted(searched.games.starts, searched.places[which], side="right") - 1]
-    scores = turned.sum(1) - np.where(batch.plies % 2 == 0, komis, -komis)
-    known = judged[:, 0] != NOT_JUDGED
+    scores = owners.sum(1) - np.where(batch.plies % 2 == 0, komis, -komis)
     return replace(
-        batch,
-        owners=np.where(known[:, None], turned, batch.owners),
+        found,
+        owners=np.where(known[:, None], owners, batch.owners),
         scores=np.where(known, scores, batch.scores).astype(np.float32),
     )
 
@@ -251,7 +239,7 @@ class Replay:
         for chunk in found:
             try:
                 with np.load(chunk, allow_pickle=False) as arrays:  # which compares the checksums of the zip file
-                    self._take(chunk, {name: arrays[name] for name in (*STORED, *(OPTIONAL.keys() & arrays.keys()))})
+                    self._take(chunk, {name: arrays[name] for name in (*STORED, *({*OPTIONAL} & arrays.keys()))})
             except (OSError, ValueError, KeyError, EOFError, IndexError, BadZipFile, ZlibError) as error:
                 logging.getLogger(__name__).warning("%s: is damaged and skipped (%s)", chunk, reason(error))
         self._forget()

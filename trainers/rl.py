@@ -107,7 +107,7 @@ def learn(
         (total * (len(batch) / len(games))).backward()
         sums += torch.stack([total, of_policy, entropy, others]).detach() * (len(batch) / len(places))
     run.update(len(places), dict(zip(("loss", "policy_loss", "entropy", "others_loss"), sums, strict=True)))
-    run.undo_if_not_finite()
+    run.require_finite()
 
 
 # --- The games ---
@@ -289,7 +289,6 @@ def train(
                 ratings = read_ratings(run.folder, run.step_count)
                 on_progress(SelfPlayProgress(run.step_count, figures, run.minutes_left, ratings))
 
-            run.undo_if_not_finite(at_end=True)
             run.save()
             matches.wait()
             is_done, ratings = run.done >= 1, read_ratings(run.folder, run.step_count)

@@ -176,7 +176,7 @@ def judged_games(
 ) -> Iterator[PlayedGame]:
     """The games with what the teacher found at a share of their positions, in place of what their player found. With
     ``workers``, threads judge while the next ones are played."""
-    has_lines, waiting, count = False, list[PlayedGame](), 0
+    waiting, count = list[PlayedGame](), 0
 
     def judge(some: list[PlayedGame]) -> list[PlayedGame]:
         moves = [
@@ -185,7 +185,7 @@ def judged_games(
             for ply, line in zip(game.plies.tolist(), cast(np.ndarray, game.lines), strict=True)
         ]
         if not moves:
-            return [replace(game, lines=None) for game in some]
+            return some
         shares, rates, owners = teacher.judge(moves, some[0].komi)
         levels = np.rint(shares * LEVELS).astype(np.uint16)
         known = None if owners is None else np.rint(np.nan_to_num(owners * CERTAIN, nan=NOT_JUDGED)).astype(np.int8)
@@ -197,7 +197,6 @@ def judged_games(
                 levels=levels[part],
                 win_rates=rates[part].astype(np.float32),
                 owners=None if known is None else known[part],
-                lines=game.lines if has_lines else None,
             )
             for game, part in zip(some, parts, strict=True)
         ]
@@ -205,7 +204,6 @@ def judged_games(
     with ThreadPoolExecutor(max(1, workers)) as pool:
         pending = deque[Future[list[PlayedGame]]]()
         for game in games:
-            has_lines = has_lines or game.lines is not None
             plies, lines = positions_of(game, share, seed + game.number)
             waiting.append(replace(game, plies=plies, lines=lines))
             count += len(plies)

@@ -188,8 +188,7 @@ STATE_FORMAT = 5
 
 MAX_GRAD_NORM = 10.0  # gradient norm at which gradients are clipped; a sound run seldom has half of it
 
-FINITE_EVERY, MOST_UNDONE = 32, 3
-"""Steps between two checks that weights and figures are finite, and failed checks in a row after which a run stops."""
+FINITE_EVERY = 32  # steps between two checks that weights and figures are finite
 
 REWARM = 0.05  # share of what is left of a longer budget in which the learning rate rises again
 
@@ -280,8 +279,6 @@ class Run:
         self._steps_here = self._last_rows = 0  # steps of this sitting, rows of the last one
         self._ended = self._rate = self._waited = 0.0
         self._rewarm = (0.0, 0.0)  # the share of the budget and the rate at which a longer one was begun
-        self._good: list[Tensor] = []  # a copy of ``_tensors`` that were finite
-        self._good_means, self._good_step, self._undone = self._means, 0, 0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         self._logged = -1
         self._signals = stop_signals(self.ask_to_stop)
@@ -360,8 +357,6 @@ class Run:
     def update(self, rows: int, figures: Mapping[str, Tensor]) -> Progress:
         """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss",
         for predictions "right", and what else is to be logged. Nothing waits for a GPU unless figures are due."""
-        if not self._good:
-            self._keep_good()
         self._rate = self._scheduled_rate()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -384,7 +379,7 @@ class Run:
             self._means = self._last
         self._steps_here, self._ended = self._steps_here + 1, now
         if self.step_count % FINITE_EVERY == 0:
-            self.undo_if_not_finite()
+            self.require_finite()
         return self.progress()
 
     def _scheduled_rate(self) -> float:
@@ -396,51 +391,16 @@ class Run:
         gone = (self.done - begun) / (REWARM * (1 - begun)) if begun < 1 else 1.0
         return rate if not last or gone >= 1 else last + (rate - last) * gone
 
-    # --- Numbers that aren't finite ---
-
-    def _tensors(self) -> list[Tensor]:
-        """All that a step changes, but for integers; the optimizers' last, as they have none before the first step."""
-        numbers = [tensor for pair in self._numbers for tensor in pair]
-        states = [
-            value for optimizer in self.optimizers for state in optimizer.state.values() for value in state.values()
-        ]
-        return numbers + [value for value in states if isinstance(value, Tensor)]
-
     def is_finite(self) -> bool:
         """Whether all weights and the figures of the last steps are finite numbers. Waits for the device."""
-        norm = torch.nn.utils.get_total_norm([tensor.detach() for tensor in self._tensors()])
+        norm = torch.nn.utils.get_total_norm([tensor for pair in self._numbers for tensor in pair])
         return bool((norm + self._means.sum().to(self.device)).isfinite())
 
-    @torch.no_grad()
-    def _keep_good(self) -> None:
-        tensors = self._tensors()
-        if len(self._good) == len(tensors):
-            torch._foreach_copy_(self._good, tensors)
-        else:
-            self._good = [tensor.detach().clone() for tensor in tensors]
-        self._good_means, self._good_step, self._undone = self._means, self.step_count, 0
-
-    @torch.no_grad()
-    def undo_if_not_finite(self, at_end: bool = False) -> None:
-        """Give the weights and the optimizers their state at the last check back if a number isn't finite now; the rows
-        in between stay counted. Raises ConfigError after ``MOST_UNDONE`` times in a row, and ``at_end`` if that leaves
-        nothing of what this sitting learned."""
-        if not self._good:
-            return
-        if self.is_finite():
-            self._keep_good()
-            return
-        self._undone += 1
-        if self._undone >= MOST_UNDONE or (at_end and self._good_step <= self.step_count - self._steps_here):
-            steps = f"steps {self._good_step + 1:,} to {self.step_count:,} gave weights that aren't finite"
-            raise ConfigError(f"{self.config.name}: {steps}; start again with --new and a lower --learning-rate")
-        if len(self._tensors()) > len(self._good):  # it is that before the first step
-            for optimizer in self.optimizers:
-                optimizer.state.clear()
-        torch._foreach_copy_(self._tensors(), self._good)
-        self._means = self._last = self._good_means if len(self._good_means) else torch.zeros_like(self._means)
-        words = "steps %s to %s gave numbers that aren't finite and are undone; a lower learning rate avoids that"
-        logging.getLogger(__name__).warning(words, f"{self._good_step + 1:,}", f"{self.step_count:,}")
+    def require_finite(self) -> None:
+        """Raise ConfigError for weights or figures that aren't finite. The saved state is from before."""
+        if not self.is_finite():
+            words = f"{self.config.name}: the weights aren't finite after step {self.step_count:,}"
+            raise ConfigError(f"{words}; start again with --new and a lower --learning-rate")
 
     def count_minutes(self) -> None:
         """Have all processes see the same clock, and whether one was asked to stop. The minutes of a sitting begin with
@@ -539,7 +499,7 @@ class Run:
             self._seconds_before = self._agreed_seconds = counters["seconds"]
             is_changed = state["limits"] != self.config.limits()
             self._rewarm = (math.nan, state["rate"]) if is_changed else state["rewarm"]
-            self._rate, self._good = state["rate"], []
+            self._rate = state["rate"]
             self._started = self._saved = self._kept = time.monotonic()
         if is_first():
             self._reopen_log()
@@ -599,7 +559,7 @@ class Run:
         assert isinstance(self.config, Supervised)  # whose budget may be in rows
         rows, before = self.config.validate_every, self.rows - self._last_rows
         if self.rows // rows > before // rows:
-            self.undo_if_not_finite()
+            self.require_finite()
             if is_first():
                 self.log(**self.figures(), **self.speed(), **measure("validation"))
         if self.snapshot_is_due():
@@ -609,7 +569,7 @@ class Run:
     def finish(self, origin: Origin, measure: Measure) -> Path:
         """Save the state and the checkpoint, with the figures of a last validation and, once the budget is spent, of
         the test; the checkpoint's folder."""
-        self.undo_if_not_finite(at_end=True)
+        self.require_finite()
         if not is_first():
             return self.saved
         self.save()

@@ -274,7 +274,7 @@ def learn(run: Run, config: Config, replay: Replay, encoder: Encoder, new_rows: 
             run.step(losses.total(config), batch, losses.figures())
             if run.stop_asked:
                 break
-    run.undo_if_not_finite()
+    run.require_finite()
     return (run.rows - rows) / max(1e-9, time.monotonic() - began)
 
 

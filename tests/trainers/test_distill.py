@@ -217,7 +217,7 @@ def test_games_are_legal_start_at_random_and_a_share_of_their_positions_is_judge
         for move in finished.moves.tolist():
             game.play(move)
         assert game.outcome is not None and game.outcome.margin == finished.margin
-        assert finished.is_sound == game.is_passed_out and finished.lines is None
+        assert finished.is_sound == game.is_passed_out and (finished.lines == NO_MOVE).all()
         assert np.allclose(finished.win_rates, 0.3 + finished.plies / 1000)  # each with its own position
         positions, moves = positions + len(finished.plies), moves + len(finished.moves) - len(opening)
     assert {len(recipe.begin(number).opening) for number in range(30)} == set(range(recipe.plies + 1))
@@ -278,8 +278,8 @@ def test_positions_of_the_tree_are_judged_too_and_stay_with_their_game(with_play
     recipe, script, games = Recipe.of(config, Registry(), tmp_path), Script(), 24
     Replay(tmp_path, SIZE).add(judged(recipe, script, games))
     folded = Replay(tmp_path, SIZE).by_number(games)[0]
-    flat = folded.unfolded()
-    assert len(flat) == len(folded) == len(script.asked) and flat.lines is None
+    flat = folded.tree_positions_as_games()
+    assert len(flat) == len(folded) == len(script.asked)
 
     lengths = set()
     for number in range(games, len(flat.games)):  # those of lines
@@ -295,12 +295,10 @@ def test_positions_of_the_tree_are_judged_too_and_stay_with_their_game(with_play
     lengths = {int((line != NO_MOVE).sum()) for line in folded.lines}
     assert len(flat.games) > games + 100 and len(lengths) > 2  # some are deeper in the tree
 
-    plain = replace(folded.select(np.arange(9)), lines=None)
-    assert SearchedGames.joined([folded, plain]).unfolded().places[-len(plain) :].size == len(plain)
-    none = replace(folded, lines=np.full_like(folded.lines, -1)).unfolded()  # searches, but no lines
+    none = replace(folded, lines=np.full_like(folded.lines, -1)).tree_positions_as_games()  # searches, but no lines
     assert np.array_equal(none.places, folded.places) and none.places.dtype == np.int64
     split = split_searches(folded, [], [SplitRule(validation=0.2, test=0.3, played=True)])
-    parts = [part.unfolded() for part in split]
+    parts = [part.tree_positions_as_games() for part in split]
     assert sum(map(len, parts)) == len(flat)
     played = {tuple(moves_of(folded.games, number)) for number in range(games)}
     every = [[tuple(moves_of(part.games, number)) for number in range(len(part.games))] for part in parts]

@@ -18,6 +18,7 @@ from arena.players.registry import Registry
 from bots import gtp
 from trainers.distill import Recipe
 from trainers.replay import Replay, SearchedGames, encode_searches
+from trainers.selfplay import NOT_JUDGED
 from trainers.settings import DISTILL_PRESETS, change
 from trainers.teachers import Analyst
 
@@ -140,7 +141,8 @@ def test_it_judges_the_moves_of_a_player_or_of_the_student(script: Path, tmp_pat
                 game.play(move)
     replay, encoder = Replay(tmp_path / "kept", 5), find_encoder("arena-17")
     replay.add(over)
-    searched = SearchedGames.joined([replay.searched, replace(replay.searched, owners=None)])  # half without ownership
+    unjudged = np.full_like(replay.searched.owners, NOT_JUDGED)
+    searched = SearchedGames.joined([replay.searched, replace(replay.searched, owners=unjudged)])
     which = np.concatenate([np.arange(len(searched)), np.arange(len(searched))])
     batch = encode_searches(searched, encoder, which, np.arange(len(which)) % 8)
     mine, other = batch.planes[:, :2].reshape(2 * len(searched), 2, 25).transpose(1, 0, 2)
