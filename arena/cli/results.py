@@ -31,7 +31,7 @@ from arena.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from arena.go.record import GameRecord
     from arena.go.sgf import Remark
@@ -348,7 +348,8 @@ def analyze(
 ) -> None:
     """Analyse a game: win rates, what moves cost, better moves.
 
-    GAME is an SGF file, or the number or id of a game of 'arena games'.
+    GAME is an SGF file, or the number or id of a game of 'arena games'. Of a folder, the first game of each SGF file is
+    analysed; --csv and --sgf then name folders.
 
     Win rates and scores are Black's, losses those of the player who moved. In the SGF file, A, B and C mark the best
     moves and a triangle the bot's move instead of a mistake; comments and variations that were there are dropped.
@@ -359,6 +360,7 @@ def analyze(
       arena analyze 12 --bot mcts@seconds=2
       arena analyze game.sgf --ranks
       arena analyze game.sgf --bot alphago:visits=400 --sgf analysed.sgf
+      arena analyze games/ --csv tables/
     """
     from arena import files
     from arena.go.sgf import write_sgf
@@ -377,46 +379,72 @@ def analyze(
 
     require_writable(csv, sgf)
     registry = registry_of(config, results)
-    record, _ = read_game(game, results, number)
+    folder = Path(expanduser(game))
+    if not folder.is_dir():
+        records = {"": read_game(game, results, number)[0]}
+    elif not (records := dict(_games_in(folder))):
+        raise RecordError(f"{folder} has no SGF file of Go that can be read")
     if ranks:
         if bot or csv or sgf:
             raise ConfigError("--ranks estimates ranks only; leave out --bot, --csv and --sgf")
-        _print_ranks(record, registry)
+        for record in records.values():
+            _print_ranks(record, registry)
         return
-    if sgf is not None and sgf.resolve() == Path(expanduser(game)).resolve():
-        raise UserError(f"{sgf} is the input file, and its comments would be lost; name another file")
+    if sgf is not None and sgf.resolve() == folder.resolve():
+        raise UserError(f"{sgf} is the input, and its comments would be lost; name another place")
     entry = registry.resolve(bot or "alphago")
     able = "; these can: " + ", ".join(one.name for one in registry.entries if one.bot_kind.tells_win_rate)
     if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
         raise ConfigError(f"{entry.name} reports no win rates and can't analyse{able}")
     if entry.limits.time is not None:
         raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
-    entry = entry.checked(record.rules.size)
+    sizes = {record.rules.size for record in records.values()}
+    for size in sizes:
+        entry.checked(size)
     console, errors = style.Console(), style.Console(stderr=True)
-    console.print(game_title(record), style.text(f"Analysed by {entry.name}."), sep="\n")
-    for doubt in size_doubts([entry], record.rules.size):
+    for doubt in dict.fromkeys(doubt for size in sizes for doubt in size_doubts([entry], size)):
         errors.say(doubt)
-    found, stopped, positions = [], False, evaluation_count(record)
-    with closing(with_all_visits(entry).build()) as player, show_counting("position", positions, errors) as on_progress:
+    for name, record in records.items():
+        own = entry.checked(record.rules.size)
+        console.print(*[""] * (name != next(iter(records))), *[name] * bool(name), game_title(record), sep="\n")
+        console.print(style.text(f"Analysed by {own.name}."))
+        found, stopped, positions = [], False, evaluation_count(record)
+        with (
+            closing(with_all_visits(own).build()) as player,
+            show_counting("position", positions, errors) as on_progress,
+        ):
+            try:
+                for evaluation in analyse(record, player, own.limits):
+                    found.append(evaluation)
+                    on_progress(len(found))
+            except KeyboardInterrupt:
+                stopped = True
+            except AnalysisError as error:
+                raise UserError(f"{own.name}: {error}{able if not found else ''}") from None
+        if found:
+            console.print(render_analysis(record, found, 3))
+        if found and csv is not None:
+            write_csv(analysis_frame(record, found), place := csv / f"{name}.csv" if name else csv)
+            print(f"Written to {place}.")
+        if found and sgf is not None:
+            text = write_sgf(record, sgf_properties(record, found, own.name), variations(record, found))
+            files.write(place := sgf / name if name else sgf, f"{text}\n")
+            print(f"Written to {place}.")
+        if stopped:
+            errors.say(f"Stopped after {len(found)} of {positions} positions.")
+            raise SystemExit(130)
+
+
+def _games_in(folder: Path) -> Iterator[tuple[str, GameRecord]]:
+    """The first game of each SGF file in a folder, by the file's name. Files that can't be read are named on stderr."""
+    from arena.go.sgf import MAX_BYTES, begin_at_last_setup, read_sgf
+
+    for path in sorted(folder.glob("*.sgf")):
         try:
-            for evaluation in analyse(record, player, entry.limits):
-                found.append(evaluation)
-                on_progress(len(found))
-        except KeyboardInterrupt:
-            stopped = True
-        except AnalysisError as error:
-            raise UserError(f"{entry.name}: {error}{able if not found else ''}") from None
-    if found:
-        console.print(render_analysis(record, found, 3))
-    if found and csv is not None:
-        write_csv(analysis_frame(record, found), csv)
-        print(f"Written to {csv}.")
-    if found and sgf is not None:
-        files.write(sgf, f"{write_sgf(record, sgf_properties(record, found, entry.name), variations(record, found))}\n")
-        print(f"Written to {sgf}.")
-    if stopped:
-        errors.say(f"Stopped after {len(found)} of {positions} positions.")
-        raise SystemExit(130)
+            with path.open("rb") as file:
+                yield path.name, read_sgf(begin_at_last_setup(file.read(MAX_BYTES + 1)))
+        except (OSError, RecordError) as error:
+            print(f"{path} is left out: {error}", file=sys.stderr)
 
 
 def _print_ranks(record: GameRecord, registry: Registry) -> None:

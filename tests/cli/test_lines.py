@@ -112,3 +112,12 @@ def test_what_scripts_write(folder: Path) -> None:
     refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "can't be combined")
     refused(arena("report", "league", "--html", "games.csv/x.html", folder=folder), "games.csv is not a folder")
     assert not (folder / "sgf").exists()
+
+
+def test_the_games_of_a_folder_are_analysed_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "games").mkdir()
+    for name, sgf in (("a", "(;SZ[5];B[cc])"), ("b", "(;SZ[7];B[cc];W[dd])"), ("c", "(;GM[2])")):
+        (tmp_path / "games" / f"{name}.sgf").write_text(sgf)
+    done = arena("analyze", "games", "--bot", "mcts:playouts=10", "--csv", "tables", folder=tmp_path)
+    assert done.returncode == 0 and "c.sgf is left out: not Go" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["a.sgf.csv", "b.sgf.csv"]
