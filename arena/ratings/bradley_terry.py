@@ -100,9 +100,8 @@ class Ratings:
         self.beaten = _closure(self.points)
         """(n, n): row has beaten column, directly or through others; a draw beats both ways."""
         points, games = scores.black_tables()
-        self._has_black = black_advantage and _is_identifiable(games)
-        self._is_black_known = self._has_black and all(_is_black_bounded(points, games, side) for side in (-1, 1))
-        is_finite = bool(self.beaten.all()) and self._is_black_known is self._has_black
+        self._has_black = black_advantage and all(_is_black_bounded(points, games, side) for side in (-1, 1))
+        is_finite = bool(self.beaten.all())
         usual = 0.0 if is_finite else VIRTUAL_GAMES
         self.prior = usual if prior is None else prior  # virtual games per player
         if not (self.prior or is_finite):
@@ -229,9 +228,9 @@ class Ratings:
 
     @property
     def black_advantage(self) -> Estimate | None:
-        """Black's advantage in Elo. None where it wasn't fitted, where the games can't separate it from strength (as if
-        each pairing keeps its colours), or where they don't bound it on both sides."""
-        if not self._is_black_known:
+        """Black's advantage in Elo. None unless it was asked for and the games bound it on both sides: not if, say, each
+        pairing keeps its colours."""
+        if not self._has_black:
             return None
         one, error = np.ones(1), np.sqrt(self._covariance[-1:, -1])
         return Contrasts(one * self._advantage, error, one * self.openings, 0 * one, 0 * one).estimates()[0]
@@ -474,20 +473,6 @@ def _closure(points: FloatArray) -> NDArray[np.bool_]:
         if np.array_equal(further, reach):
             return reach
         reach = further
-
-
-def _is_identifiable(games: FloatArray) -> bool:
-    """Whether the games, (n, n) with Black's row, separate a black advantage from strength.
-
-    They don't if strengths exist that change every pairing's log odds as the advantage does, such as in a league where
-    the higher-ranked player always had Black. The part of the advantage that strengths explain is found by weighted
-    least squares.
-    """
-    both = games + games.T
-    laplacian = np.diag(both.sum(1)) - both
-    balance = games.sum(1) - games.sum(0)
-    explained = balance @ np.linalg.lstsq(laplacian, balance)[0]
-    return bool(games.sum() - explained > 1e-9 * games.sum())
 
 
 def _is_black_bounded(points: FloatArray, games: FloatArray, side: int) -> bool:
