@@ -14,13 +14,13 @@ import numpy as np
 
 from arena import UserError, files
 from arena.ratings import ConfidenceSequence, PairCounts, compare
-from arena.results.league import Report, read_report
+from arena.results.league import EventReport, read_report
 from arena.results.store import Store
 
 WIDTH, HEIGHT, MARGIN = 640, 260, 46
 
 
-def draw(report: Report) -> str:
+def draw(report: EventReport) -> str:
     """A match as SVG: its Elo over the games, with the interval for a planned end and the one that is valid whenever
     one stops. Raises UserError for an event that is not a match with ten openings."""
     scores = report.tally.scores if report.tally is not None else []

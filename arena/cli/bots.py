@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from arena.contract import bot
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.ratings import Estimate
+    from arena.ratings import EloEstimate
     from arena.results.store import Pool
 
 
@@ -64,7 +64,7 @@ def bots(
     Console().print(bots_table(registry.entries, ratings, pool, registry.unloaded))
 
 
-def known_ratings(registry: Registry, results: Path) -> tuple[dict[str, Estimate], Pool | None]:
+def known_ratings(registry: Registry, results: Path) -> tuple[dict[str, EloEstimate], Pool | None]:
     """Elo by identity, from the pool with the most stored games, or without any from the ladder that ships."""
     from arena.results.league import player_ratings, shipped_ratings
     from arena.results.store import Store, database

@@ -98,7 +98,7 @@ def note_event(store: Store, event: Event) -> None:
     from datetime import UTC, datetime
 
     from arena.match.event import event_to_json
-    from arena.results.store import Event as StoredEvent
+    from arena.results.store import StoredEvent
 
     store.add_players({entry.identity: entry for entry in event.players.values()})
     created = datetime.now(UTC).isoformat(timespec="seconds")

@@ -68,7 +68,7 @@ def gate(
     from arena.players.config import require_writable
     from arena.report.text import gate_lines
     from arena.results.gate import (
-        Evidence,
+        GateMatch,
         Ruling,
         checkpoint_of,
         count_candidates,
@@ -115,7 +115,7 @@ def gate(
             setup.console.say(f"{found}. The test counts them and continues, from --seed {match.terms.seed}.")
         with setup.opened(match) as store:
             standings, changed = setup.play(match, store, games is not None).standings, None
-            evidence = Evidence(match, standings, count_candidates(store, match))
+            evidence = GateMatch(match, standings, count_candidates(store, match))
             if evidence.ruling is Ruling.ACCEPTED:
                 changed = _promote(entry, candidate, kept, path, registry_of(config, results), results)
         ruling = evidence.ruling

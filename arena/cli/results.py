@@ -132,9 +132,9 @@ def report(
       arena report league --delete
     """
     from arena.report.style import Console
-    from arena.report.text import overviews_sheet, print_report
+    from arena.report.text import event_list, print_report
     from arena.results.export import json_line, report_line, write_event_csv
-    from arena.results.league import last_games, overviews, read_report
+    from arena.results.league import event_summaries, last_games, read_report
     from arena.results.store import Store
 
     console = Console()
@@ -149,10 +149,10 @@ def report(
             if event is not None or csv or html:
                 raise UserError("--list can't be combined with an event or an output file")
             if as_json:
-                for one in overviews(store):
+                for one in event_summaries(store):
                     print(json_line("event", one._asdict()))
             else:
-                console.print(overviews_sheet(overviews(store)))
+                console.print(event_list(event_summaries(store)))
             return
         found = read_report(store, event)
         shown = [] if html is None else last_games(store, found.event)
@@ -176,7 +176,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
     from arena.match.event import event_from_json, event_to_json
     from arena.match.schedule import Match
     from arena.results.export import write_elo_csv
-    from arena.results.store import Event, Store
+    from arena.results.store import Store, StoredEvent
 
     with Store.of(results, write=True, say=console.say) as store:
         event = store.event(id)
@@ -190,7 +190,7 @@ def _change_event(id: str, name: str | None, yes: bool, results: Path, console: 
             if isinstance(plan, Match) and plan.gate is not None:
                 raise UserError(f"{event.id} is a gate, which is known by its two nets; it can't be renamed")
             plan = replace(plan, name=name, run=1) if isinstance(plan, Match) else replace(plan, name=name)
-            renamed = Event(plan.event, event.created, plan.settings, event_to_json(plan))
+            renamed = StoredEvent(plan.event, event.created, plan.settings, event_to_json(plan))
             question, done = f"Rename {event.id} to {plan.event}?", f"{event.id} is {plan.event} now."
         if not yes:
             if not sys.stdin.isatty():

@@ -21,8 +21,8 @@ from arena.go.record import Ending, Played
 from arena.ratings import (
     Comparison,
     ConfidenceSequence,
+    EloEstimate,
     Ends,
-    Estimate,
     PairCounts,
     Ratings,
     Results,
@@ -250,7 +250,7 @@ class Standings:
         """The share of the time that ``league`` may take; below 1 it may lack the last games of a tournament."""
         self._league: tuple[int, Ratings | None] = 0, None  # number of rated games, and their ratings
         self._rate_again = 0.0  # when
-        self._black: tuple[int, Estimate | None] = 0, None
+        self._black: tuple[int, EloEstimate | None] = 0, None
         self._met: tuple[int, dict[str, WinDrawLoss]] = 0, {}  # number of games, and the results by player
 
     def add(self, games: Iterable[Played]) -> list[Played]:
@@ -425,7 +425,7 @@ class Standings:
         return 0 if self.league is None else self.league.openings
 
     @property
-    def black_advantage(self) -> Estimate | None:
+    def black_advantage(self) -> EloEstimate | None:
         """Black's advantage in Elo; None where the games don't bound it."""
         if self.league is not None and self._black[0] != self._league[0]:
             results = self._rated.results(self.players, self._league[0])
@@ -440,7 +440,10 @@ class Standings:
             return None
         tally, both = self.tallies[0], (self.tallies[0].first, self.tallies[0].second)
         los = self.league.los(*both) if self.is_final else None
-        return Comparison(self.league.estimates[both[0]], normalised_elo(tally.counts), los)
+        normalised = normalised_elo(tally.counts)
+        if normalised is not None and self.openings < sum(tally.counts):  # the interval would count pairs
+            normalised = EloEstimate(normalised.value)
+        return Comparison(self.league.estimates[both[0]], normalised, los)
 
     @property
     def anchor(self) -> str:
@@ -472,10 +475,10 @@ class Standing(NamedTuple):
     plan; ``anytime`` the ends of the one that is valid whenever one stops, where there is one."""
 
     name: str
-    elo: Estimate | None
+    elo: EloEstimate | None
     games: int
     score: float | None
-    planned: Estimate | None = None
+    planned: EloEstimate | None = None
     anytime: Ends = (None, None)
 
 

@@ -10,7 +10,7 @@ from arena.ratings.confidence_sequence import ConfidenceSequence, Ends  # noqa: 
 from arena.ratings.elo import (  # noqa: F401
     Z95,
     Comparison,
-    Estimate,
+    EloEstimate,
     PairCounts,
     WinDrawLoss,
     expected_score,
@@ -18,4 +18,4 @@ from arena.ratings.elo import (  # noqa: F401
     share_interval,
 )
 from arena.ratings.results import Result, Results  # noqa: F401
-from arena.ratings.sprt import Sprt, SprtState, Verdict, logistic_llr  # noqa: F401
+from arena.ratings.sprt import Sprt, SprtState, SprtVerdict, logistic_llr  # noqa: F401

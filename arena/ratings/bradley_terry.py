@@ -19,7 +19,7 @@ from arena.ratings.elo import (
     TAIL,
     VIRTUAL_GAMES,
     Comparison,
-    Estimate,
+    EloEstimate,
     FloatArray,
     K,
     PairCounts,
@@ -63,11 +63,11 @@ class Contrasts(NamedTuple):
         width[(freedom < 0.1) | (width > MAX_LOG_ODDS)] = np.inf
         return self.gap - np.hypot(width, self.lead), self.gap + np.hypot(width, self.lag)
 
-    def estimates(self, level: float = 0.0) -> list[Estimate]:
+    def estimates(self, level: float = 0.0) -> list[EloEstimate]:
         """In Elo, above ``level``."""
         values, *ends = ((level + K * column).tolist() for column in (self.gap, *self.ends()))
         known = [[None if math.isinf(end) else end for end in column] for column in ends]
-        return [Estimate(*row) for row in zip(values, *known, strict=True)]
+        return [EloEstimate(*row) for row in zip(values, *known, strict=True)]
 
     @property
     def los(self) -> FloatArray:
@@ -177,13 +177,13 @@ class Ratings:
         return K * (self._strength - self._reference @ self._strength) + self._level
 
     @cached_property
-    def estimates(self) -> dict[str, Estimate]:
+    def estimates(self) -> dict[str, EloEstimate]:
         """The Elo of each player on the scale of ``elo``, with the interval that is to be shown."""
         found = dict(self.planned_estimates)
         for name, (low, high) in self.anytime.items() if not self.is_final else ():
             value = found[name].value  # of all games: where some wait for earlier ones, it may lie outside
             low, high = (None if low is None else min(low, value), None if high is None else max(high, value))
-            found[name] = Estimate(value, low, high)
+            found[name] = EloEstimate(value, low, high)
         return found
 
     @property
@@ -199,20 +199,20 @@ class Ratings:
         return moved
 
     @cached_property
-    def planned_estimates(self) -> dict[str, Estimate]:
+    def planned_estimates(self) -> dict[str, EloEstimate]:
         """The Elo of each player on the scale of ``elo``, with intervals that hold at the end of an unchanged plan."""
         everybody = np.arange(len(self.players))
         shown = self._less(everybody, self._reference[:, None]).estimates(self._level)
         return dict(zip(self.players, shown, strict=True))
 
-    def difference(self, a: str, b: str) -> Estimate:
+    def difference(self, a: str, b: str) -> EloEstimate:
         """How much stronger a is than b, in Elo. Raises ValueError for an unknown player.
 
         Across components it is bounded on one side at most: from below if a has beaten b, directly or through others.
         """
         return self.differences([(a, b)])[0]
 
-    def differences(self, pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
+    def differences(self, pairs: Sequence[tuple[str, str]]) -> list[EloEstimate]:
         """``difference`` of each of these."""
         return self._between(pairs).estimates()
 
@@ -227,9 +227,9 @@ class Ratings:
         return np.column_stack([self._less(everybody, unit[:, None]).los for unit in units])
 
     @property
-    def black_advantage(self) -> Estimate | None:
-        """Black's advantage in Elo. None unless it was asked for and the games bound it on both sides: not if, say, each
-        pairing keeps its colours."""
+    def black_advantage(self) -> EloEstimate | None:
+        """Black's advantage in Elo. None unless it was asked for and the games bound it on both sides. They don't where
+        each pairing keeps its colours."""
         if not self._has_black:
             return None
         one, error = np.ones(1), np.sqrt(self._covariance[-1:, -1])
@@ -425,7 +425,7 @@ def compare(pairs: PairCounts) -> Comparison:
     counts = np.array(pairs)
     n = int(counts.sum())
     if n == 0:
-        return Comparison(Estimate(0.0), None, los=0.5)
+        return Comparison(EloEstimate(0.0), None, los=0.5)
     points = np.repeat(SCORES * 2, counts)
     opening = np.arange(n, dtype=np.uint64)
     halves = [np.minimum(points, 1.0), np.maximum(points - 1, 0.0)]  # of two games of the first player

@@ -19,7 +19,7 @@ VIRTUAL_GAMES = 0.2
 """The prior of a rating, in games drawn with a phantom: it keeps the rating of a player who won everything finite."""
 
 
-class Estimate(NamedTuple):
+class EloEstimate(NamedTuple):
     """A figure in Elo with the ends of its 95 % interval; None where the games don't bound that side.
 
     Where the games don't bound it on both sides, the `value` depends on the prior. It is written `+40.7 ± 30.4`
@@ -45,7 +45,7 @@ class Estimate(NamedTuple):
         return f"{round(value) + 0.0:+.0f} ({' to '.join(ends)})"
 
 
-ZERO = Estimate(0.0, 0.0, 0.0)  # of the anchor
+ZERO = EloEstimate(0.0, 0.0, 0.0)  # of the anchor
 
 
 def elo(score: float) -> float:
@@ -113,15 +113,15 @@ class Comparison(NamedTuple):
     """The first player's advantage: Elo, normalised Elo (None where all pairs scored the same), and the
     likelihood of superiority in [0, 1], None where results may have decided when the games ended."""
 
-    elo: Estimate
-    normalised: Estimate | None
+    elo: EloEstimate
+    normalised: EloEstimate | None
     los: float | None
 
 
 SCORES = np.linspace(0, 1, 5)  # of a pair
 
 
-def normalised_elo(pairs: PairCounts) -> Estimate | None:
+def normalised_elo(pairs: PairCounts) -> EloEstimate | None:
     """The score in standard deviations of one game, which predicts how many games a test takes with any openings (M.
     Van den Bergh, "Normalized Elo"), with the interval of the normal distribution. None if all pairs scored the same.
     """
@@ -131,7 +131,7 @@ def normalised_elo(pairs: PairCounts) -> Estimate | None:
         return None
     unit = 2 * K / math.sqrt(2)
     value, half_width = unit * (pairs.points / pairs.games - 0.5) / math.sqrt(variance), Z95 * unit / math.sqrt(n)
-    return Estimate(value, value - half_width, value + half_width)
+    return EloEstimate(value, value - half_width, value + half_width)
 
 
 TAIL = 0.025  # the probability beyond each end of a 95 % interval

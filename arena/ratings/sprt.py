@@ -16,7 +16,7 @@ ELO_LIMIT = 2000.0  # of the hypotheses; beyond, expected scores are too close t
 _EMPTY_COUNT = 1e-3  # replaces a count of zero in a likelihood ratio
 
 
-class Verdict(StrEnum):
+class SprtVerdict(StrEnum):
     """The state of a sequential test."""
 
     RUNNING = "running"
@@ -30,11 +30,11 @@ class SprtState(NamedTuple):
     llr: float
     lower: float
     upper: float
-    verdict: Verdict
+    verdict: SprtVerdict
 
     @property
     def is_decided(self) -> bool:
-        return self.verdict is not Verdict.RUNNING
+        return self.verdict is not SprtVerdict.RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Sprt:
         decided = np.flatnonzero((ratios <= lower) | (ratios >= upper))
         last = int(decided[0]) if len(decided) else len(ratios) - 1
         llr = float(ratios[last])
-        verdict = Verdict.H1 if llr >= upper else Verdict.H0 if llr <= lower else Verdict.RUNNING
+        verdict = SprtVerdict.H1 if llr >= upper else SprtVerdict.H0 if llr <= lower else SprtVerdict.RUNNING
         return last + 1, SprtState(llr, lower, upper, verdict)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from arena.report import style
-from arena.results.league import Moment
+from arena.results.league import RatingPoint
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""
@@ -95,7 +95,7 @@ class Point(NamedTuple):
     elo: str
 
 
-def points_of(moments: Sequence[Moment], name: str, scale: Scale) -> list[Point]:
+def points_of(moments: Sequence[RatingPoint], name: str, scale: Scale) -> list[Point]:
     """A player's rating; the edges of the scale stand for ends that the games don't give."""
     points = []
     for games, elo in ((moment.games, moment.elo[name]) for moment in moments if name in moment.elo):
@@ -104,7 +104,7 @@ def points_of(moments: Sequence[Moment], name: str, scale: Scale) -> list[Point]
     return points
 
 
-def scale_of(moments: Sequence[Moment]) -> Scale:
+def scale_of(moments: Sequence[RatingPoint]) -> Scale:
     """The Elo that a drawing over the games is to show: all values, and the ends of the later intervals; 0, too."""
     shown = [0.0]
     for moment in moments:
@@ -114,7 +114,7 @@ def scale_of(moments: Sequence[Moment]) -> Scale:
 
 
 def draw_course(
-    moments: Sequence[Moment], names: Sequence[str], width: int, height: int, unit: str = "games"
+    moments: Sequence[RatingPoint], names: Sequence[str], width: int, height: int, unit: str = "games"
 ) -> list[Text]:
     """Elo over the games played, ``height`` lines above the axis. ``names`` are by rank, the player at 0 among them; a
     curve is drawn with the sign of its player's rank.

@@ -22,7 +22,7 @@ from arena.report import style
 from arena.report.style import Console
 from arena.report.tables import WHENEVER
 from arena.report.text import title
-from arena.results.league import Moment, elo_of
+from arena.results.league import RatingPoint, elo_of
 
 ENOUGH = 4
 """Games after which the time left is estimated."""
@@ -77,7 +77,7 @@ class EventState:
         self.is_pinned = False  # whether that board stays watched when its game is over
         self._over: set[int] = set()  # hashes of the ids of games that are over, of which late snapshots may come
         self.recent: deque[GameRecord] = deque(maxlen=RECENT)  # the last first
-        self.course: list[Moment] = []  # the Elo as the event went on
+        self.course: list[RatingPoint] = []  # the Elo as the event went on
         self.workers = 0
         self.nodes: Mapping[str, float] | None = None  # of a cluster, with games a second
         self.news = ""  # the last
@@ -163,7 +163,7 @@ class EventState:
         drawn = self.course[-1].games if self.course else 0
         if ratings is not None:
             if games >= drawn + max(2, drawn // APART):
-                self.course.append(Moment(games, elo_of(ratings)))
+                self.course.append(RatingPoint(games, elo_of(ratings)))
             if isinstance(self.event, Swiss):
                 self.gap = next(iter(measured_gaps(ratings)), None)
 

@@ -18,12 +18,12 @@ from arena import files
 from arena.contract.settings import describe
 from arena.go.record import GameRecord
 from arena.go.sgf import move_notes, write_sgf
-from arena.ratings import Estimate
+from arena.ratings import EloEstimate
 from arena.report import style
 from arena.report.chart import Scale, points_of, scale_of
 from arena.report.tables import Section, Sheet
 from arena.report.text import sections, terms, title
-from arena.results.league import Report
+from arena.results.league import EventReport
 
 WEB = Path(__file__).with_name("web")
 """The templates, scripts and styles of a page. ``LICENSE`` there names what was bundled."""
@@ -41,13 +41,13 @@ OPEN = 100.0
 """Elo that an interval is drawn long, at least, on a side that the games don't bound."""
 
 
-def write_page(report: Report, games: Sequence[GameRecord], path: Path) -> Path:
+def write_page(report: EventReport, games: Sequence[GameRecord], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
     files.write(path, render_page(report, games))
     return path
 
 
-def render_page(report: Report, games: Sequence[GameRecord]) -> str:
+def render_page(report: EventReport, games: Sequence[GameRecord]) -> str:
     """All that is known of an event: the report, its plots, the players' settings, and ``games`` to step through, the
     last ones of it, the newest first."""
     pages = Environment(
@@ -66,7 +66,7 @@ def render_page(report: Report, games: Sequence[GameRecord]) -> str:
     )
 
 
-def plots(report: Report) -> dict[str, Any]:
+def plots(report: EventReport) -> dict[str, Any]:
     """What the plots of the page show: everybody's interval, the strongest first, and the Elo over the games of all but
     the player at 0."""
     rated = [(place, place.elo, _ends(place.elo)) for place in report.places if place.elo is not None]
@@ -85,7 +85,7 @@ def plots(report: Report) -> dict[str, Any]:
     }
 
 
-def _ends(elo: Estimate) -> tuple[float, float]:
+def _ends(elo: EloEstimate) -> tuple[float, float]:
     """Where an interval is drawn: a side that the games don't bound is as long as the other one, or ``OPEN``."""
     low, high = elo.low, elo.high
     length = max([OPEN, *(abs(elo.value - end) for end in (low, high) if end is not None)])
@@ -105,7 +105,7 @@ def games_data(games: Sequence[GameRecord], total: int, event: str) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def _players(report: Report) -> Section:
+def _players(report: EventReport) -> Section:
     rows = []
     for one in report.participants.values():
         settings = ", ".join(f"{key}={describe(key, value)}" for key, value in one.settings.items())

@@ -24,10 +24,10 @@ from rich.status import Status
 from rich.text import Text
 
 from arena.contract.finding import Finding, Verdict
-from arena.ratings import Estimate, Result, rate
+from arena.ratings import EloEstimate, Result, rate
 from arena.report import style
 from arena.report.chart import WIDEST, draw_course, draw_losses
-from arena.results.league import Moment
+from arena.results.league import RatingPoint
 
 if TYPE_CHECKING:
     from trainers import train as training
@@ -170,7 +170,7 @@ def _match_words(match: Rating) -> str:
 
 
 @lru_cache(maxsize=4)
-def strengths(ratings: tuple[Rating, ...]) -> dict[int, Estimate]:
+def strengths(ratings: tuple[Rating, ...]) -> dict[int, EloEstimate]:
     """By iteration, the Elo of a run's nets from a joint fit of all its matches; 0 is the first opponent."""
     if not ratings:
         return {}
@@ -184,7 +184,7 @@ def draw_ratings(ratings: Sequence[Rating], width: int) -> list[Text]:
     with each opponent."""
     lines = []
     if curve := strengths(tuple(ratings)):
-        first, moments = ratings[0].against, [Moment(step, {"net": elo}) for step, elo in curve.items()]
+        first, moments = ratings[0].against, [RatingPoint(step, {"net": elo}) for step, elo in curve.items()]
         lines = draw_course(moments, ("net", first), width, CURVE_ROWS, "steps")
         lines.append(style.text(f"Elo {moments[-1].elo['net']}; 0 is {first}"))
     latest = {one.against if one.step is None else "": one for one in ratings}

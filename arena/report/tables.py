@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arena.go.record import GameRecord
     from arena.match.standings import MatchTally, Standing, Standings
     from arena.players.player import Player
-    from arena.ratings import Estimate, Ratings
+    from arena.ratings import EloEstimate, Ratings
     from arena.results.store import Pool
     from trainers.metrics import Evaluation
 
@@ -189,7 +189,8 @@ def doubts(ratings: Ratings | None, games: int) -> Iterator[tuple[str, str]]:
         yield "Warning", f"{words} by their Elo: one scale does not describe them (chance {one.chance:.1g})"
     if ratings.openings < FEW_OPENINGS and games >= MANY * ratings.openings:
         few = f"only {plural(ratings.openings, 'different opening')} in {plural(games, 'game')}"
-        yield "Warning", f"{few}; intervals count openings, not games: use more openings (--openings 0)"
+        more = "More openings (--openings, --plies, --book) make the intervals narrower."
+        yield "Warning", f"{few}; intervals count openings, not games. {more}"
 
 
 def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: str) -> Sheet:
@@ -204,7 +205,7 @@ def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: st
 
 def bots_table(
     entries: Iterable[Player],
-    ratings: Mapping[str, Estimate],
+    ratings: Mapping[str, EloEstimate],
     pool: Pool | None = None,
     python_files: Iterable[Player] = (),
 ) -> Sheet:
@@ -224,7 +225,7 @@ def bots_table(
     return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
 
 
-def opponents_table(entries: Iterable[Player], ratings: Mapping[str, Estimate]) -> Sheet:
+def opponents_table(entries: Iterable[Player], ratings: Mapping[str, EloEstimate]) -> Sheet:
     """Whom a person can play, with numbers to choose by; ``ratings`` are by identity."""
     rows = []
     for number, entry in enumerate(entries, 1):

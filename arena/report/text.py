@@ -16,7 +16,7 @@ from arena.go.coords import Colour
 from arena.go.record import Ending
 from arena.match.standings import SequentialTest, Standings
 from arena.players.config import Change
-from arena.ratings import Verdict, share_interval
+from arena.ratings import SprtVerdict, share_interval
 from arena.report import style
 from arena.report.tables import (
     SQUARE,
@@ -31,8 +31,8 @@ from arena.report.tables import (
     render,
     standings_sheet,
 )
-from arena.results.gate import Evidence, Ruling
-from arena.results.league import Overview, Report
+from arena.results.gate import GateMatch, Ruling
+from arena.results.league import EventReport, EventSummary
 
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
@@ -69,14 +69,14 @@ def verdict(first: str, sequential: SequentialTest) -> str:
         words += f"{plural(sequential.openings, 'opening')} are played, and one counts once (use more openings)"
     if state is not None:
         llr = f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}"
-        if state.verdict is Verdict.H1:
+        if state.verdict is SprtVerdict.H1:
             words = f"accepted: {first} is stronger by {test.elo1:g} Elo rather than {test.elo0:g}"
-        elif state.verdict is Verdict.H0:
+        elif state.verdict is SprtVerdict.H0:
             words = f"rejected: {first} is stronger by {test.elo0:g} Elo at most, rather than {test.elo1:g}"
     return f"{words} ({llr}; alpha {test.alpha:g}, beta {test.beta:g})"
 
 
-def terms(report: Report) -> list[tuple[str, str]]:
+def terms(report: EventReport) -> list[tuple[str, str]]:
     """The terms of the event: rules, openings, limits."""
     rules, settings, stored, planned = report.rules, report.settings, report.stored, report.planned
     points = "" if rules.scoring == "area" else f", {rules.scoring} scoring"
@@ -153,7 +153,7 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
         yield "Elo", f"{comparison.elo} (95 %) {evidence}; LOS {style.likelihood(comparison.los)}"
     else:
         yield "Elo", f"{comparison.elo} (95 %, {WHENEVER}) {evidence}"
-    is_accepted = test is not None and test.state is not None and test.state.verdict is Verdict.H1
+    is_accepted = test is not None and test.state is not None and test.state.verdict is SprtVerdict.H1
     if is_accepted and (comparison.elo.low is None or comparison.elo.low < 0):
         yield "", "The test tells which hypothesis the games favour; the interval has all differences that they allow."
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
@@ -161,7 +161,9 @@ def strength(report: Standings) -> Iterator[tuple[str, str]]:
     parts = (f"as {name} {style.score(counts)} ({style.per_cent(counts.share)})" for name, counts in colours)
     yield "By colour", ", ".join(parts)
     if comparison.normalised is not None:
-        nelo = f"{comparison.normalised} nElo (95 %)" if report.is_final else f"{comparison.normalised.value:+.1f} nElo"
+        normalised = comparison.normalised
+        has_interval = report.is_final and normalised.is_bounded
+        nelo = f"{normalised} nElo (95 %)" if has_interval else f"{normalised.value:+.1f} nElo"
         yield "Normalised", f"{nelo}: Elo divided by the spread of results"
     points = ("0", "1/2", "1", "1 1/2", "2")
     pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts, strict=True))
@@ -233,7 +235,7 @@ def _lateness(report: Standings) -> Iterator[tuple[str, str]]:
 # --- In the terminal ---
 
 
-def print_report(report: Report, console: Console) -> None:
+def print_report(report: EventReport, console: Console) -> None:
     """The whole report."""
     print_sections([(title(report), Facts(terms(report))), *sections(report)], console)
 
@@ -247,7 +249,7 @@ def print_sections(sections: Iterable[Section], console: Console) -> None:
     console.print(*[""] * console.is_terminal, render(sections), sep="\n")
 
 
-def overviews_sheet(events: Sequence[Overview]) -> Sheet:
+def event_list(events: Sequence[EventSummary]) -> Sheet:
     """The list of events, the newest last."""
     rows = [
         (one.id, one.kind, ", ".join(one.players), f"{one.games}/{one.planned}", one.created[:10]) for one in events
@@ -258,7 +260,7 @@ def overviews_sheet(events: Sequence[Overview]) -> Sheet:
     return Sheet(("event", "kind", "players", "games", "created"), rows, note, flexible=(0, 2), numbers=(3,))
 
 
-def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: Sequence[Path]) -> Iterator[str]:
+def gate_lines(evidence: GateMatch, folder: Path, change: Change | None, noted: Sequence[Path]) -> Iterator[str]:
     """The result of a gate, the file that it changed, and how to undo that. ``folder`` is the checkpoint as the user
     named it; the manifests in ``noted`` record the gate."""
     entry, against, event = evidence.gate.entry, evidence.against, evidence.match.event

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # these pull in the compiler
     from arena.match.standings import Standing, Standings
     from arena.ratings import Ratings
     from arena.results.analysis import Evaluation
-    from arena.results.league import Report
+    from arena.results.league import EventReport
     from arena.results.store import Pool, Store
 
 FORMAT = 1  # grows when a key changes its meaning or goes
@@ -176,13 +176,13 @@ def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:
 # --- Events ---
 
 
-def _standing_rows(found: Report) -> Iterator[Row]:
+def _standing_rows(found: EventReport) -> Iterator[Row]:
     for rank, one in enumerate(found.places, 1):
         seconds = found.seconds_a_move(one.name)
         yield {**_place_row(rank, one), "seconds_a_move": None if seconds is None else round(seconds, 6)}
 
 
-def report_line(report: Report) -> str:
+def report_line(report: EventReport) -> str:
     """What is known of an event as JSON."""
     tally, names, test = report.tally, [place.name for place in report.places], report.test
 
@@ -227,7 +227,7 @@ def report_line(report: Report) -> str:
     return json_line("report", found)
 
 
-def write_event_csv(report: Report, folder: Path) -> list[Path]:
+def write_event_csv(report: EventReport, folder: Path) -> list[Path]:
     """Write ``standings.csv`` and ``crosstable.csv`` (a row for each player and each other one that it has met) to a
     folder; returns the paths. What the games don't give is missing. Raises StoreError."""
     import pandas as pd

@@ -16,7 +16,7 @@ from arena.match.schedule import Gate, Match
 from arena.match.standings import MatchTally, SequentialTest, Standings
 from arena.players.player import Player
 from arena.players.registry import LIMITS, Registry
-from arena.ratings import Estimate, Verdict
+from arena.ratings import EloEstimate, SprtVerdict
 from arena.results.store import Store
 from bots.nets.checkpoint import Checkpoint, precision_here
 
@@ -45,7 +45,7 @@ class Candidates(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class GateMatch:
     """A gate's games, from the candidate's view, up to the pair that decided; ``candidates`` are all of the entry's
     present net, with this one."""
 
@@ -79,7 +79,7 @@ class Evidence:
         """The gate as it is stored in a checkpoint's manifest."""
         present, state, games = self.match.second, self.test.state, self.tally.results()
         found = self.standings.comparison  # its interval is valid whenever one stops
-        figures = {**(Estimate(0.0) if found is None else found.elo)._asdict(), "llr": state and state.llr}
+        figures = {**(EloEstimate(0.0) if found is None else found.elo)._asdict(), "llr": state and state.llr}
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),
@@ -101,8 +101,8 @@ class Evidence:
 
 
 def _ruling(test: SequentialTest) -> Ruling:
-    verdict = Verdict.RUNNING if test.state is None else test.state.verdict
-    return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)
+    verdict = SprtVerdict.RUNNING if test.state is None else test.state.verdict
+    return {SprtVerdict.H1: Ruling.ACCEPTED, SprtVerdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)
 
 
 def count_candidates(store: Store, match: Match) -> Candidates:

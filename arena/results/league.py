@@ -19,11 +19,11 @@ from arena.go.record import GameRecord
 from arena.match.standings import RatedGames, SequentialTest, Standings, counted_games
 from arena.players.player import Player
 from arena.players.registry import Registry
-from arena.ratings import Ends, Estimate, Ratings, Sprt
+from arena.ratings import EloEstimate, Ends, Ratings, Sprt
 
 if TYPE_CHECKING:
     from arena.match.event import Event as AnyEvent
-    from arena.results.store import Event, Pool, Store
+    from arena.results.store import Pool, Store, StoredEvent
 
 SHIPPED_RATINGS = Path(bots.__file__).with_name("elo.csv")
 NO_ANCHORS: Mapping[str, float] = {}
@@ -75,7 +75,7 @@ def _league(store: Store, pool: Pool | None, counted: Standings | None) -> Ratin
     return ratings and ratings.of_plan(all(_has_ended(event, games[event.id]) for event in events), {})
 
 
-def _standings_of(event: Event, tests: Mapping[str, Sprt], names: Mapping[str, str]) -> Standings:
+def _standings_of(event: StoredEvent, tests: Mapping[str, Sprt], names: Mapping[str, str]) -> Standings:
     from arena.match.event import event_from_json
 
     plan = event_from_json(event.plan)
@@ -83,7 +83,7 @@ def _standings_of(event: Event, tests: Mapping[str, Sprt], names: Mapping[str, s
     return Standings(players, event.id, plan.games, tests=tests, grown=plan.grown, is_enough=plan.is_enough)
 
 
-def _has_ended(event: Event, games: int) -> bool:
+def _has_ended(event: StoredEvent, games: int) -> bool:
     """Whether an event with so many games has ended as it was planned before any was played. A Swiss tournament
     with a precision may have. The plan is read as JSON: its classes load the compiler."""
     try:
@@ -96,7 +96,9 @@ def _has_ended(event: Event, games: int) -> bool:
         return True  # the plan is of an earlier version
 
 
-def player_ratings(store: Store, anchors: Mapping[str, float] = NO_ANCHORS) -> tuple[Pool | None, dict[str, Estimate]]:
+def player_ratings(
+    store: Store, anchors: Mapping[str, float] = NO_ANCHORS
+) -> tuple[Pool | None, dict[str, EloEstimate]]:
     """The pool with the most games, and everybody's Elo in it by identity; ``anchors`` as in ``league``."""
     pool = next(iter(store.pools()), None)
     found = league(store, pool, anchors=anchors)
@@ -105,7 +107,7 @@ def player_ratings(store: Store, anchors: Mapping[str, float] = NO_ANCHORS) -> t
     return pool, {one: known[name] for one, name in names.items() if name in known}
 
 
-def shipped_ratings() -> dict[str, Estimate]:
+def shipped_ratings() -> dict[str, EloEstimate]:
     """The Elo of players that ship, by identity, from the ladder of docs/measurements.md, whose games were rated by
     ``arena elo --csv bots/elo.csv``."""
     identities = {entry.name: entry.identity for entry in Registry().entries}
@@ -114,11 +116,11 @@ def shipped_ratings() -> dict[str, Estimate]:
         for row in csv.DictReader(file):
             low, high = (float(row[end]) if row[end] else None for end in ("low", "high"))
             if row["player"] in identities:
-                found[identities[row["player"]]] = Estimate(float(row["elo"]), low, high)
+                found[identities[row["player"]]] = EloEstimate(float(row["elo"]), low, high)
     return found
 
 
-def sequential_tests(events: Iterable[Event]) -> dict[str, Sprt]:
+def sequential_tests(events: Iterable[StoredEvent]) -> dict[str, Sprt]:
     """The tests of stored matches, by event."""
     tests = {}
     for event in events:
@@ -145,17 +147,17 @@ def kind_of(settings: dict[str, Any]) -> str:
     return "tournament" if "tournament" in settings else "swiss tournament" if "ladder" in settings else "match"
 
 
-class Moment(NamedTuple):
+class RatingPoint(NamedTuple):
     """The ratings after a number of games, by name, without a player who is always at 0."""
 
     games: int
-    elo: dict[str, Estimate]
+    elo: dict[str, EloEstimate]
 
 
-class Report(Standings):
+class EventReport(Standings):
     """The standings of a stored event, with its settings and dates. ``stored`` counts all finished games."""
 
-    def __init__(self, store: Store, event: Event):
+    def __init__(self, store: Store, event: StoredEvent):
         from arena.go.game import Rules
         from arena.match.event import event_from_json
         from arena.match.schedule import limits_of
@@ -190,28 +192,28 @@ class Report(Standings):
                 self.dates = min(dates), max(dates)
 
     @cached_property
-    def course(self) -> list[Moment]:
+    def course(self) -> list[RatingPoint]:
         """The ratings as the games came in: after each of some equal parts."""
         moments = []
         for games, part, ends in self._stages:
             ratings = self.league if part == self.rated_games else self.rate(part)
             if ratings is not None:
                 shown = ratings if part == self.rated_games else ratings.of_plan(False, ends)
-                moments.append(Moment(games, elo_of(shown)))
+                moments.append(RatingPoint(games, elo_of(shown)))
         return moments
 
 
-def elo_of(ratings: Ratings) -> dict[str, Estimate]:
+def elo_of(ratings: Ratings) -> dict[str, EloEstimate]:
     """Everybody's, the strongest first, without a player who is always at 0."""
     fixed = {*ratings.zero} if len(ratings.zero) == 1 else set()
     return {name: ratings.estimates[name] for name in ratings.ranking() if name not in fixed}
 
 
-def read_report(store: Store, id: str | None = None) -> Report:
+def read_report(store: Store, id: str | None = None) -> EventReport:
     """The report of an event, by default the one played last. Raises StoreError for one that is missing or damaged."""
     event = store.latest_event() if id is None else store.event(id)
     with readable(store, event), store.unchanged():  # while it is played, games and players may grow
-        return Report(store, store.event(event.id))
+        return EventReport(store, store.event(event.id))
 
 
 def last_games(store: Store, event: str) -> list[GameRecord]:
@@ -220,7 +222,7 @@ def last_games(store: Store, event: str) -> list[GameRecord]:
 
 
 @contextmanager
-def readable(store: Store, event: Event) -> Iterator[None]:
+def readable(store: Store, event: StoredEvent) -> Iterator[None]:
     """Raises StoreError for an event whose settings, players and games don't belong together."""
     try:
         yield
@@ -229,7 +231,7 @@ def readable(store: Store, event: Event) -> Iterator[None]:
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 
 
-def _participants(store: Store, event: Event, plan: AnyEvent) -> dict[str, Player]:
+def _participants(store: Store, event: StoredEvent, plan: AnyEvent) -> dict[str, Player]:
     """The players in the plan, then others that have played, by identity (in a match by name)."""
     is_match = kind_of(event.settings) == "match"
     found = {name if is_match else player.identity: replace(player, name=name) for name, player in plan.players.items()}
@@ -240,7 +242,7 @@ def _participants(store: Store, event: Event, plan: AnyEvent) -> dict[str, Playe
     return {key: replace(found[key], name=name) for key, name in distinct_names(found).items()}
 
 
-class Overview(NamedTuple):
+class EventSummary(NamedTuple):
     """One line of the list of events."""
 
     id: str
@@ -251,7 +253,7 @@ class Overview(NamedTuple):
     created: str
 
 
-def overviews(store: Store) -> list[Overview]:
+def event_summaries(store: Store) -> list[EventSummary]:
     """All events, in the order they were added."""
     from arena.match.event import event_from_json
 
@@ -261,5 +263,5 @@ def overviews(store: Store) -> list[Overview]:
             plan = event_from_json(event.plan)
             players = _participants(store, event, plan)
         names, games = tuple(player.name for player in players.values()), store.count(event=event.id)
-        found.append(Overview(event.id, kind_of(event.settings), names, games, plan.games, event.created))
+        found.append(EventSummary(event.id, kind_of(event.settings), names, games, plan.games, event.created))
     return found

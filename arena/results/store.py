@@ -41,10 +41,10 @@ Row = dict[str, Any]
 
 SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
-_PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
-_RETRY = 0.2  # seconds between two tries to become the writer
+STORE_LOCK_SECONDS = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
+WRITER_POLL_SECONDS = 0.2  # seconds between two tries to become the writer
 
-AT_ONCE = 1_000  # games that ``game_summaries`` reads at a time
+GAMES_AT_ONCE = 1_000  # games that ``game_summaries`` reads at a time
 
 _CREATE = (
     """
@@ -121,7 +121,7 @@ _NUMBERS = ("opening", "black_seconds", "white_seconds", *_LATER)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoredEvent:
     """A match or tournament: when it was made, its settings, which never change, and its plan, which may grow,
     as ``event_to_json`` wrote it."""
 
@@ -221,7 +221,7 @@ class Store:
 
     # --- Games ---
 
-    def append(self, records: Sequence[GameRecord], patience: float = _PATIENCE) -> None:
+    def append(self, records: Sequence[GameRecord], patience: float = STORE_LOCK_SECONDS) -> None:
         """Store finished games in one transaction; they are durable on return. Raises StoreError, and then none of them
         is stored: an id that is empty or already there, a disk that is full; StoreBusy when another program holds the
         file for ``patience`` seconds."""
@@ -271,7 +271,7 @@ class Store:
                 yield row["seq"], self._record(row)
 
     def game_summaries(
-        self, *, event: str | None = None, pool: Pool | None = None, at_once: int = AT_ONCE
+        self, *, event: str | None = None, pool: Pool | None = None, at_once: int = GAMES_AT_ONCE
     ) -> Iterator[list[GameSummary]]:
         """Games without their moves, in the order of their arrival, ``at_once`` at a time: all, those of an event, or
         those of a pool that may be rated. Raises StoreError for one that is damaged."""
@@ -330,7 +330,7 @@ class Store:
 
     # --- Events and players ---
 
-    def add_event(self, event: Event) -> None:
+    def add_event(self, event: StoredEvent) -> None:
         """Store an event. One that is there with the same settings takes the new plan, so that it can be resumed;
         raises StoreError when its settings are others."""
         settings = msgspec.json.encode(event.settings, order="sorted").decode()
@@ -341,7 +341,7 @@ class Store:
                     raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name")
             self._connection.execute(insert, (event.id, event.created, settings, event.plan))
 
-    def event(self, id: str) -> Event:
+    def event(self, id: str) -> StoredEvent:
         """The event of this id, or the only one whose id begins so. Raises StoreError when there is none, or more, with
         the nearest names."""
         known = {event.id: event for event in self.events()}
@@ -353,7 +353,7 @@ class Store:
             raise StoreError(f"there is no event '{id}' in {self.path}; there are {close}")
         return known[fits[0]]
 
-    def rename_event(self, event: Event, renamed: Event) -> None:
+    def rename_event(self, event: StoredEvent, renamed: StoredEvent) -> None:
         """Store an event and its games under another id. Raises StoreError when that is taken."""
         with self._transaction():
             if renamed.id in {known.id for known in self.events()}:
@@ -364,25 +364,25 @@ class Store:
             update = "UPDATE games SET event = :new, id = :new || substr(id, length(:old) + 1) WHERE event = :old"
             self._connection.execute(update, {"new": renamed.id, "old": event.id})
 
-    def delete_event(self, event: Event) -> None:
+    def delete_event(self, event: StoredEvent) -> None:
         """Remove an event, its games and the journals of games under way."""
         with self._transaction():
             self._connection.execute("DELETE FROM games WHERE event = ?", (event.id,))
             self._connection.execute("DELETE FROM events WHERE id = ?", (event.id,))
         shutil.rmtree(self.journals(event.id), ignore_errors=True)
 
-    def latest_event(self) -> Event:
+    def latest_event(self) -> StoredEvent:
         """The event whose game arrived last, or else the one added last. Raises StoreError when there is none."""
         last = "(SELECT max(seq) FROM games WHERE event = events.id)"
         for row in self._all(f"SELECT id FROM events ORDER BY ifnull({last}, 0) DESC, rowid DESC LIMIT 1"):
             return self.event(row["id"])
         raise StoreError(f"no event is stored in {self.path}; play one with 'arena match' or 'arena tournament'")
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[StoredEvent]:
         """All events, in the order they were added."""
         rows = self._all("SELECT * FROM events ORDER BY rowid")
         settings = [self._decode(f"event '{row['id']}'", row["settings"], dict[str, Any]) for row in rows]
-        return [Event(**{**dict(row), "settings": each}) for row, each in zip(rows, settings, strict=True)]
+        return [StoredEvent(**{**dict(row), "settings": each}) for row, each in zip(rows, settings, strict=True)]
 
     def add_players(self, players: Mapping[str, Player]) -> None:
         """Store players by identity in one transaction; one whose identity is known takes the new name."""
@@ -429,7 +429,7 @@ class Store:
             raise self._damaged(f"game '{row['id']}'", error) from error
 
     @contextmanager
-    def _transaction(self, patience: float = _PATIENCE) -> Iterator[None]:
+    def _transaction(self, patience: float = STORE_LOCK_SECONDS) -> Iterator[None]:
         if self._lock is None:
             raise StoreError(f"{self.path} is open for reading; open it with write=True to store anything")
         with _in_one_line(self.path):
@@ -443,7 +443,7 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
             finally:
-                self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * _PATIENCE)}")
+                self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * STORE_LOCK_SECONDS)}")
 
 
 # --- Opening ---
@@ -462,7 +462,7 @@ def _take_lock(path: Path, say: Callable[[str], None] | None) -> IO[bytes]:
             if not has_said:
                 say(f"{held}; waiting until it ends.")
             has_said = True
-            sleep(_RETRY)
+            sleep(WRITER_POLL_SECONDS)
         except OSError as error:
             raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
 
@@ -508,7 +508,9 @@ def _read_only_uri(path: Path) -> str:
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=rwc" if write else _read_only_uri(path)
     with _in_one_line(path):
-        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=STORE_LOCK_SECONDS, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.row_factory = sqlite3.Row
             (found,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()

@@ -37,7 +37,7 @@ from arena.gtp.server import Server
 from arena.match.schedule import Gate, Match, Terms, Tournament
 from arena.players.registry import Registry
 from arena.ratings import Sprt
-from arena.results.league import overviews, player_ratings, read_report
+from arena.results.league import event_summaries, player_ratings, read_report
 from arena.results.store import Store
 from bots.nets.catalogue import load_network
 from bots.nets.checkpoint import MANIFEST, SHIPPED, WEIGHTS, Checkpoint
@@ -159,7 +159,7 @@ def check_rows(name: str, data: bytes) -> None:
             one_line(lambda: list(store.games()))
             one_line(lambda: [str(pool) for pool in store.pools()])
             one_line(lambda: player_ratings(store))
-            one_line(lambda: overviews(store))
+            one_line(lambda: event_summaries(store))
             for event in ("league", None):
                 one_line(lambda event=event: [getattr(read_report(store, event), name) for name in FIGURES])
 

@@ -12,7 +12,7 @@ from arena.match.event import Event as AnyEvent
 from arena.match.event import event_to_json
 from arena.match.schedule import Pairing, Terms
 from arena.players.player import Player
-from arena.results.store import Event, Store
+from arena.results.store import Store, StoredEvent
 
 CREATED = "2026-11-20T10:00:00+00:00"
 DATE = "2026-11-21"
@@ -61,5 +61,5 @@ def earlier_wins(event: AnyEvent, upsets: int = 5) -> Winner:
 def store_event(store: Store, event: AnyEvent, records: Iterable[GameRecord] = ()) -> None:
     """As the runner leaves it."""
     store.add_players({entry.identity: entry for entry in event.players.values()})
-    store.add_event(Event(event.event, CREATED, event.settings, event_to_json(event)))
+    store.add_event(StoredEvent(event.event, CREATED, event.settings, event_to_json(event)))
     store.append(list(records))

@@ -11,7 +11,7 @@ from arena import StoreError
 from arena.go.game import Ending
 from arena.go.sgf import write_sgf
 from arena.report.game import show_details
-from arena.results.store import Event, Store
+from arena.results.store import Store, StoredEvent
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"
@@ -31,7 +31,7 @@ def test_the_details_tell_who_why_where_and_how_to_see_it_again(width: int, enco
 
 def test_a_game_is_found_by_its_number_or_its_id_and_shown_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
     with Store.of(tmp_path / "results", write=True) as store:
-        store.add_event(Event(MATCH.event, "2026-01-01", "{}"))
+        store.add_event(StoredEvent(MATCH.event, "2026-01-01", "{}"))
         store.append([record_of(MATCH, 0, "sl"), CRASH, record_of(MATCH, 2, None), record_of(MATCH, 11, "sl")])
         for text in (f"{MATCH.event}/00012", "4"):
             assert store.game(text).id == f"{MATCH.event}/00012"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from arena.ratings import PairCounts, Result, Sprt, compare, expected_score, logistic_llr, rate
-from arena.ratings.elo import Estimate, K, elo
+from arena.ratings.elo import EloEstimate, K, elo
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ratings.json").read_text(encoding="utf-8"))
 
@@ -215,7 +215,7 @@ def test_the_zero_is_the_mean_of_the_players_or_of_anchors_and_moves_everybody_a
         low < value < high for value, low, high in ratings.estimates.values()
     )
     above = ratings.relative_to({"B": 1946.0})
-    assert above.estimates["B"] == Estimate(1946.0, 1946.0, 1946.0)
+    assert above.estimates["B"] == EloEstimate(1946.0, 1946.0, 1946.0)
     for player in "AC":
         apart = ratings.difference(player, "B")
         assert above.estimates[player] == pytest.approx([1946 + end for end in apart])
@@ -275,7 +275,7 @@ def test_players_who_never_lost_to_the_rest_have_a_number_and_an_interval_that_i
         assert difference.low < difference.value and difference.high is None
     assert str(ratings.difference("A", "B")) == "+718 (+85 to ∞)" and ratings.los("A", "B") > 0.99
     apart = rate([Result("A", "B", 1, 2), Result("C", "D", 1, 2)])
-    assert apart.difference("A", "C") == Estimate(pytest.approx(0), None, None)
+    assert apart.difference("A", "C") == EloEstimate(pytest.approx(0), None, None)
     assert rate([Result("A", "B", 9.5, 10)]).components == (("A", "B"),)  # a draw beats in both directions
 
 

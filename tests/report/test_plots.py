@@ -13,14 +13,14 @@ from arena.go.game import Ending, Rules
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match, Terms, Tournament
 from arena.report.page import LONGEST_NAME, render_page, write_page
-from arena.results.league import EMBEDDED, Report, last_games, read_report
+from arena.results.league import EMBEDDED, EventReport, last_games, read_report
 from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)
 NASTY = '<b>x</b> & $y "z" 碁'
 
 
-def report_of(store: Store, *names: str, games_each: int = 10) -> Report:
+def report_of(store: Store, *names: str, games_each: int = 10) -> EventReport:
     league = Tournament("league", tuple(map(player, names)), Terms(RULES), games_each)
     store_event(store, league, games_of(league, earlier_wins(league)))
     return read_report(store)

@@ -14,7 +14,7 @@ from helpers.games import console_of, match_of, output_of, tournament_of
 
 from arena.contract.limits import Limits
 from arena.go.game import Ending
-from arena.match.runner import Update
+from arena.match.runner import Control, Update, play_event
 from arena.ratings import PairCounts, Sprt, compare
 from arena.ratings.elo import ZERO
 from arena.report.log import EventState
@@ -95,6 +95,7 @@ ENDS = {
     "undecided": (replace(MATCH, test=Sprt(0, 100), games=8), 8, False),
     "league": (tournament_of("a", "b", "c", games_each=20), 60, True),
     "stopped league": (tournament_of("a", "b", "c", games_each=20), 31, False),
+    "grown league": (replace(tournament_of("a", "b", "c", games_each=20), grown=True), 60, False),
 }
 """Events, their games, and whether they ended as they were planned."""
 
@@ -107,8 +108,13 @@ def test_one_elo_stands_in_every_form_and_only_a_planned_end_has_the_ordinary_in
     records = games_of(event, earlier_wins(event))[:games]
     with Store.of(tmp_path / "results", write=True) as store:
         store_event(store, event, records)
+        nothing = EventState(event)  # of a command that plays nothing, as all is stored
+        for update in play_event(event, store, 1, Control(finishing=True)):
+            nothing.add(update)
     (state := EventState(event)).add(Update(tuple(records)))
-    state.pause(False, finished=True)
+    for screen in (state, nothing):
+        screen.pause(False, finished=True)
+    assert nothing.standings.places == state.standings.places
     places = state.standings.places
     estimates = {one.name: str(one.elo) for one in places}
     assert state.standings.is_final is is_final
@@ -172,3 +178,19 @@ def test_the_command_reports_the_last_event_lists_all_writes_all_forms_and_refus
     refused(arena("report", "leage", folder=tmp_path), "there is no event 'leage'", "there are league")
     refused(arena("report", "league", "--html", "page.html/x", folder=tmp_path), "can't be written")
     refused(arena("report", "--results", "none", folder=tmp_path), "no results", "arena match")
+
+
+@pytest.mark.parametrize(("openings", "plies"), [(5, 4), (0, 0)])
+def test_few_openings_are_pointed_out_whatever_made_them_few(openings: int, plies: int, store: Store) -> None:
+    """The warning said "use --openings 0" where that was set, and games began on the empty board."""
+    match = match_of("a", "b", 60)
+    match = replace(match, terms=replace(match.terms, openings=openings, plies=plies, book=()))
+    games = games_of(match, earlier_wins(match))
+    if not plies:  # all begin with the same moves
+        games = [replace(game, moves=games[0].moves, opening=0) for game in games]
+    store_event(store, match, games)
+    print_report(read_report(store), console := console_of(200, 50, terminal=False))
+    text = output_of(console)
+    assert f"only {'5 different openings' if openings else '1 different opening'} in 60 games; intervals count" in text
+    assert "More openings (--openings, --plies, --book)" in text and "--openings 0" not in text
+    assert re.search(r"Normalised +[+-]\d+\.\d nElo: ", text)  # its interval would count pairs

@@ -23,7 +23,7 @@ from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.match.standings import Standings
 from arena.players.player import Player
 from arena.results.league import sequential_tests
-from arena.results.store import Event, Store
+from arena.results.store import Store, StoredEvent
 
 NINE = Rules.preset("cgos", 9)
 BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)
@@ -185,13 +185,13 @@ def test_results_are_summed_by_players_and_colours_in_pools_of_the_same_rules_ko
 
 
 def test_events_and_players_come_back_in_order_players_may_be_renamed_and_events_not_changed(store: Store) -> None:
-    events = [Event("z", "2024-05-06T07:08:09", {"games": 2}), Event("a", "2024-05-07", {"a": "b"})]
+    events = [StoredEvent("z", "2024-05-06T07:08:09", {"games": 2}), StoredEvent("a", "2024-05-07", {"a": "b"})]
     players = {"x-2": Player("mcts", "uct", settings={"playouts": 5}), "x-1": Player("sl", "policy", net="ab" * 32)}
     assert store.events() == [] and store.players() == {}
     for event in (*events, replace(events[0], created="later")):  # to resume it
         store.add_event(event)
     with refused("'a'", "other settings"):
-        store.add_event(Event("a", "2024-05-07", {"a": "c"}))
+        store.add_event(StoredEvent("a", "2024-05-07", {"a": "c"}))
     store.add_players(players)
     with Store.open(store.path) as reader:
         assert reader.events() == events and list(reader.players().items()) == list(players.items())

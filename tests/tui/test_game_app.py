@@ -17,8 +17,7 @@ from arena.go.record import UNKNOWN, MoveStats
 from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_sgf, write_sgf
 from arena.report.game import costs
 from arena.results.analysis import AnalysisError, Evaluation
-from arena.results.store import Event as StoredEvent
-from arena.results.store import Store
+from arena.results.store import Store, StoredEvent
 from arena.tui.game_app import GameApp
 
 CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]
