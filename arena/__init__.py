@@ -1,6 +1,14 @@
 """A terminal arena for Go bots: the version, and the errors that every part shares."""
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arena.contract.bot import Bot as Bot
+    from arena.contract.bot import BotKind as BotKind
+    from arena.contract.bot import Decision as Decision
+    from arena.contract.bot import setting as setting
 
 __version__ = "0.1.0"
 
@@ -57,3 +65,12 @@ def plural(number: float, thing: str) -> str:
     """``1 game``, ``2,000 games``, ``2.5 points``."""
     shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
     return f"{shown} {thing}{'s' if number != 1 else ''}"
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What the authors of bots import from here; loaded when it is used."""
+        if name in ("Bot", "BotKind", "Decision", "setting"):
+            return getattr(import_module("arena.contract.bot"), name)
+        raise AttributeError(f"module 'arena' has no attribute '{name}'")
