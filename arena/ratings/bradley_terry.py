@@ -56,9 +56,13 @@ class Contrasts(NamedTuple):
     lead: FloatArray  # of the lower end before the gap by sweeps; 0 in the reference's component, inf where unbounded
     lag: FloatArray  # the same of the upper end
 
+    @property
+    def _freedom(self) -> FloatArray:
+        return np.clip(self.openings - 1, 0.05, 1e5)  # above, the normal distribution in all digits that are shown
+
     def ends(self, tail: float = TAIL) -> tuple[FloatArray, FloatArray]:
         """Of the intervals with this probability beyond each end; infinite where the games don't bound them."""
-        freedom = np.maximum(self.openings - 1, 0.05)
+        freedom = self._freedom
         width = student_quantile(1 - tail, freedom) * self.error
         width[(freedom < 0.1) | (width > MAX_LOG_ODDS)] = np.inf
         return self.gap - np.hypot(width, self.lead), self.gap + np.hypot(width, self.lag)
@@ -73,7 +77,7 @@ class Contrasts(NamedTuple):
     def los(self) -> FloatArray:
         """The likelihood that each player is stronger than the reference."""
         ratio = np.divide(self.gap, self.error, out=np.zeros_like(self.gap), where=self.error > 0)
-        los = student_cdf(ratio, np.maximum(self.openings - 1, 0.05))
+        los = student_cdf(ratio, self._freedom)
         # after a sweep, 1 less its probability between equals: at the interval's end, that is TAIL
         low, high = self.ends()
         above, below = (np.exp(math.log(TAIL) * math.log(2) / np.logaddexp(0, -end)) for end in (low, -high))
@@ -286,12 +290,14 @@ class Ratings:
         if not apart.any():
             return inside
         middle = self._in_component
-        to_middle = np.where(references.max(0) == 1, middle.error[references.argmax(0)], 0.0)
+        is_player, other = references.max(0) == 1, references.argmax(0)
+        to_middle = np.where(is_player, middle.error[other], 0.0)
+        openings = np.minimum(middle.openings[players], np.where(is_player, middle.openings[other], np.inf))
         lead, lag = (np.where(has.T, leads[own], 0.0).max(1) for leads in (self._leads, self._leads.T))
         return Contrasts(
             inside.gap,
             np.where(apart, np.hypot(middle.error[players], to_middle), inside.error),
-            np.where(apart, np.minimum(middle.openings[players], inside.openings), inside.openings),
+            np.where(apart, np.minimum(openings, inside.openings), inside.openings),
             np.where(apart, lead, 0.0),
             np.where(apart, lag, 0.0),
         )
@@ -326,7 +332,7 @@ class Ratings:
         means = (self._group[:, None] == self._group) / np.bincount(self._group)[self._group]
         found = self._measure(np.arange(len(means)), means)
         is_alone = np.bincount(self._group)[self._group] == 1
-        return found._replace(openings=np.where(is_alone, 2.0, found.openings))
+        return found._replace(openings=np.where(is_alone, np.inf, found.openings))
 
     @cached_property
     def _leads(self) -> FloatArray:

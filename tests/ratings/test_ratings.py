@@ -273,7 +273,9 @@ def test_players_who_never_lost_to_the_rest_have_a_number_and_an_interval_that_i
     for stronger, weaker in itertools.product("AD", "BC"):
         difference = ratings.difference(stronger, weaker)
         assert difference.low < difference.value and difference.high is None
-    assert str(ratings.difference("A", "B")) == "+718 (+85 to ∞)" and ratings.los("A", "B") > 0.99
+    assert str(ratings.difference("A", "B")) == "+718 (+78 to ∞)" and ratings.los("A", "B") > 0.99
+    gauntlet = rate([Result("A", other, won, 20) for other, won in zip("BCDE", (10, 8, 6, 20), strict=True)])
+    assert gauntlet.los_matrix + gauntlet.los_matrix.T == pytest.approx(1)  # B over E was 99.8 %, E over B 16.8 %
     apart = rate([Result("A", "B", 1, 2), Result("C", "D", 1, 2)])
     assert apart.difference("A", "C") == EloEstimate(pytest.approx(0), None, None)
     assert rate([Result("A", "B", 9.5, 10)]).components == (("A", "B"),)  # a draw beats in both directions
