@@ -141,7 +141,8 @@ HEAVY = {"jinja2", "textual", "numba", "onnxruntime", "pandas", "scipy", "torch"
 LINES = (
     "from helpers.games import *; from arena.cli.events import *; from arena.match.runner import Control\n"
     "match = match_of()\n"
-    "from arena.report.log import EventState; show(EventState(match), whole_match(match), Control(), Console())"
+    "from arena.results.event_state import EventState\n"
+    "show(EventState(match), whole_match(match), Control(), Console())"
 )
 BOTS = "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings"
 

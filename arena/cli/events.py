@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from arena.match.swiss import Swiss
     from arena.players.player import Player
     from arena.players.registry import Registry
-    from arena.report.log import EventState
     from arena.report.style import Console
+    from arena.results.event_state import EventState
     from arena.results.store import Store
 
 
@@ -194,7 +194,7 @@ class EventSetup:
         """Store the event and its players, play the games that are missing, and show them meanwhile; returns the
         event's state. Whatever ends it, the ratings are written. ``is_counted`` is as in ``continued``. Raises
         ConfigError for an event that began otherwise."""
-        from arena.report.log import EventState
+        from arena.results.event_state import EventState
 
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
         event, may_play = continued(event, store, self.console.say, is_counted)

@@ -108,8 +108,8 @@ def match(
 
 def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
     """Show how many games a difference takes, by the stored games of a match, or by some that aren't stored."""
-    from arena.report.log import EventState
     from arena.report.tables import plan_sheet
+    from arena.results.event_state import EventState
     from arena.results.store import Store, database
 
     standings, workers = match.standings(), setup.workers or cores()

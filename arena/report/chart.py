@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import floor, log10
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +17,9 @@ from arena.report import style
 from arena.results.league import RatingPoint
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
-"""The signs of curves, by rank; players further down have none."""
+"""The signs of curves, by rank; all players further down have the last sign of the next line."""
 
-POINT, LINE, AXIS, CORNER, BAND, UP, CROSS = "●─│└░▲×"
+POINT, LINE, AXIS, CORNER, BAND, UP, CROSS, MORE = "●─│└░▲×·"
 
 WIDEST, NARROWEST = 120, 16
 """Columns of a chart, at most, and those below which none is drawn."""
@@ -55,7 +57,7 @@ class Scale:
 
 
 class Canvas:
-    """A grid of characters: values rise with the row, time with the column. ``lines`` adds the axes."""
+    """A grid of coloured characters: values rise with the row, time with the column. ``lines`` adds the axes."""
 
     def __init__(self, scale: Scale, width: int, rows: int, labels: Mapping[float, str] | None = None):
         """``labels`` are by value; without them, the scale has round values."""
@@ -64,21 +66,23 @@ class Canvas:
         self._labels = {self.row(value): words for value, words in shown.items()}
         self.margin = max(map(len, self._labels.values()), default=0)
         self.columns = min(WIDEST, width) - self.margin - 1
-        self._cells = [[" "] * self.columns for _ in range(rows)]
+        self._cells = [[(" ", "")] * self.columns for _ in range(rows)]
 
     def row(self, value: float) -> int:
         return min(self.rows - 1, int(self.scale.share(value) * self.rows))
 
-    def fill(self, column: int, low: float, high: float, sign: str) -> None:
+    def fill(self, column: int, low: float, high: float, sign: str, ink: str = "not dim") -> None:
         for row in range(self.row(low), self.row(high) + 1):
-            self._cells[row][column] = sign
+            self._cells[row][column] = sign, ink
 
-    def lines(self, first: str, last: str, ink: str = "not dim") -> list[Text]:
+    def lines(self, first: str, last: str) -> list[Text]:
         """The rows right of their labels, and below them an axis from ``first`` to ``last``."""
         lines = []
         for row, cells in reversed(list(enumerate(self._cells))):
-            words = f"{self._labels.get(row, ''):>{self.margin}}{AXIS}"
-            lines.append(Text(words, style.LABEL).append("".join(cells), ink))
+            line = Text(f"{self._labels.get(row, ''):>{self.margin}}{AXIS}", style.LABEL)
+            for ink, run in groupby(cells, key=itemgetter(1)):
+                line.append("".join(sign for sign, _ in run), ink)
+            lines.append(line)
         left = " " * self.margin
         lines.append(Text(left + CORNER + LINE * self.columns, style.LABEL))
         lines.append(Text(f"{left} {first}{last:>{self.columns - len(first)}}", style.LABEL))
@@ -117,27 +121,40 @@ def draw_course(
     moments: Sequence[RatingPoint], names: Sequence[str], width: int, height: int, unit: str = "games"
 ) -> list[Text]:
     """Elo over the games played, ``height`` lines above the axis. ``names`` are by rank, the player at 0 among them; a
-    curve is drawn with the sign of its player's rank.
+    curve has the sign of its player's rank and a colour.
 
-    With only two players, the curve has its 95 % band, up to the edge on a side that the games don't bound.
+    With only two players, the curve has its 95 % band, up to the edge on a side that the games don't bound. With more,
+    the last interval of each player stands to the right of the curves.
     """
     if not moments or width < NARROWEST:
         return [Text("Nobody is rated yet.", style.LABEL)]
     canvas, games, of_two = Canvas(scale_of(moments), width, height), max(1, moments[-1].games), len(names) == 2
-    curves = {name: (mark, points_of(moments, name, canvas.scale)) for name, mark in zip(names, MARKS, strict=False)}
-    curves = {name: (mark, points) for name, (mark, points) in curves.items() if points}
-    for mark, points in reversed(curves.values()):
-        placed = [min(canvas.columns - 1, int(point.games * canvas.columns // games)) for point in points]
+    inks = [f"bold {colour}" for colour in style.COLOURS] if not of_two else [style.FIRST]
+    curves = {}
+    for rank, name in enumerate(names):
+        if points := points_of(moments, name, canvas.scale):
+            curves[name] = MARKS[rank] if rank < len(MARKS) else MORE, inks[rank % len(inks)], points
+    has_intervals = not of_two and 2 * len(curves) < canvas.columns // 2
+    room = canvas.columns - (2 * len(curves) if has_intervals else 0)
+    for place, (mark, ink, points) in reversed([*enumerate(curves.values())]):
+        placed = [min(room - 1, int(point.games * room // games)) for point in points]
         columns = range(placed[0], placed[-1] + 1)
         known = np.array([(point.value, point.low, point.high) for point in points])
         between = np.stack([np.interp(columns, placed, values) for values in known.T], axis=1).tolist()
         for column, (value, low, high) in zip(columns, between, strict=True):
             if of_two:
-                canvas.fill(column, low, high, BAND)
-            canvas.fill(column, value, value, POINT if of_two else mark)
+                canvas.fill(column, low, high, BAND, style.LABEL)
+            canvas.fill(column, value, value, POINT if of_two else mark, ink)
+        if has_intervals:
+            value, low, high = known[-1].tolist()
+            canvas.fill(room + 1 + 2 * place, low, high, AXIS, ink)
+            canvas.fill(room + 1 + 2 * place, value, value, mark, ink)
     lines = canvas.lines("0", f"{games:,} {unit}")
     if not of_two:
-        lines.append(style.text("  ".join(f"{mark} {name}" for name, (mark, _) in curves.items())))
+        legend = Text()
+        for name, (mark, ink, _) in curves.items():
+            legend.append(f"{mark} {style.spell(name)}", ink).append("  ")
+        lines.append(legend)
     return lines
 
 
@@ -173,10 +190,10 @@ class WinRateCurve:
         for column, level in enumerate(eighths[np.arange(used) * len(rates) // used].tolist()):
             for row in range(-(-level // 8)):
                 middle = (row + 0.5) / RATE_ROWS
-                canvas.fill(column, middle, middle, style.SPARKS[min(8, level - 8 * row) - 1])
+                canvas.fill(column, middle, middle, style.SPARKS[min(8, level - 8 * row) - 1], style.FIRST)
         marks = [" "] * used
         at = [] if self.at is None else [(self.at, UP)]
         for number, sign in [*((number, CROSS) for number in self.mistakes), *at]:
             marks[min(used - 1, number * used // len(rates))] = sign
-        yield from canvas.lines("", "", style.FIRST)[:-2]
+        yield from canvas.lines("", "")[:-2]
         yield Text(" " * (canvas.margin + 1) + "".join(marks))

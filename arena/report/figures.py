@@ -15,9 +15,10 @@ from arena.match.standings import Standings
 from arena.report import style
 from arena.report.board import SIGNS
 from arena.report.chart import draw_course
-from arena.report.log import EventState, Seat
+from arena.report.log import pace_words, warning_words
 from arena.report.tables import Sheet, render
 from arena.report.text import summary
+from arena.results.event_state import EventState, LiveBoard
 
 PAUSED = "PAUSED: no bot is asked for a move and no clock runs"
 STARTING = "starting; the first run on a machine compiles for up to a minute"
@@ -46,9 +47,10 @@ def head(state: EventState) -> list[RenderableType]:
     ink = style.FIRST.removeprefix("bold ")
     bar = ProgressBar(max(1, total), min(state.stored, total), complete_style=ink, finished_style=ink)
     progress.add_row(bar, Text(f"{state.stored:{len(str(total))}d} of {total}", "bold"))
-    pace = style.text(STARTING if state.is_starting else state.pace, style.LABEL)
+    pace = style.text(STARTING if state.is_starting else pace_words(state), style.LABEL)
     lines: list[RenderableType] = [top, progress, style.text(PAUSED, style.WARNING) if state.is_paused else pace]
-    return [*lines, style.text(f"! {state.warning}", style.WARNING)] if state.warning else lines
+    warning = warning_words(state)
+    return [*lines, style.text(f"! {warning}", style.WARNING)] if warning else lines
 
 
 def figures(state: EventState) -> list[RenderableType]:
@@ -57,14 +59,19 @@ def figures(state: EventState) -> list[RenderableType]:
 
 
 def _test(standings: Standings) -> list[Text]:
-    """The log-likelihood ratio of a sequential test between its bounds; empty without a test."""
+    """The log-likelihood ratio of a sequential test as a bar from 0, between its bounds; empty without a test."""
     if standings.test is None:
         return []
     (lower, upper), state = standings.test.test.bounds, standings.test.state
     llr = 0.0 if state is None else state.llr
-    mark = round((BAR - 1) * min(1.0, max(0.0, (llr - lower) / (upper - lower))))
-    line = Text(no_wrap=True).append(f"LLR {lower:.2f} {'─' * mark}", style.LABEL).append("●", style.FIRST)
-    return [line.append(f"{'─' * (BAR - 1 - mark)} {upper:.2f}", style.LABEL)]
+    zero, mark = (round((BAR - 1) * min(1.0, max(0.0, (x - lower) / (upper - lower)))) for x in (0.0, llr))
+    line = Text(f"LLR {lower:.2f} ", style.LABEL, no_wrap=True)
+    for cell in range(BAR):
+        if min(zero, mark) <= cell <= max(zero, mark):
+            line.append("┃" if cell == zero else "━", style.FIRST if llr >= 0 else style.SECOND)
+        else:
+            line.append("─", style.LABEL)
+    return [line.append(f" {upper:.2f}", style.LABEL).append(f"  {llr:+.2f}", "bold")]
 
 
 def curve(state: EventState, width: int, height: int) -> list[Text]:
@@ -90,30 +97,30 @@ def last_games(state: EventState, most: int) -> Sheet:
     return Sheet(("last games: ●", "○", "result", "moves", "ended by"), rows, note, flexible=(0, 1), numbers=(3,))
 
 
-def seat_words(seat: Seat, place: str = "") -> str:
+def board_words(board: LiveBoard, place: str = "") -> str:
     """Which game it is, on which board, and how far it is or how it ended."""
-    game = f"game {seat.game.pairing.number + 1}{place}"
-    if seat.record is not None and seat.record.outcome is not None:
-        return f"{game}: {seat.record.outcome.sgf}"
-    return f"{game}, move {len(seat.game.moves)}"
+    game = f"game {board.game.pairing.number + 1}{place}"
+    if board.record is not None and board.record.outcome is not None:
+        return f"{game}: {board.record.outcome.sgf}"
+    return f"{game}, move {len(board.game.moves)}"
 
 
-def caption(state: EventState, seat: Seat) -> Text:
+def caption(state: EventState, board: LiveBoard) -> Text:
     """The game that is watched, on which of the boards, and its last move."""
-    boards, moves = len(state.seats), seat.game.moves
-    words = seat_words(seat, f" ({state.watched_at + 1}/{boards})" if boards > 1 else "")
-    if moves and seat.record is None:
+    boards, moves = len(state.boards), board.game.moves
+    words = board_words(board, f" ({state.watched_at + 1}/{boards})" if boards > 1 else "")
+    if moves and board.record is None:
         words += f": {SIGNS[2 - len(moves) % 2]} {gtp_from_move(moves[-1], state.event.terms.rules.size)}"
     return style.text(words + (", pinned" if state.is_pinned else ""))
 
 
-def players(state: EventState, seat: Seat, width: int = 0) -> Table:
+def players(state: EventState, board: LiveBoard, width: int = 0) -> Table:
     """Both players of a game, with the win rates that each has reported; in ``width`` columns, if given, with the last
     ones only."""
-    pairing, table = seat.game.pairing, Table.grid(padding=(0, 1, 0, 0))
+    pairing, table = board.game.pairing, Table.grid(padding=(0, 1, 0, 0))
     first = next(iter(state.event.players)) if state.standings.is_match else pairing.black
     for colour, name in zip(Colour, (pairing.black, pairing.white), strict=True):
-        rates = [rate for rate in seat.game.win_rates[colour - 1 :: 2] if rate is not None]
+        rates = [rate for rate in board.game.win_rates[colour - 1 :: 2] if rate is not None]
         ink = style.FIRST if name == first else style.SECOND
         label = style.line(f"{SIGNS[colour]} {style.shorten(name, width - 9 if width else 20)}", ink)
         bars = [] if width else [Text(style.sparkline(rates, 10), ink)]

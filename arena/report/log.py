@@ -1,269 +1,81 @@
-"""The state of a running event, which its full screen shows, and the lines about it that a pipe gets."""
+"""A running event in lines: what is played, how far it is, how it stands. A pipe gets them."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
 from itertools import chain
-from math import inf
-from time import monotonic
 
 from arena import plural
-from arena.go.coords import Colour
-from arena.go.record import GameRecord
-from arena.match.event import Event
 from arena.match.runner import Update
 from arena.match.schedule import Match
-from arena.match.swiss import Swiss, measured_gaps
-from arena.match.worker import Snapshot
+from arena.match.swiss import Swiss
 from arena.report import style
 from arena.report.style import Console
 from arena.report.tables import WHENEVER
 from arena.report.text import title
-from arena.results.league import RatingPoint, elo_of
+from arena.results.event_state import EventState
 
-ENOUGH = 4
-"""Games after which the time left is estimated."""
-
-APART = 20
-"""The curve gets a point when the number of games has grown by 1 / ``APART``."""
-
-RECENT = 50
-
-SHOWN_SECONDS = 2.0
-"""How long the watched board shows a game that is over."""
-
-RATE_EVERY = 1.0
-"""Seconds between two ratings of everybody, at least."""
-
-RATING_SHARE = 0.05
-"""The share of the time that ratings may take while the event runs."""
-
-LINE_EVERY = 5.0
-"""Seconds between two plain lines, at least; a hundredth of the time played when that is more."""
+LINE_SECONDS = 5.0
+"""Between two lines, at least; a hundredth of the time played when that is more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A board and the game on it: its latest snapshot, and its record and the time once it is over."""
-
-    game: Snapshot
-    record: GameRecord | None = None
-    ended: float = inf
-
-    def win_rate(self, colour: Colour) -> float | None:
-        """The last one that a side reported."""
-        own = (rate for rate in self.game.win_rates[colour - 1 :: 2][::-1] if rate is not None)
-        return next(own, None)
+def event_words(state: EventState) -> str:
+    """Who plays how many games of what kind."""
+    event, games, setting = state.event, plural(state.event.games, "game"), style.setting(state.event.terms.rules)
+    if isinstance(event, Match):
+        return f"{' against '.join(event.players)}: {games}, {setting}"
+    most = " at most" if state.may_end_early else ""
+    return f"{event.name}: {event.style} of {plural(len(event.players), 'bot')}, {games}{most}, {setting}"
 
 
-class EventState:
-    """What is known of a running event by its updates: standings, pace, the games under way.
+def warning_words(state: EventState) -> str:
+    """A warning, or the latest news."""
+    if state.waiting:
+        games = plural(state.waiting, "finished game")
+        return f"another program has locked the results; {games} not stored yet"
+    if state.nodes is not None and not state.nodes and state.workers:
+        return "no node is left; the games wait for one to join"
+    return state.news
 
-    Times are seconds of ``clock``, without those in which the event was paused.
-    """
 
-    def __init__(self, event: Event, clock: Callable[[], float] = monotonic):
-        self.event = event
-        self.clock = clock
-        self.standings = event.standings()
-        self.standings.rating_share = RATING_SHARE
-        self.may_end_early = isinstance(event, Swiss) or (isinstance(event, Match) and event.test is not None)
-        """Whether the number of games is only the most there can be."""
-        self.seats: list[Seat] = []  # a board for each game, from its first move to its last
-        self.watched_at = 0  # which board
-        self.is_pinned = False  # whether that board stays watched when its game is over
-        self._over: set[int] = set()  # hashes of the ids of games that are over, of which late snapshots may come
-        self.recent: deque[GameRecord] = deque(maxlen=RECENT)  # the last first
-        self.course: list[RatingPoint] = []  # the Elo as the event went on
-        self.workers = 0
-        self.nodes: Mapping[str, float] | None = None  # of a cluster, with games a second
-        self.news = ""  # the last
-        self.stored = self.resumed = 0  # games
-        self.waiting = 0  # finished games that can't be stored yet
-        self.is_paused = self.finished = False
-        self.ranking = list(event.players)  # names, the strongest first
-        self.gap: tuple[str, str, float] | None = None
-        """Of a Swiss tournament, the two neighbours whose distance is known worst, and the half width of that in
-        Elo."""
-        self._rated = 0, -RATE_EVERY  # games, and when
-        self._spent, self._since = 0.0, clock()  # before the last pause, and since its end
-        self._playing_since: float | None = None  # elapsed seconds
+def pace_words(state: EventState) -> str:
+    """Time, games a second, and workers. A Swiss tournament has its round; a test, that its first pair isn't over."""
+    left, about = style.duration(state.seconds_left), "at most" if state.may_end_early else "about"
+    has_played, workers = state.stored > state.resumed, plural(state.workers, "worker") if state.workers else ""
+    if state.nodes and workers:
+        nodes = sorted(state.nodes.items(), key=lambda node: -node[1])
+        paces = f": {', '.join(f'{name} {style.rate(pace)}' for name, pace in nodes)}" if has_played else ""
+        workers += f" on {plural(len(nodes), 'node')}{paces}"
+    games, test, stage = state.games_under_way, state.standings.test, ""
+    if isinstance(state.event, Swiss) and games:
+        stage = f"round {max(map(state.event.round_finder(), games))}"
+        stage += f", neighbours ±{state.gap[2]:.0f} or better" if state.gap else ""
+    elif test and test.waiting and not state.standings.games:
+        stage = "no Elo before the first pair ends"
+    parts = (
+        style.duration(state.elapsed) + (f", {about} {left} left" if left else ""),
+        style.rate(state.games_a_second) if has_played else "",
+        stage,
+        f"{state.resumed} of {state.event.games} played earlier" if state.resumed else "",
+        workers,
+    )
+    return " · ".join(filter(None, parts))
 
-    def add(self, update: Update) -> None:
-        self.waiting = update.waiting
-        self.stored += len(update.records)
-        self.standings.add(update.records)
-        if update.resumed:
-            self.resumed = self.stored
-            return
-        if (update.records or update.snapshots) and self._playing_since is None:
-            self._playing_since = self.elapsed
-        over = {record.id: record for record in update.records if isinstance(record, GameRecord)}
-        self.recent.extendleft(over.values())
-        self.workers, self.nodes = max(self.workers, update.workers), update.nodes
-        self.news = (self.news, *update.news)[-1]
-        for snapshot in update.snapshots:
-            if hash(snapshot.pairing.id) not in self._over:
-                self._place_snapshot(snapshot)
-        self._over |= {hash(id) for id in over}
-        for at, seat in enumerate(self.seats):
-            record = over.get(seat.game.pairing.id)
-            if record is not None and seat.record is None:
-                game = replace(seat.game, moves=record.moves, ownership=None)
-                self.seats[at] = Seat(game, record, self.clock())
-        self.watch_live_game()
-        self._rate()
 
-    @property
-    def watched(self) -> Seat | None:
-        return self.seats[self.watched_at] if self.seats else None
-
-    def watch(self, step: int) -> None:
-        self.watched_at = (self.watched_at + step) % max(1, len(self.seats))
-
-    def watch_live_game(self) -> None:
-        """Where the watched game has been over for a while, watch one under way: close, late, between players that met
-        less than others."""
-        if self.watched is None or self.is_pinned or self.clock() < self.watched.ended + SHOWN_SECONDS:
-            return
-        if live := [at for at, seat in enumerate(self.seats) if seat.record is None]:
-            self.watched_at = max(live, key=lambda at: self._interest(self.seats[at]))
-
-    def _interest(self, seat: Seat) -> float:
-        pairing, moves = seat.game.pairing, seat.game.moves
-        rates = [rate for colour in Colour if (rate := seat.win_rate(colour)) is not None]
-        closeness = 1 - abs(2 * rates[-1] - 1) if rates else 0.5
-        met = self.standings.meetings(pairing.black, pairing.white).games
-        return closeness + len(moves) / self.event.terms.rules.size**2 + 1 / (1 + met)
-
-    def _place_snapshot(self, snapshot: Snapshot) -> None:
-        """Show the snapshot on its game's board. A new game takes the board of a finished game (the watched board last,
-        and not before it was seen for a while), or a new board."""
-        places = {seat.game.pairing.id: at for at, seat in enumerate(self.seats)}
-        at = places.get(snapshot.pairing.id)
-        if at is None:
-            seen = self.clock() - SHOWN_SECONDS
-            free = [at for at, seat in enumerate(self.seats) if seat.record is not None]
-            free = [at for at in free if at != self.watched_at or (self.seats[at].ended <= seen and not self.is_pinned)]
-            at = min(free, key=lambda at: at == self.watched_at, default=len(self.seats))
-        elif self.seats[at].record is not None:
-            return
-        self.seats[at : at + 1] = [Seat(snapshot)]
-
-    def _rate(self) -> None:
-        games, (known, at) = self.standings.games, self._rated
-        if games == known or self.clock() < at + RATE_EVERY:
-            return
-        self._rated = games, self.clock()
-        ratings = self.standings.league
-        self.ranking = [one.name for one in self.standings.places]
-        drawn = self.course[-1].games if self.course else 0
-        if ratings is not None:
-            if games >= drawn + max(2, drawn // APART):
-                self.course.append(RatingPoint(games, elo_of(ratings)))
-            if isinstance(self.event, Swiss):
-                self.gap = next(iter(measured_gaps(ratings)), None)
-
-    # --- How far it is ---
-
-    @property
-    def elapsed(self) -> float:
-        is_running = not (self.is_paused or self.finished)
-        return self._spent + (self.clock() - self._since if is_running else 0.0)
-
-    def pause(self, paused: bool, finished: bool = False) -> None:
-        """Stop the clock or let it run; ``finished`` stops it for good."""
-        self._spent, self._since = self.elapsed, self.clock()
-        self.is_paused, self.finished = paused, self.finished or finished
-        if finished:  # the last ratings have all games
-            self.standings.rating_share = 1.0
-            self._rated = 0, -inf
-            self._rate()
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether no game has been seen yet, though some are to be played."""
-        return self._playing_since is None and self.stored < self.event.games
-
-    @property
-    def games_a_second(self) -> float | None:
-        """Since the first game was seen; None before the first is over."""
-        played, spent = self.stored - self.resumed, self.elapsed - (self._playing_since or 0.0)
-        return played / spent if played and spent >= 1 else None
-
-    @property
-    def seconds_left(self) -> float | None:
-        """An estimate from the games finished so far, once there are some."""
-        left = self.event.games - self.stored
-        if left <= 0 or self.finished or self.stored - self.resumed < ENOUGH or not self.games_a_second:
-            return None
-        return left / self.games_a_second
-
-    @property
-    def stage(self) -> str:
-        """The round of a Swiss tournament; that the first pair of a test isn't over."""
-        games = [seat.game.pairing.id for seat in self.seats if seat.record is None]
-        if isinstance(self.event, Swiss) and games:
-            widest = f", neighbours ±{self.gap[2]:.0f} or better" if self.gap else ""
-            return f"round {max(map(self.event.round_finder(), games))}{widest}"
-        test = self.standings.test
-        return "no Elo before the first pair ends" if test and test.waiting and not self.standings.games else ""
-
-    @property
-    def warning(self) -> str:
-        """What should be known before the event is over, in a line."""
-        if self.waiting:
-            games = plural(self.waiting, "finished game")
-            return f"another program has locked the results; {games} not stored yet"
-        if self.nodes is not None and not self.nodes and self.workers:
-            return "no node is left; the games wait for one to join"
-        return self.news
-
-    # --- In lines ---
-
-    @property
-    def head(self) -> str:
-        event, games, setting = self.event, plural(self.event.games, "game"), style.setting(self.event.terms.rules)
-        if isinstance(event, Match):
-            return f"{' against '.join(event.players)}: {games}, {setting}"
-        most = " at most" if self.may_end_early else ""
-        return f"{event.name}: {event.style} of {plural(len(event.players), 'bot')}, {games}{most}, {setting}"
-
-    @property
-    def pace(self) -> str:
-        """How long it takes, how fast it is, and where it is played."""
-        left, about = style.duration(self.seconds_left), "at most" if self.may_end_early else "about"
-        has_played, workers = self.stored > self.resumed, plural(self.workers, "worker") if self.workers else ""
-        if self.nodes and workers:
-            nodes = sorted(self.nodes.items(), key=lambda node: -node[1])
-            paces = f": {', '.join(f'{name} {style.rate(pace)}' for name, pace in nodes)}" if has_played else ""
-            workers += f" on {plural(len(nodes), 'node')}{paces}"
-        parts = (
-            style.duration(self.elapsed) + (f", {about} {left} left" if left else ""),
-            style.rate(self.games_a_second) if has_played else "",
-            self.stage,
-            f"{self.resumed} of {self.event.games} played earlier" if self.resumed else "",
-            workers,
-        )
-        return " · ".join(filter(None, parts))
-
-    @property
-    def progress(self) -> str:
-        standings, words = self.standings, f"{self.stored} of {self.event.games}, {title(self.standings)}"
-        if standings.comparison is not None and standings.tally and standings.tally.counts.games:
-            words += f", Elo {standings.comparison.elo}"
-            words += "" if standings.is_final else f" ({WHENEVER})"
-        if standings.test is not None and (state := standings.test.state) is not None:
-            words += f", LLR {state.llr:+.2f} ({state.lower:+.2f}, {state.upper:+.2f})"
-        return f"{words}; {self.pace}"
+def progress_words(state: EventState) -> str:
+    standings, words = state.standings, f"{state.stored} of {state.event.games}, {title(state.standings)}"
+    if standings.comparison is not None and standings.tally and standings.tally.counts.games:
+        words += f", Elo {standings.comparison.elo}"
+        words += "" if standings.is_final else f" ({WHENEVER})"
+    if standings.test is not None and (test := standings.test.state) is not None:
+        words += f", LLR {test.llr:+.2f} ({test.lower:+.2f}, {test.upper:+.2f})"
+    return f"{words}; {pace_words(state)}"
 
 
 def print_lines(state: EventState, updates: Iterator[Update], console: Console) -> None:
     """Print who plays what, then a line once in a while, until the updates end. They are closed in any case."""
-    console.say(state.head)
+    console.say(event_words(state))
     games, resumed, written, tenths = state.event.games, 0, state.clock(), 0
     with closing(updates):  # type: ignore[type-var]
         for update in chain(updates, (Update(),)):
@@ -272,12 +84,12 @@ def print_lines(state: EventState, updates: Iterator[Update], console: Console) 
                 console.say(f"{resumed} of {games} games were played earlier")
             is_new = update.waiting and not state.waiting
             state.add(update)
-            for line in ([state.warning] if is_new else []) + list(update.news):
+            for line in ([warning_words(state)] if is_new else []) + list(update.news):
                 console.say(line)
             if update.records and not update.resumed and state.stored < games:
                 waited = state.clock() - written
-                if waited >= max(LINE_EVERY, state.elapsed / 100) or 10 * state.stored // games > tenths:
-                    console.say(state.progress)
+                if waited >= max(LINE_SECONDS, state.elapsed / 100) or 10 * state.stored // games > tenths:
+                    console.say(progress_words(state))
                     written = state.clock()
             tenths = 10 * state.stored // games
     state.pause(False, finished=True)

@@ -28,9 +28,6 @@ from arena.results.league import EventReport
 WEB = Path(__file__).with_name("web")
 """The templates, scripts and styles of a page. ``LICENSE`` there names what was bundled."""
 
-COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
-"""Of curves; they have the numbers of their players, too."""
-
 NAMED = ("black", "white", "black_rank", "white_rank", "reason")
 """Fields of a game that may name folders."""
 
@@ -78,7 +75,7 @@ def plots(report: EventReport) -> dict[str, Any]:
         "elo": elo,
         "games": Scale(0, max(1, report.games)),
         "curves": [
-            (rank, name, COLOURS[rank % len(COLOURS)], points_of(report.course, name, elo))
+            (rank, name, style.COLOURS[(rank - 1) % len(style.COLOURS)], points_of(report.course, name, elo))
             for rank, name in enumerate(names, 1)
             if name != report.anchor
         ],

@@ -29,6 +29,9 @@ SECOND = "bold #d97f0a"
 LABEL = "dim"
 WARNING = "bold #d97f0a"
 
+COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00")
+"""Of curves; they have the numbers of their players, too."""
+
 SPARKS = "▁▂▃▄▅▆▇█"
 
 _SIGNS = (range(9), range(11, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
@@ -104,6 +107,20 @@ def shorten(name: str, width: int) -> str:
         return name if width > 0 else ""
     tail = set_cell_size(name[::-1], (width - 1) // 2)[::-1].lstrip()
     return f"{set_cell_size(name, width - 1 - cell_len(tail)).rstrip()}…{tail}"
+
+
+def fold(words: str, width: int) -> str:
+    """Words in lines of at most ``width`` cells, broken after spaces, commas, colons and slashes only; the middle of a
+    longer piece goes. No number is broken."""
+    lines = [""]
+    for piece in re.findall(r"[^ ,:/\n]*(?:[ ,:/\n]|$)", words):
+        if cell_len(lines[-1] + piece.rstrip()) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += piece if cell_len(piece.rstrip()) <= width else shorten(piece, width)
+        if piece.endswith("\n"):
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def text(words: str, ink: str = "") -> Text:

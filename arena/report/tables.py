@@ -54,9 +54,8 @@ ENDLESS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table with a note below, spelled as the console can print it. Nothing is cut off: on a terminal cells of
-    ``flexible`` columns wrap, and where even that makes them too narrow, each row becomes a few lines of its own;
-    elsewhere a row is a line, however long.
+    """A table with a note below. On a terminal, cells of ``flexible`` columns wrap, never inside a number; where even
+    that makes them too narrow, each row becomes a few lines of its own. Elsewhere a row is a line, however long.
 
     ``flexible`` and ``numbers``, which are aligned to the right, are indices of columns.
     """
@@ -72,27 +71,34 @@ class Sheet:
             options = options if console.is_terminal else options.update(max_width=ENDLESS)
             widths = [max(map(cell_len, column)) for column in zip(self.columns, *self.rows, strict=True)]
             least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
-            has_room = sum(least) + 2 * len(least) <= options.max_width
-            yield from console.render(self._table() if has_room else self._cards(), options)
+            room = options.max_width - len(widths)  # a column is followed by a space
+            for index in sorted(self.flexible, key=widths.__getitem__):  # the widest share what the others leave
+                others = [width for other, width in enumerate(least) if other != index]
+                later = [other for other in self.flexible if widths[other] > widths[index]]
+                least[index] = min(widths[index], max(least[index], (room - sum(others)) // (1 + len(later))))
+            has_room = sum(least) <= room
+            yield from console.render(self._table(least) if has_room else self._cards(options.max_width), options)
         if self.note:
             yield style.text(f"\n{self.note}" if self.rows else self.note, style.LABEL)
 
-    def _table(self) -> Table:
+    def _table(self, widths: Sequence[int]) -> Table:
         named = any(self.columns)
         table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
         for index, column in enumerate(self.columns):
             side: JustifyMethod = "right" if index in self.numbers else "left"
-            table.add_column(style.text(column), justify=side, no_wrap=index not in self.flexible, overflow="fold")
+            table.add_column(style.text(column), justify=side, no_wrap=True)
         for row in self.rows:
-            table.add_row(*map(style.text, row))
+            table.add_row(*(style.text(style.fold(cell, width)) for cell, width in zip(row, widths, strict=True)))
         return table
 
-    def _cards(self) -> Table:
-        table = Table.grid(Column(no_wrap=True, overflow="fold"), Column(overflow="fold"), padding=(0, 2, 0, 0))
+    def _cards(self, width: int) -> Table:
+        table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2, 0, 0))
+        room = max(LEAST, width - 2 - max(map(cell_len, self.columns)))
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
                 if cell:
-                    table.add_row(style.text(column, style.LABEL), style.text(cell, "" if index else "bold"))
+                    words = style.fold(cell, room)
+                    table.add_row(style.text(column, style.LABEL), style.text(words, "" if index else "bold"))
             table.add_row()
         return table
 

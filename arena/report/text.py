@@ -45,12 +45,17 @@ LEAST_CHECKED = 10
 
 
 def title(report: Standings) -> str:
-    """The result in one line; of a match, ``alphago beat sl 94-6 in 100 games``: always of the first player."""
+    """The result in one line, of a match always the first player's: ``alphago beat sl 94-6 in 100 games``, or before
+    its end ``alphago leads sl 4-1 after 5 of 100 games``."""
     tally, planned, games = report.tally, report.planned, plural(report.games, "game")
     if not report.games:
         return f"{report.event}: no {'pair of games' if report.test else 'game'} is finished yet"
     if tally is not None:
         own, other = tally.points, tally.games - tally.points
+        if planned is not None and report.games < planned and not report.is_decided:
+            verb = "leads" if own > other else "trails" if own < other else "is level with"
+            done = games if report.test else f"{report.games} of {plural(planned, 'game')}"
+            return f"{tally.first} {verb} {tally.second} {own:g}-{other:g} after {done}"
         verb = "beat" if own > other else "lost to"
         who = f"{tally.first} and {tally.second} drew" if own == other else f"{tally.first} {verb} {tally.second}"
         return f"{who} {own:g}-{other:g} in {games}"

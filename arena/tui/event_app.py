@@ -23,7 +23,7 @@ from arena.go.game import Game, Rules
 from arena.match.runner import Control, Update
 from arena.report import figures, style
 from arena.report.board import LARGEST, board_height, board_width, draw_board, largest_cell, legend
-from arena.report.log import RECENT, EventState, Seat
+from arena.results.event_state import RECENT, EventState, LiveBoard
 from arena.tui.app import ArenaApp, Drawn, Footer, run_app
 
 FRAME_EVERY, REPORT_EVERY = 0.4, 1.0
@@ -237,38 +237,38 @@ class EventApp(ArenaApp):
         marks = [] if seat.game.ownership is None else [legend(self.colours)]
         return [figures.caption(self.state, seat), *board, figures.players(self.state, seat), *marks]
 
-    def _grid(self, width: int, height: int) -> tuple[list[Seat], int, int, int, int]:
+    def _grid(self, width: int, height: int) -> tuple[list[LiveBoard], int, int, int, int]:
         """The boards of the wall, boards per row, lines per point, and the columns and lines of each board. As many
         boards as possible are shown, as large as possible."""
-        size, seats = self.rules.size, self.state.seats[:WALL]
+        size, boards = self.rules.size, self.state.boards[:WALL]
         for cell in range(LARGEST if self.colours else 1, 0, -1):
             columns, lines = max(NAME, board_width(size, cell)) + 2, board_height(size, cell) + 4
             across, down = max(1, (width + 2) // columns), max(1, (height + 1) // lines)
-            if across * down >= len(seats):
+            if across * down >= len(boards):
                 break
-        return seats[: across * down], across, cell, columns, lines
+        return boards[: across * down], across, cell, columns, lines
 
     def _wall(self, width: int, height: int) -> Sequence[RenderableType]:
         """As many of the games as there is room for, each below its number, its move and its players."""
-        seats, across, cell, columns, _ = self._grid(width, height)
+        boards, across, cell, columns, _ = self._grid(width, height)
         drawn = []
-        for seat in seats:
+        for seat in boards:
             board = draw_game(self.rules, seat.game.moves, None, cell, self.colours)
             names = figures.players(self.state, seat, columns - 2)
-            drawn.append(Group(style.line(figures.seat_words(seat)), names, *board))
+            drawn.append(Group(style.line(figures.board_words(seat)), names, *board))
         wall = Table.grid(*(Column(width=columns) for _ in range(across)), padding=(0, 0, 1, 0))
-        for at in range(0, len(seats), across):
+        for at in range(0, len(boards), across):
             wall.add_row(*drawn[at : at + across])
-        return [wall] if seats else [Text("No game is under way.", "dim")]
+        return [wall] if boards else [Text("No game is under way.", "dim")]
 
     def on_click(self, event: Click) -> None:
         """A click on one of several boards shows that board; a click on a single board shows the next."""
         if event.widget is not None and event.widget.id == "board":
             self.action_watch(1)
         if event.widget is not None and event.widget.id == "wall":
-            seats, across, _, columns, lines = self._grid(*event.widget.size)
+            boards, across, _, columns, lines = self._grid(*event.widget.size)
             column, row = event.x // columns, event.y // lines
-            if column < across and row * across + column < len(seats):
+            if column < across and row * across + column < len(boards):
                 self.state.watched_at = row * across + column
                 self.action_view("overview")
 

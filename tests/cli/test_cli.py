@@ -23,8 +23,8 @@ from helpers.processes import end_of
 from arena import StoreError
 from arena.cli.events import event_kept
 from arena.match.event import event_from_json
-from arena.report.log import EventState
 from arena.report.style import Console
+from arena.results.event_state import EventState
 from arena.results.export import as_cell, json_line, write_sgf_files
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED

@@ -52,8 +52,8 @@ def play(folder: Path, told: Told) -> None:
     """A match to its end, from wherever it stands, with what the command does around it."""
     from arena.cli.events import event_kept, note_event
     from arena.match.runner import play_event
-    from arena.report.log import EventState
     from arena.report.style import Console
+    from arena.results.event_state import EventState
     from arena.results.store import Store
 
     match = the_match()

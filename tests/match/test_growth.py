@@ -12,7 +12,7 @@ from helpers.games import match_of, record_of
 from arena.go.record import GameSummary
 from arena.match.runner import play_event
 from arena.match.schedule import Match
-from arena.report.log import EventState
+from arena.results.event_state import EventState
 
 MOST = 160
 """Bytes per game: of ids and openings."""

@@ -17,9 +17,9 @@ from arena.go.game import Ending
 from arena.match.runner import Control, Update, play_event
 from arena.ratings import PairCounts, Sprt, compare
 from arena.ratings.elo import ZERO
-from arena.report.log import EventState
 from arena.report.tables import Sheet
 from arena.report.text import print_report, sections
+from arena.results.event_state import EventState
 from arena.results.league import league as league_of_pool
 from arena.results.league import read_report
 from arena.results.store import Store

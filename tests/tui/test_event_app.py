@@ -36,7 +36,7 @@ from arena.match.runner import Control, Update
 from arena.match.schedule import Match
 from arena.ratings import Sprt
 from arena.report import figures
-from arena.report.log import SHOWN_SECONDS, EventState
+from arena.results.event_state import SHOWN_SECONDS, EventState
 from arena.results.store import Store
 from arena.tui.event_app import EventApp
 
@@ -120,7 +120,7 @@ def test_a_finished_game_is_shown_for_a_while_then_a_live_one_unless_its_board_i
     state.add(Update(snapshots=(snapshot_of(match, 5, "D4"), snapshot_of(match, 6, "C3 pass"))))
     assert caption() == "game 4 (1/3): W+R"
     state.add(Update(snapshots=(snapshot_of(match, 4, "D4 E5"),)))  # it was on its way when the game ended
-    assert len(state.seats) == 3
+    assert len(state.boards) == 3
     clock.now += SHOWN_SECONDS
     state.watch_live_game()
     assert caption() == "game 7 (3/3), move 2: ○ pass"  # the later one of two
