@@ -165,6 +165,7 @@ class EventSetup:
         cluster: str | None,
         as_json: bool = False,
         bots: Sequence[str] = (),
+        rings: bool = False,
     ) -> None:
         self.registry = registry_of(config, results, *bots)
         if sys.stdout.isatty() and not as_json:
@@ -172,6 +173,7 @@ class EventSetup:
         from arena.report.style import Console
 
         self.console, self.results, self.workers, self.as_json = Console(stderr=as_json), results, workers, as_json
+        self.rings = rings
         self.cluster = cluster or self.registry.cluster.address
         self.crew: int | AnyCrew = 0
 
@@ -218,20 +220,20 @@ class EventSetup:
             if self.as_json:
                 print_games(event, updates, store)
             else:
-                show(state, updates, control, self.console)
+                show(state, updates, control, self.console, self.rings)
             if may_play and control.finishing and not _is_whole(event, store):
                 end()
 
 
-def show(state: EventState, updates: Iterator[Update], control: Control, console: Console) -> None:
-    """Show an event until its updates end, on the full screen or as lines; then sum it up. What ends it early comes
-    through after the updates are closed."""
+def show(state: EventState, updates: Iterator[Update], control: Control, console: Console, rings: bool = False) -> None:
+    """Show an event until its updates end, on the full screen or as lines; then sum it up and ring the terminal's bell,
+    if it ``rings``. What ends it early comes through after the updates are closed."""
     from rich.console import Group
 
     from arena.report.figures import head
     from arena.report.log import print_lines
     from arena.report.style import has_colours, has_screen
-    from arena.report.text import print_sections, summary
+    from arena.report.text import print_sections, summary, title
 
     if has_screen(console):
         from arena.tui.event_app import show_event
@@ -243,6 +245,9 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
     else:
         print_lines(state, updates, console)
     print_sections(summary(state.standings), console)
+    console.set_window_title(f"arena: {title(state.standings)}")
+    if rings:
+        console.bell()
 
 
 def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:

@@ -15,6 +15,7 @@ from arena.cli.options import (
     NO_TERMS,
     RESULTS,
     Argument,
+    Bell,
     Cluster,
     ConfigFile,
     Json,
@@ -56,6 +57,7 @@ def match(
     new: Annotated[bool, Option("--new", help="Start again instead of resuming.")] = False,
     name: Annotated[str, Option(metavar="NAME", help="Prefix of the match's id (default A-B).")] = "",
     plan: Annotated[float | None, Option(metavar="ELO", help="Estimate how many games it takes to see this.")] = None,
+    bell: Bell = False,
     as_json: Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
@@ -75,7 +77,7 @@ def match(
     if ctx.args:
         bots = " ".join([first, second, *ctx.args])
         raise ConfigError(f"a match has two bots; for more, use: arena tournament NAME {bots}")
-    setup = events.EventSetup(results, config, workers, cluster, as_json, (first, second))
+    setup = events.EventSetup(results, config, workers, cluster, as_json, (first, second), bell)
     from arena.match.schedule import Match
 
     if plan is not None and (sprt or games or new or as_json):
@@ -145,6 +147,7 @@ def tournament(
     terms: TournamentTable = TournamentTable(),  # noqa: B008  # frozen, and replaced by options
     workers: Workers = 0,
     cluster: Cluster = None,
+    bell: Bell = False,
     as_json: Json = False,
     results: Results = RESULTS,
     config: ConfigFile = None,
@@ -162,7 +165,7 @@ def tournament(
       arena tournament check rl sl alphago --style gauntlet -n 100
       arena tournament nets random mcts sl --style swiss --precision 50
     """
-    setup = events.EventSetup(results, config, workers, cluster, as_json, bots or ())
+    setup = events.EventSetup(results, config, workers, cluster, as_json, bots or (), bell)
     from arena.match.swiss import Swiss
 
     played, is_counted = _tournament(name, bots or [], terms, setup)

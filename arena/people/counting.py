@@ -44,7 +44,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ScoreEstimate:
     """An estimate of the position by playouts: ``margin`` is Black's, komi counted; ``ownership`` is size² int8, in per
     cent, positive for Black (as ``report.board.draw_board`` takes it)."""
 
@@ -135,10 +135,10 @@ def _net() -> Evaluator:
     return Evaluator(Checkpoint.open(SHIPPED / NET))
 
 
-def estimate_score(game: Game, playouts: int = PLAYOUTS) -> Estimate:
+def estimate_score(game: Game, playouts: int = PLAYOUTS) -> ScoreEstimate:
     """An estimate of a position by playouts; each side moves first in half of them."""
     from bots.nets.rollout import shipped_weights
     from bots.search.dead import judge
 
     _, shares = judge(game.board, shipped_weights(game.rules.size), playouts, game.move_seed() >> 32)
-    return Estimate(game.expected_margin(shares), np.rint(100 * shares).astype(np.int8).tobytes(), playouts)
+    return ScoreEstimate(game.expected_margin(shares), np.rint(100 * shares).astype(np.int8).tobytes(), playouts)

@@ -23,7 +23,7 @@ from arena.go.game import Rules
 from arena.go.record import UNKNOWN, GameRecord, MoveStats
 from arena.go.sgf import write_sgf
 from arena.match.schedule import PEOPLE
-from arena.people.counting import Count, Estimate
+from arena.people.counting import Count, ScoreEstimate
 from arena.players.player import Player
 
 EVENT = PEOPLE
@@ -223,7 +223,7 @@ class SessionState(SavedGame):
     is_paused: bool = False
     advice: Advice | None = None
     advising: bool = False
-    estimate: Estimate | None = None
+    estimate: ScoreEstimate | None = None
     estimating: bool = False
     count: Count | None = None
     trouble: str = ""

@@ -12,7 +12,7 @@ from arena.contract.limits import TimeLeft
 from arena.go.coords import Colour, Move, gtp_from_move, pass_move
 from arena.go.game import Ending, Outcome
 from arena.people.commands import UNRATED, CommandReader, Left, command_words
-from arena.people.counting import Estimate
+from arena.people.counting import ScoreEstimate
 from arena.people.saved_game import Advice, Phase, SessionState, Turn
 from arena.people.session import GameSession, Refused
 from arena.report import style
@@ -51,7 +51,7 @@ def advice_words(advice: Advice, size: int) -> str:
     return "\n".join(lines)
 
 
-def estimate_words(estimate: Estimate) -> str:
+def estimate_words(estimate: ScoreEstimate) -> str:
     margin = estimate.margin
     lead = f"{'Black' if margin > 0 else 'White'} leads by about {abs(margin):.1f} points"
     if abs(margin) < 0.5:

@@ -44,7 +44,7 @@ MISFITS = 5
 MANY, FEW_OPENINGS = 5, 50
 """Games for each opening from which a report says that there are few openings, where there are fewer than these."""
 
-LEAST = 8
+LEAST = 14
 """Columns that a flexible column needs at least."""
 
 
@@ -71,7 +71,7 @@ class Sheet:
             options = options if console.is_terminal else options.update(max_width=ENDLESS)
             widths = [max(map(cell_len, column)) for column in zip(self.columns, *self.rows, strict=True)]
             least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
-            room = options.max_width - len(widths)  # a column is followed by a space
+            room = options.max_width - 2 * len(widths)  # a column is followed by two spaces
             for index in sorted(self.flexible, key=widths.__getitem__):  # the widest share what the others leave
                 others = [width for other, width in enumerate(least) if other != index]
                 later = [other for other in self.flexible if widths[other] > widths[index]]
@@ -84,9 +84,9 @@ class Sheet:
     def _table(self, widths: Sequence[int]) -> Table:
         named = any(self.columns)
         table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
-        for index, column in enumerate(self.columns):
+        for index, (column, width) in enumerate(zip(self.columns, widths, strict=True)):
             side: JustifyMethod = "right" if index in self.numbers else "left"
-            table.add_column(style.text(column), justify=side, no_wrap=True)
+            table.add_column(style.text(style.fold(column, width)), justify=side, no_wrap=True)
         for row in self.rows:
             table.add_row(*(style.text(style.fold(cell, width)) for cell, width in zip(row, widths, strict=True)))
         return table

@@ -15,7 +15,7 @@ from arena.match.runner import Update
 from arena.match.schedule import Match
 from arena.match.swiss import Swiss, measured_gaps
 from arena.match.worker import Snapshot
-from arena.results.league import Moment, elo_of
+from arena.results.league import RatingPoint, elo_of
 
 GAMES_FOR_ESTIMATE = 4
 """Games after which the time left is estimated."""
@@ -67,7 +67,7 @@ class EventState:
         self.is_pinned = False  # whether that board stays watched when its game is over
         self._over: set[int] = set()  # hashes of the ids of games that are over, of which late snapshots may come
         self.recent: deque[GameRecord] = deque(maxlen=RECENT)  # the last first
-        self.course: list[Moment] = []  # the Elo as the event went on
+        self.course: list[RatingPoint] = []  # the Elo as the event went on
         self.workers = 0
         self.nodes: Mapping[str, float] | None = None  # of a cluster, with games a second
         self.news = ""  # the last
@@ -160,7 +160,7 @@ class EventState:
         drawn = self.course[-1].games if self.course else 0
         if ratings is not None:
             if games >= drawn + max(2, drawn // CURVE_POINTS):
-                self.course.append(Moment(games, elo_of(ratings)))
+                self.course.append(RatingPoint(games, elo_of(ratings)))
             if isinstance(self.event, Swiss):
                 self.gap = next(iter(measured_gaps(ratings)), None)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from io import StringIO
 from typing import Any, ClassVar, TextIO
 
+import rich.console
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -20,6 +23,8 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widget import Widget
+
+from arena.report import style
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -176,9 +181,16 @@ class _WithDescriptor(_LossyStream):
         return sys.__stderr__.fileno() if sys.__stderr__ is not None else -1
 
 
+class ScreenFault(Exception):
+    """An error that nobody expected in a handler of the screen; its note is the traceback."""
+
+
 def run_app(app: ArenaApp) -> None:
     """Show a full screen until it closes, then restore the terminal and the signal handlers. Raises the exception that
     ended it early."""
+    if not app.is_web:
+        style.Console(stderr=True).set_window_title(style.spell(app.title))
+    errors = app.error_console = rich.console.Console(file=StringIO(), width=120)  # to which Textual prints a traceback
     before = {number: signal.getsignal(number) for number in CHANGED}
     app.handlers = {number: before[number] for number in ENDS}
     stream = sys.__stderr__
@@ -191,5 +203,9 @@ def run_app(app: ArenaApp) -> None:
             signal.signal(number, handler)
     if app.ending is not None:
         raise app.ending
+    if traceback := errors.file.getvalue().strip():  # type: ignore[attr-defined]
+        fault = ScreenFault(re.sub(r"[│╰─╯]", "", traceback.splitlines()[-1]).strip())
+        fault.add_note(traceback)
+        raise fault
     if app.return_code:
         raise SystemExit(app.return_code)

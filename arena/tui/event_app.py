@@ -73,12 +73,13 @@ class EventApp(ArenaApp):
     def __init__(self, state: EventState, updates: Iterator[Update], control: Control, colours: bool = True):
         super().__init__(colours)
         self.state, self.control = state, control
+        self.title = f"arena: {' vs '.join(state.event.players) if state.standings.is_match else state.event.event}"
         self.rules = state.event.terms.rules
         self._updates = updates
         self._stops = threading.Event()
         self._is_new = True
         self._reported = 0.0
-        self._was_paused = False
+        self._was_paused = self._has_board = False
         self._thread = threading.Thread(target=self._take_updates, name="event", daemon=True)
 
     # --- The event ---
@@ -179,6 +180,7 @@ class EventApp(ArenaApp):
             self.query_one("#last", Static).update(figures.last_games(self.state, RECENT))
         for pane in self.query(f"#{shown}, #{shown} Drawn").results(Drawn):
             pane.refresh()
+        self.refresh_bindings()
 
     def action_view(self, name: str) -> None:
         switcher = self.query_one(ContentSwitcher)
@@ -187,8 +189,11 @@ class EventApp(ArenaApp):
         self._redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A match's figures need no more room than they have beside the board."""
-        return action != "board" or not (self.state.standings.is_match and self.query("#overview.beside"))
+        """The board is hidden only where the standings need its room."""
+        if action != "board" or not self.query("#board"):
+            return True
+        is_hidden = self.query_one("#board").has_class("-hidden")
+        return self._has_board and (is_hidden or self.query_one("#left VerticalScroll").max_scroll_y > 0)
 
     def action_board(self) -> None:
         """Hide the board beside the standings, or show it again."""
@@ -212,11 +217,11 @@ class EventApp(ArenaApp):
         is_below = not is_beside and width >= board_width(size) and height >= board_height(size) + AROUND + BELOW
         board = self.query_one("#board")
         self.query_one("#overview").set_class(is_beside, "beside")
-        board.set_class(not (is_beside or is_below), "-hidden")
+        self._has_board = is_beside or is_below
+        board.set_class(not self._has_board, "-hidden")
         board.styles.width = board_width(size, max(1, cell)) if is_beside else "1fr"
         board.styles.height = "1fr" if is_beside else board_height(size) + AROUND
         board.styles.margin = (0, 0, 0, GAP if is_beside else 0)
-        self.refresh_bindings()
         self._redraw()
 
     def _large_curve(self, width: int, height: int) -> Sequence[RenderableType]:

@@ -56,6 +56,7 @@ class GameApp(BoardApp):
         """``evaluations`` add remarks while the game is on the screen."""
         super().__init__(record.rules.size, colours)
         self.record, self.by_players = record, by_players
+        self.title = f"arena: {record.black} vs {record.white}"
         self.number = min(max(0, at), len(record.moves))
         self.remarks = [*remarks, *[Remark()] * (len(record.moves) + 1 - len(remarks))]
         self._positions = replayed(record)

@@ -82,6 +82,7 @@ class PlayApp(BoardApp):
         """``remarks`` has lines to show below the result of a finished game."""
         self.snapshot = session.snapshot()
         super().__init__(self.snapshot.size, colours)
+        self.title = f"arena: {' vs '.join(self.snapshot.names)}"
         self.input = Line(max_length=LONGEST_LINE, compact=True)
         self.message = ""
         self.cursor: Move | None = None

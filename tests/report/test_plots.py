@@ -12,8 +12,10 @@ from rich.cells import cell_len
 from arena.go.game import Ending, Rules
 from arena.go.sgf import write_sgf
 from arena.match.schedule import Match, Terms, Tournament
+from arena.ratings import EloEstimate
+from arena.report.chart import draw_course
 from arena.report.page import LONGEST_NAME, render_page, write_page
-from arena.results.league import EMBEDDED, EventReport, last_games, read_report
+from arena.results.league import EMBEDDED, RatingPoint, last_games, read_report
 from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)
@@ -43,6 +45,16 @@ def test_plots_take_the_pages_colour_and_draw_a_sweep_with_an_open_end(store: St
     assert f"{NASTY}: +830 (-15 to ∞) in 10 games" in [title.text for title in intervals.iter("title")]
     assert f"{NASTY} after 10 games: +830 (-15 to ∞)" in [title.text for title in course.iter("title")]
     assert intervals.get("fill") == "currentColor" and "nan" not in html
+
+
+def test_a_drawn_curve_has_a_colour_a_sign_and_the_last_interval_of_each_player() -> None:
+    for count in (3, 40):
+        elo = {f"bot {n}": EloEstimate(50.0 * n, 50.0 * n - 20, None) for n in range(count)}
+        lines = draw_course([RatingPoint(games, elo) for games in (10, 20)], [*elo], 120, 30)
+        drawn = "\n".join(line.plain for line in lines)
+        assert all(name in lines[-1].plain for name in elo) and drawn.count("3") > 10
+        assert len({span.style for line in lines for span in line.spans} - {"", "not dim", "dim"}) == min(6, count)
+        assert (max(line.plain.count("│") for line in lines) > 3) is (count == 3)
 
 
 def test_long_wide_names_fit_beside_their_intervals_and_scales_have_whole_numbers(store: Store) -> None:

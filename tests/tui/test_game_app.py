@@ -10,6 +10,7 @@ import pytest
 from helpers.commandline import arena, arena_alone, refused
 from helpers.games import match_of, record_of
 from helpers.screens import Hand, use
+from textual.drivers.headless_driver import HeadlessDriver
 
 from arena.contract.bot import Candidate
 from arena.go.coords import BLACK
@@ -18,6 +19,7 @@ from arena.go.sgf import Remark, are_by_players, move_notes, read_remarks, read_
 from arena.report.game import costs
 from arena.results.analysis import AnalysisError, Evaluation
 from arena.results.store import Store, StoredEvent
+from arena.tui.app import ScreenFault, run_app
 from arena.tui.game_app import GameApp
 
 CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]
@@ -77,6 +79,20 @@ def test_a_review_shows_evaluations_as_they_come() -> None:
         await hand.until_shown("move 1: ● C3 40%", "The analysis stopped: out of memory")
 
     use(GameApp(RECORD, evaluations=analyse(), colours=False), look, (100, 30))
+
+
+def test_an_error_in_a_handler_of_the_screen_is_raised_with_its_traceback_as_a_note() -> None:
+    """Textual printed its own traceback, and nothing was written to a file."""
+
+    class Broken(GameApp):
+        def on_ready(self) -> None:
+            raise ValueError("no such board")
+
+    app = Broken(RECORD)
+    app.driver_class = HeadlessDriver
+    with pytest.raises(ScreenFault) as fault:
+        run_app(app)
+    assert fault.value.args == ("ValueError: no such board",) and "on_ready" in fault.value.__notes__[0]
 
 
 def test_keys_go_through_the_game_and_m_from_mistake_to_mistake() -> None:
