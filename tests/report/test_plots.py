@@ -15,7 +15,7 @@ from arena.match.schedule import Match, Terms, Tournament
 from arena.ratings import EloEstimate
 from arena.report.chart import draw_course
 from arena.report.page import LONGEST_NAME, render_page, write_page
-from arena.results.league import EMBEDDED, RatingPoint, last_games, read_report
+from arena.results.league import EMBEDDED, EventReport, RatingPoint, last_games, read_report
 from arena.results.store import Store
 
 RULES = Rules.preset("cgos", 7)
