@@ -103,7 +103,7 @@ def pack(teacher: str, luggage: Path) -> None:
     save(luggage / TEACHER, checkpoint.manifest, write)
 
 
-class Clock:
+class RoundClock:
     """The seconds of a round."""
 
     def __init__(self, minutes: float):
@@ -139,7 +139,7 @@ def name_of(student: str) -> str:
     return f"round-{shape}{'-on' if start else ''}"
 
 
-def learn(settings: Round, clock: Clock, log: Any) -> None:
+def learn(settings: Round, clock: RoundClock, log: Any) -> None:
     """Train all students at once; what each has learned is collected when it ends."""
 
     def train(student: str, compiles: bool) -> subprocess.Popen[bytes]:
@@ -168,7 +168,7 @@ def learn(settings: Round, clock: Clock, log: Any) -> None:
             collect(settings, clock, student)
 
 
-def collect(settings: Round, clock: Clock, student: str) -> None:
+def collect(settings: Round, clock: RoundClock, student: str) -> None:
     """Put a student's net, its last snapshot or else its state, and its log into the folder that is brought back."""
     name, results = name_of(student), settings.results
     folders = [results / "checkpoints" / name]
@@ -188,7 +188,7 @@ def collect(settings: Round, clock: Clock, student: str) -> None:
 
 
 def run(settings: Round) -> None:
-    clock, out = Clock(settings.minutes), Path(settings.out)
+    clock, out = RoundClock(settings.minutes), Path(settings.out)
     out.mkdir(parents=True, exist_ok=True)
     with (out / "round.log").open("ab") as log:
         minutes = max(0.05, (clock.left(PLAY) - ENDING * min(1.0, clock.unit)) / 60)

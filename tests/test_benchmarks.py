@@ -203,7 +203,7 @@ def test_what_a_student_left_comes_back_whatever_it_is(tmp_path: Path, capsys: p
     training.mkdir(parents=True)
     (training / "state.pt").write_bytes(b"state")
     for student in settings.students.split(","):
-        gpu_round.collect(settings, gpu_round.Clock(9.5), student)
+        gpu_round.collect(settings, gpu_round.RoundClock(9.5), student)
     assert "round-1x8-on-step20" in capsys.readouterr().out
     found = [tarfile.open(tmp_path / "out" / f"{name}.tar.gz").getnames() for name in ("round-1x8-on", "round-2x8")]
     assert f"round-1x8-on-step20/{WEIGHTS}" in found[0] and found[1] == ["state.pt"]

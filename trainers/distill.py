@@ -35,7 +35,7 @@ from trainers.losses import search_loss
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.records import TEST, TRAIN, Games, SplitRule, parts_of, read_records, too_few
 from trainers.replay import Replay, SearchedGames, SearchRows, in_order, play_games
-from trainers.selfplay import NewGame, PlayedGame, PlayGames, SearchGames, Shape, draw_seeds, take_each
+from trainers.selfplay import NewGame, Parallelism, PlayedGame, PlayGames, SearchGames, draw_seeds, take_each
 from trainers.settings import Distill as Config
 from trainers.slots import GameSlots, SelfPlayParams, put_game
 from trainers.teachers import Analyst, build_teacher, judged_games
@@ -77,7 +77,7 @@ class Openings:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class TeacherGames:
     """Who plays the games and how, and who judges them. A search that plays itself is learned from at once."""
 
     teacher: Player
@@ -95,7 +95,7 @@ class Recipe:
     player: Player | None = None  # whose moves are judged; None for the teacher's own search
 
     @classmethod
-    def of(cls, config: Config, registry: Registry, results: Path) -> Recipe:
+    def of(cls, config: Config, registry: Registry, results: Path) -> TeacherGames:
         """Raises ConfigError, CheckpointError or RecordError for a teacher, a player or records that can't be."""
         teacher, rules = registry.resolve(config.teacher), Rules.preset("cgos", config.size, config.komi)
         analysis = teacher.config.analysis if isinstance(teacher.config, gtp.Config) else None
@@ -157,22 +157,22 @@ class Recipe:
         """A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees. Raises
         CheckpointError for a net that can't be loaded."""
         on_gpu = getattr((self.player or self.teacher).config, "precision", "") == Precision.BF16
-        shapes = Shape.of(on_gpu, slots, threads)
-        return [partial(self._play, map(self.begin, take_each(numbers)), shape) for shape in shapes]
+        parallels = Parallelism.of(on_gpu, slots, threads)
+        return [partial(self._play, map(self.begin, take_each(numbers)), one) for one in parallels]
 
     def _play(
-        self, games: Iterator[NewGame], shape: Shape, goes_on: Callable[[], bool] = lambda: True
+        self, games: Iterator[NewGame], parallel: Parallelism, goes_on: Callable[[], bool] = lambda: True
     ) -> Iterator[PlayedGame]:
-        played = self.search(shape).play(games, goes_on)
+        played = self.search(parallel).play(games, goes_on)
         if self.player is None:
             yield from played
             return
-        teacher = build_teacher(self.teacher, self.rules, shape.threads)
-        workers = JUDGES_ON_GPU if shape.groups > 1 else 0
+        teacher = build_teacher(self.teacher, self.rules, parallel.threads)
+        workers = JUDGES_ON_GPU if parallel.groups > 1 else 0
         with closing(teacher):
             yield from judged_games(played, teacher, self.full_search_prob, self.seed, workers)
 
-    def search(self, shape: Shape) -> SearchGames:
+    def search(self, parallel: Parallelism) -> SearchGames:
         """Plays as the player does or, without one, as the teacher, an alphago."""
         bot = self.player or self.teacher
         config: Any = bot.config
@@ -191,7 +191,7 @@ class Recipe:
         )
         net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         most = max(alphago.FIRST_NODES, config.max_tree_mb * 2**20 // alphago.NODE_BYTES)
-        return SearchGames(self.rules, net, params, params_of(config, PuctParams), shape, most, self.tree_positions)
+        return SearchGames(self.rules, net, params, params_of(config, PuctParams), parallel, most, self.tree_positions)
 
 
 @lru_cache(maxsize=8)  # games are begun in the order of their numbers
@@ -244,7 +244,7 @@ def train(
     encoder, inherited = encoder_of(config, results), inherited_rules(config, results)
     # before the games: or hours of play would come before what is wrong with them
     earlier = [Replay(Path(folder), config.size).searched for folder in config.earlier]
-    recipe = Recipe.of(config, registry, results)
+    recipe = TeacherGames.of(config, registry, results)
     before = build(config, results).eval() if config.start else None
     replay = play_games(config, recipe, results, on_made)
 

@@ -52,7 +52,7 @@ def array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().to(torch.float32).contiguous().numpy().copy()
 
 
-class Shape(NamedTuple):
+class Dimensions(NamedTuple):
     """The sizes of a tensor's dimensions ``first`` to ``last``, known only when the net runs."""
 
     of: Tensor
@@ -90,7 +90,7 @@ def _unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Node:
 
 
 Node = tuple[str, Sequence[Any], dict[str, Any]]
-"""An operator of ONNX, its inputs (tensors, arrays, numbers, a ``Shape`` or None) and attributes."""
+"""An operator of ONNX, its inputs (tensors, arrays, numbers, a ``Dimensions`` or None) and attributes."""
 
 OPERATIONS: dict[str, Callable[..., Node]] = {
     "conv2d": lambda x, w, b=None, _=1, pads=(0, 0), *rest: (
@@ -120,7 +120,7 @@ OPERATIONS: dict[str, Callable[..., Node]] = {
     "flatten": _flatten,
     "unflatten": _unflatten,
     "transpose": _transpose,
-    "reshape_as": lambda x, other: ("Reshape", (x, Shape(other)), {}),
+    "reshape_as": lambda x, other: ("Reshape", (x, Dimensions(other)), {}),
     "getitem": _slice,
     "dropout": lambda x, *rest, **more: ("Identity", (x,), {}),
     "float": lambda x: ("Identity", (x,), {}),
@@ -176,7 +176,7 @@ class Tape(TorchFunctionMode):
     def _note(self, name: str, args: Any, kwargs: Any) -> str:
         """Add a node; returns the name of its output."""
         if name == "narrow":
-            bounds = (np.array([0]), Shape(self._planes, 3), np.array([args[1]]))
+            bounds = (np.array([0]), Dimensions(self._planes, 3), np.array([args[1]]))
             node: Node = "Slice", (args[0], *bounds), {}
         elif name == "repeat_interleave":
             x, times, axis = args
@@ -195,7 +195,7 @@ class Tape(TorchFunctionMode):
         if isinstance(part, Tensor):
             return self.names[id(part)]
         output = f"Constant {len(self.nodes)}"
-        if isinstance(part, Shape):
+        if isinstance(part, Dimensions):
             node = onnx.helper.make_node("Shape", [self._input(part.of)], [output], start=part.first, end=part.last)
         else:
             numbers = np.array(part, np.float32 if isinstance(part, float) else None)
@@ -246,7 +246,7 @@ def _point_to(weights: Path, model: onnx.ModelProto) -> None:
         number.ClearField("raw_data")
 
 
-class Positions(CalibrationDataReader):
+class CalibrationPlanes(CalibrationDataReader):
     """Planes (B, P, n, n) as the quantiser takes them."""
 
     def __init__(self, planes: np.ndarray):
@@ -269,7 +269,7 @@ def quantise(exact: Path, path: Path, planes: np.ndarray) -> None:
     quantize_static(
         exact,
         path,
-        Positions(planes),
+        CalibrationPlanes(planes),
         quant_format=QuantFormat.QDQ,
         per_channel=True,
         reduce_range=True,

@@ -27,7 +27,7 @@ depend on their number."""
 
 
 def evaluate_with(model: Model, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As ``selfplay.Evaluator.evaluate``."""
+    """As ``selfplay.SelfPlayNet.evaluate``."""
     policy, value = model.run(ASKED, planes)
     odds = np.exp(value - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
     return policy, (odds[:, 0] + np.float32(0.5) * odds[:, 1]) / odds.sum(1)
@@ -82,7 +82,7 @@ class LiveEvaluator:
             self._model = rough if self.is_int8 else OnnxModel(path, 1)
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See ``selfplay.Evaluator``."""
+        """See ``selfplay.SelfPlayNet``."""
         assert self._model is not None  # ``take`` comes first
         with nullcontext() if self.device.type == "cpu" else self._gpu:
             return evaluate_with(self._model, planes)

@@ -35,7 +35,7 @@ def _joined(batches: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class NetEvaluation:
     """What was found at each position, (positions,) each."""
 
     games: np.ndarray  # the number of its game
@@ -86,7 +86,7 @@ class Evaluation:
 
 def evaluate(
     network: Net, encoder: Encoder, games: Games, on_progress: Callable[[int], None] = lambda _: None
-) -> Evaluation:
+) -> NetEvaluation:
     """Evaluate every position of ``games`` by ``network``; ``on_progress`` gets the number of positions done."""
     found, done = [], 0
     for batch in in_order(games, encoder, np.arange(len(games.moves)), 256):
@@ -94,7 +94,7 @@ def evaluate(
         done += len(batch)
         on_progress(done)
     owners = np.repeat(np.arange(len(games)), games.lengths)
-    return Evaluation(owners, np.minimum(games.plies, PLIES - 1), _joined(found))
+    return NetEvaluation(owners, np.minimum(games.plies, PLIES - 1), _joined(found))
 
 
 def of_records(network: Net, encoder: Encoder, split: Split, part: str, seed: int) -> dict[str, float]:
@@ -165,7 +165,7 @@ def _judge(network: Net, batch: Batch) -> tuple[dict[str, np.ndarray], Outputs]:
     return columns, answer
 
 
-def phases(evaluation: Evaluation) -> Sequence[tuple[str, dict[str, float]]]:
+def phases(evaluation: NetEvaluation) -> Sequence[tuple[str, dict[str, float]]]:
     """The figures of all positions, of those from ply 15 on and of each phase, under the numbers of their moves."""
     parts = [("all", 0, PLIES), ("16 on", LATE, PLIES)]
     parts += [(f"{first + 1} to {last + 1}", first, last) for first, last in PHASES[:-1]]

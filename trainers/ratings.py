@@ -23,7 +23,7 @@ from arena.match.schedule import Pairing
 from arena.players.player import Player
 from arena.ratings import PairCounts, compare, expected_score
 from bots.policy import pick_move
-from trainers.selfplay import Evaluator, draw_seeds
+from trainers.selfplay import SelfPlayNet, draw_seeds
 
 PATIENT = Limits(deadline=3600)  # of a net or a teacher: its first move may compile kernels or have the net captured
 RATINGS_FILE = "ratings.jsonl"  # beside a run's state
@@ -121,7 +121,7 @@ def play_bots(
 class PolicyBot(Bot):
     """A net that plays by its policy alone."""
 
-    def __init__(self, net: Evaluator, temperature: float = 1.0):
+    def __init__(self, net: SelfPlayNet, temperature: float = 1.0):
         self._net, self._temperature = net, temperature
 
     def choose(self, game: Game, limits: Limits) -> Decision:

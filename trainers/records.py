@@ -407,7 +407,7 @@ MANIFEST, ARRAYS_FILE = "manifest.json", "games.npz"
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class DatasetManifest:
     """What a dataset is; plain data, stored as JSON beside its games."""
 
     size: int
@@ -425,7 +425,7 @@ class Dataset:
     """Games in a folder, in the parts in which they were split when it was built."""
 
     folder: Path
-    manifest: Manifest
+    manifest: DatasetManifest
     games: Games
     parts: np.ndarray  # (games,) int64: TRAIN, VALIDATION, TEST
 
@@ -436,7 +436,7 @@ class Dataset:
         content = read_object(path := folder / MANIFEST, error=RecordError, hint=hint)
         if (found := content.get("format")) != DATASET_FORMAT:
             raise RecordError(f"{path}: has format {found!r}, and this version reads {DATASET_FORMAT}; {hint}")
-        manifest = convert(content, Manifest, path, error=RecordError, hint=hint)
+        manifest = convert(content, DatasetManifest, path, error=RecordError, hint=hint)
         try:
             with np.load(path := folder / ARRAYS_FILE, allow_pickle=False) as arrays:
                 games = Games(manifest.size, **{name: arrays[name] for name in ARRAYS})
@@ -479,7 +479,7 @@ def build(
         named = ", ".join(map(str, paths))
         raise RecordError(f"{named}: no {filter.size}x{filter.size} game can be used ({commonest}); give other records")
     games, split = games.select(split >= 0), split[split >= 0]
-    manifest = Manifest(filter.size, sources, asdict(filter), asdict(rule), read, counts, created)
+    manifest = DatasetManifest(filter.size, sources, asdict(filter), asdict(rule), read, counts, created)
     with replacing(folder, error=RecordError, hint="choose another --out") as aside:
         aside.mkdir(parents=True)
         np.savez(aside / ARRAYS_FILE, **{name: getattr(games, name) for name in ARRAYS}, parts=split)

@@ -315,7 +315,7 @@ class Replay:
 CHUNK_SECONDS = 20.0  # seconds of games in a chunk: what a process that is killed loses
 
 
-class Recipe(Protocol):
+class GamePlan(Protocol):
     """Who plays the games that a run learns from, and how: all that they depend on. A game depends on its number."""
 
     def folder(self, cache: Path) -> Path:
@@ -326,7 +326,7 @@ class Recipe(Protocol):
 
 
 def play_games(
-    config: Value | Distill, recipe: Recipe, results: Path, on_made: Callable[[str], None] = lambda _: None
+    config: Value | Distill, recipe: GamePlan, results: Path, on_made: Callable[[str], None] = lambda _: None
 ) -> Replay:
     """Play the games that are still missing; all that are there. No more begin once the minutes of play are over, those
     of earlier runs counted. After SIGINT, SIGTERM or SIGHUP the games that are over are kept, and it raises

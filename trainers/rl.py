@@ -35,7 +35,7 @@ from trainers.live_inference import TorchEvaluator
 from trainers.ratings import PolicyBot, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
 from trainers.records import Batch, Games, encode_positions, in_order, results_of
 from trainers.replay import make_chunk, searched_games
-from trainers.selfplay import NewGame, PlayedGame, PolicyGames, Shape, draw_seeds
+from trainers.selfplay import NewGame, Parallelism, PlayedGame, PolicyGames, draw_seeds
 from trainers.settings import RL as Config
 from trainers.slots import all_sensible
 from trainers.train import Origin, Run, check_run, forget_snapshots, join_processes, read_tensors, write_tensors
@@ -131,11 +131,11 @@ class Play:
     def seats(self, numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
         return np.where((numbers + plies) % 2 == 0, LEARNER, OPPONENT)
 
-    def on(self, nets: Sequence[TorchEvaluator], shape: Shape) -> list[PlayedGame]:
+    def on(self, nets: Sequence[TorchEvaluator], parallel: Parallelism) -> list[PlayedGame]:
         """Play them; ``nets`` are the learner and its opponent."""
         seeds = enumerate(self.seeds.tolist())
         games = (NewGame(number, seed, self.rules.komi, self.openings[number // 2]) for number, seed in seeds)
-        return sorted(PolicyGames(self.rules, nets, self.seats, shape).play(games), key=lambda game: game.number)
+        return sorted(PolicyGames(self.rules, nets, self.seats, parallel).play(games), key=lambda game: game.number)
 
     def learner_moves(self, games: Games) -> np.ndarray:
         """Flat indices of the learner's moves behind the openings."""
@@ -153,8 +153,8 @@ def pool_of(iteration: int, every: int, size: int = POOL_SIZE) -> list[int]:
 # --- The matches ---
 
 
-class Matches:
-    """Matches of the averaged net against the first net and bots, always with the same openings, in a thread."""
+class PolicyMatches:
+    """PolicyMatches of the averaged net against the first net and bots, always with the same openings, in a thread."""
 
     def __init__(
         self, config: Config, run: Run, rules: Rules, start: str, nets: Sequence[TorchEvaluator], thread: Executor
@@ -235,10 +235,10 @@ def train(
         learner_plays, opponent_plays, *rated = (
             TorchEvaluator(net, encoder, device, config.bf16) for net in (network, opponent, run.averaged, first)
         )
-        matches = Matches(config, run, rules, start.manifest.name, rated, beside)
-        at_once, shape = MICRO_BATCH, Shape(min(AT_ONCE, config.games), config.num_workers)
+        matches = PolicyMatches(config, run, rules, start.manifest.name, rated, beside)
+        at_once, parallel = MICRO_BATCH, Parallelism(min(AT_ONCE, config.games), config.num_workers)
         if device.type != "cpu":
-            at_once, shape = MICRO_BATCH_ON_GPU, shape._replace(groups=2)
+            at_once, parallel = MICRO_BATCH_ON_GPU, parallel._replace(groups=2)
         pool = run.folder / "pool"
 
         with run:
@@ -256,7 +256,7 @@ def train(
                 learner_plays.refresh()
                 opponent_plays.refresh()
                 play = Play.of(config, rules, iteration)
-                chunk = make_chunk(play.on((learner_plays, opponent_plays), shape), config.size)
+                chunk = make_chunk(play.on((learner_plays, opponent_plays), parallel), config.size)
 
                 # Learn from the moves of the learner
                 games = searched_games(config.size, {**chunk, "sound": np.ones(config.games, np.bool_)}).games

@@ -38,7 +38,7 @@ NEVER = -1e4  # a logit of a move that is played only where there is no other, a
 PIECE = 64  # games that a thread moves on at a time, at most: as many as stay in the cache
 
 
-class Evaluator(Protocol):
+class SelfPlayNet(Protocol):
     """A net; it may get other weights between two calls."""
 
     encoder: Encoder
@@ -77,7 +77,7 @@ class PlayedGame:
     given: int = 0  # moves at its start that nobody chose
 
 
-class Shape(NamedTuple):
+class Parallelism(NamedTuple):
     """How an engine plays."""
 
     slots: int  # games at once
@@ -85,7 +85,7 @@ class Shape(NamedTuple):
     groups: int = 1  # of slots: with two, a net evaluates one in a thread of its own while the other is played
 
     @classmethod
-    def of(cls, on_gpu: bool, slots: int, threads: int) -> list[Shape]:
+    def of(cls, on_gpu: bool, slots: int, threads: int) -> list[Parallelism]:
         """Engines with so many slots a thread: one a thread or, on a GPU, one with all of them, in two groups."""
         return [cls(slots * threads, threads, 2)] if on_gpu else [cls(slots)] * threads
 
@@ -103,7 +103,7 @@ def take_each(numbers: deque[int]) -> Iterator[int]:
 
 
 Evaluations = Generator[tuple[int, np.ndarray], tuple[np.ndarray, np.ndarray], None]
-"""Yields the number of an evaluator and planes (B, P, n, n); is sent what ``Evaluator.evaluate`` returns of them."""
+"""Yields the number of an evaluator and planes (B, P, n, n); is sent what ``SelfPlayNet.evaluate`` returns of them."""
 
 Result = TypeVar("Result")
 
@@ -111,13 +111,15 @@ Result = TypeVar("Result")
 class SelfPlayGames:
     """Games in slots. ``PolicyGames`` and ``SearchGames`` say how moves are decided."""
 
-    def __init__(self, rules: Rules, nets: Sequence[Evaluator], shape: Shape, searched: int = 0, lines: int = 0):
+    def __init__(
+        self, rules: Rules, nets: Sequence[SelfPlayNet], parallel: Parallelism, searched: int = 0, lines: int = 0
+    ):
         """``searched`` is size² + 1 where moves are searched, and ``lines`` how many are drawn from each tree."""
         self._rules, self._nets = rules, nets
-        self._games = GameSlots.empty(shape.slots, rules.move_limit, searched, lines)
-        self._numbers, self._given = np.full(shape.slots, -1), np.zeros(shape.slots, np.int64)
-        self._groups = np.array_split(np.arange(shape.slots), min(shape.groups, shape.slots))
-        self._threads, self._pool = shape.threads, ThreadPoolExecutor(shape.threads)
+        self._games = GameSlots.empty(parallel.slots, rules.move_limit, searched, lines)
+        self._numbers, self._given = np.full(parallel.slots, -1), np.zeros(parallel.slots, np.int64)
+        self._groups = np.array_split(np.arange(parallel.slots), min(parallel.groups, parallel.slots))
+        self._threads, self._pool = parallel.threads, ThreadPoolExecutor(parallel.threads)
         self._over: list[PlayedGame] = []
 
     def play(self, new_games: Iterator[NewGame], goes_on: Callable[[], bool] = lambda: True) -> Iterator[PlayedGame]:
@@ -177,8 +179,8 @@ class PolicyGames(SelfPlayGames):
     """Games whose moves are drawn from policies. Of the nets that one is next which is to move in the most games: so
     two nets with a colour each fall out of step at once, and each evaluates all games, not half of them."""
 
-    def __init__(self, rules: Rules, nets: Sequence[Evaluator], seats: Seats, shape: Shape):
-        super().__init__(rules, nets, shape)
+    def __init__(self, rules: Rules, nets: Sequence[SelfPlayNet], seats: Seats, parallel: Parallelism):
+        super().__init__(rules, nets, parallel)
         self._seats = seats
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
@@ -214,19 +216,19 @@ class SearchGames(SelfPlayGames):
     def __init__(
         self,
         rules: Rules,
-        net: Evaluator,
+        net: SelfPlayNet,
         params: SelfPlayParams,
         puct: PuctParams,
-        shape: Shape,
+        parallel: Parallelism,
         most: int = 2**31,
         lines: int = 0,
     ):
         """A tree has at most ``most`` nodes, and ``lines`` are drawn from that of a full search."""
         moves, self._at_once = rules.size**2 + 1, params.virtual_loss_batch
-        super().__init__(rules, [net], shape, moves, lines)
+        super().__init__(rules, [net], parallel, moves, lines)
         self._encoder, self._params = net.encoder, (params, puct)
         capacity = (max(params.visits, params.cheap_search_visits) + self._at_once) * moves + 1
-        self._trees = SearchSlots.empty(shape.slots, min(most, capacity))
+        self._trees = SearchSlots.empty(parallel.slots, min(most, capacity))
 
     def _play_group(self, slots: np.ndarray, fill: Callable[[], bool]) -> Evaluations:
         size, trees, turns = self._rules.size, self._trees, symmetry_table(self._rules.size)

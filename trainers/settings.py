@@ -125,23 +125,9 @@ class Supervised(Loop, HeldOut):
     validate_every: int = setting(50_000, "Rows between validations", 1)
 
 
-TINY: dict[str, Any] = {"batch_size": 32, "max_rows": 2_000, "ema_decay": 0.99, "validate_every": 1_000}
-TINY |= {"test_split": 0.3, "validation_split": 0.1}
-GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
-GPU_ROWS = GPU | {"batch_size": 1024, "validate_every": 500_000}
-"""What the tiny presets of trainers that play first share, and what the gpu presets do."""
-
-
 @dataclass(frozen=True)
 class SL(Supervised, Records):
     value_weight: float = setting(0.4, "Weight of the value loss; that of the policy loss is 1", 0)
-
-
-SL_PRESETS = {
-    "tiny": SL("tiny", net="arena-2x16", batch_size=64, max_rows=20_000, validate_every=5_000),
-    "cpu": SL("sl", net="arena-6x56", batch_size=128, max_minutes=90, ema_decay=0.9995, validate_every=100_000),
-    "gpu": SL("sl-large", net="arena-10x128", max_minutes=25, **GPU_ROWS),
-}
 
 
 @dataclass(frozen=True)
@@ -149,20 +135,10 @@ class Ownership(Supervised, Records):
     net: str = setting("gocnn-5x64", "Net: gocnn-LAYERSxCHANNELS or arena-BLOCKSxCHANNELS")
 
 
-OWNERSHIP_PRESETS = {
-    "tiny": Ownership("tiny-ownership", net="gocnn-3x16", batch_size=64, max_rows=20_000, validate_every=5_000),
-    "cpu": Ownership("ownership", batch_size=128, max_minutes=20, learning_rate=0.01, validate_every=100_000),
-    "gpu": Ownership("ownership", max_minutes=10, **GPU_ROWS),
-}
-
-
 @dataclass(frozen=True)
 class Rollout(Records):
     epochs: float = setting(0.6, "Passes over the games; less than one is enough", 1e-6)
     learning_rate: float = setting(0.3, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
-
-
-ROLLOUT_PRESETS = {"tiny": Rollout("tiny-rollout", epochs=0.02), "cpu": Rollout("rollout")}
 
 
 @dataclass(frozen=True)
@@ -187,14 +163,6 @@ class RL(Loop):
     eval_games: int = setting(100, "Games of a match with the first net; 4 times as many in the last one", 2)
 
 
-RL_GPU = GPU | {"games": 1024, "learning_rate": 0.0006, "ema_decay": 0.9, "eval_games": 256, "compile": False}
-RL_PRESETS = {
-    "tiny": RL("tiny-rl", games=16, max_iterations=20, pool_every=5, eval_games=16),
-    "cpu": RL("rl", games=64, max_minutes=240, threads=2, num_workers=2),
-    "gpu": RL("rl-large", start="distilled-9x9", max_minutes=25, gae_lambda=0.9, entropy_weight=0.01, **RL_GPU),
-}
-
-
 @dataclass(frozen=True)
 class Value(Supervised):
     value_weight: ClassVar[float] = 1.0
@@ -207,13 +175,6 @@ class Value(Supervised):
     start: str = setting("sl-9x9", "Checkpoint to start from; its policy stays; '' for none")
     learning_rate: float = inherit(Loop, "learning_rate", 0.01)
     parallel_games: int = setting(1_024, "Games under way at once, in each thread", 1)
-
-
-VALUE_PRESETS = {
-    "tiny": Value("tiny-value", games=200, **TINY),
-    "cpu": Value("value", batch_size=128, max_minutes=60, ema_decay=0.9995, validate_every=100_000),
-    "gpu": Value("value", games=1_000_000, max_minutes=10, parallel_games=512, **GPU_ROWS),
-}
 
 
 @dataclass(frozen=True)
@@ -257,15 +218,6 @@ class Distill(Supervised):
     parallel_games: int = setting(32, "Games under way at once, in each thread", 1)
 
 
-DISTILL_GPU = GPU_ROWS | {"teacher": "alphago:visits=200,precision=bf16", "parallel_games": 128, "num_workers": 16}
-DISTILL_GPU |= {"full_search_prob": 1.0, "learning_rate": 0.02, "outcome_share": 0.4}
-DISTILL_PRESETS = {
-    "tiny": Distill("tiny-distill", teacher="alphago:visits=20", games=40, cheap_search_visits=5, **TINY),
-    "cpu": Distill("distilled", batch_size=128, max_minutes=30, ema_decay=0.998, validate_every=20_000, num_workers=2),
-    "gpu": Distill("distilled", games=20_000, max_minutes=10, **DISTILL_GPU),
-}
-
-
 @dataclass(frozen=True)
 class Zero(Loop):
     WARMUP = 0.01
@@ -297,23 +249,70 @@ class Zero(Loop):
     parallel_games: int = inherit(Distill, "parallel_games", 128)
 
 
+# --- Presets ---
+
+TINY: dict[str, Any] = {"batch_size": 32, "max_rows": 2_000, "ema_decay": 0.99, "validate_every": 1_000}
+TINY |= {"test_split": 0.3, "validation_split": 0.1}
+TINY_RECORDS: dict[str, Any] = {"batch_size": 64, "max_rows": 20_000, "validate_every": 5_000}
+CPU: dict[str, Any] = {"batch_size": 128, "validate_every": 100_000}
+GPU: dict[str, Any] = {"num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
+GPU_ROWS = GPU | {"batch_size": 1024, "validate_every": 500_000}
+RL_GPU = GPU | {"start": "distilled-9x9", "games": 1024, "learning_rate": 0.0006, "ema_decay": 0.9, "compile": False}
+RL_GPU |= {"gae_lambda": 0.9, "entropy_weight": 0.01, "eval_games": 256}
+DISTILL_GPU = GPU_ROWS | {"teacher": "alphago:visits=200,precision=bf16", "parallel_games": 128, "num_workers": 16}
+DISTILL_GPU |= {"full_search_prob": 1.0, "learning_rate": 0.02, "outcome_share": 0.4}
 ZERO_TINY: dict[str, Any] = {"size": 5, "net": "arena-2x16", "visits": 16, "cheap_search_visits": 8, "batch_size": 128}
 ZERO_TINY |= {"max_minutes": 1, "replay_window": 20_000, "ema_decay": 0.98, "snapshot_minutes": 2.0, "eval_games": 10}
-ZERO_GPU = GPU | {"net": "arena-6x96", "batch_size": 1024, "parallel_games": 256, "num_workers": 16, "max_minutes": 25}
-ZERO_PRESETS = {
-    "tiny": Zero("tiny-zero", eval_opponents=("random",), **ZERO_TINY),
-    "cpu": Zero("zero"),
-    "gpu": Zero("zero-large", visits=64, full_search_prob=0.25, cheap_search_visits=16, **ZERO_GPU),
+ZERO_GPU = GPU | {"net": "arena-6x96", "visits": 64, "full_search_prob": 0.25, "cheap_search_visits": 16}
+ZERO_GPU |= {"batch_size": 1024, "parallel_games": 256, "num_workers": 16}
+
+PRESETS: dict[str, dict[str, Settings]] = {
+    "sl": {
+        "tiny": SL("tiny", net="arena-2x16", **TINY_RECORDS),
+        "cpu": SL("sl", net="arena-6x56", max_minutes=90, ema_decay=0.9995, **CPU),
+        "gpu": SL("sl-large", net="arena-10x128", max_minutes=25, **GPU_ROWS),
+    },
+    "ownership": {
+        "tiny": Ownership("tiny-ownership", net="gocnn-3x16", **TINY_RECORDS),
+        "cpu": Ownership("ownership", max_minutes=20, learning_rate=0.01, **CPU),
+        "gpu": Ownership("ownership", max_minutes=10, **GPU_ROWS),
+    },
+    "rollout": {"tiny": Rollout("tiny-rollout", epochs=0.02), "cpu": Rollout("rollout")},
+    "rl": {
+        "tiny": RL("tiny-rl", games=16, max_iterations=20, pool_every=5, eval_games=16),
+        "cpu": RL("rl", games=64, max_minutes=240, threads=2, num_workers=2),
+        "gpu": RL("rl-large", max_minutes=25, **RL_GPU),
+    },
+    "value": {
+        "tiny": Value("tiny-value", games=200, **TINY),
+        "cpu": Value("value", max_minutes=60, ema_decay=0.9995, **CPU),
+        "gpu": Value("value", games=1_000_000, max_minutes=10, parallel_games=512, **GPU_ROWS),
+    },
+    "distill": {
+        "tiny": Distill("tiny-distill", teacher="alphago:visits=20", games=40, cheap_search_visits=5, **TINY),
+        "cpu": Distill("distilled", max_minutes=30, ema_decay=0.998, num_workers=2, **CPU | {"validate_every": 20_000}),
+        "gpu": Distill("distilled", games=20_000, max_minutes=10, **DISTILL_GPU),
+    },
+    "zero": {
+        "tiny": Zero("tiny-zero", eval_opponents=("random",), **ZERO_TINY),
+        "cpu": Zero("zero"),
+        "gpu": Zero("zero-large", max_minutes=25, **ZERO_GPU),
+    },
 }
+"""By the names of trainers; cpu is the default."""
 
-Chosen = TypeVar("Chosen", bound=Settings)
 
-
-def choose_preset(presets: Mapping[str, Chosen], name: str) -> Chosen:
+def choose_preset(trainer: str, name: str) -> Settings:
     """The settings of this name. Raises ConfigError."""
+    presets = PRESETS[trainer]
     if name not in presets:
         raise ConfigError(f"unknown preset '{name}'; there are {', '.join(presets)}")
     return presets[name]
+
+
+# --- Reading and writing ---
+
+Chosen = TypeVar("Chosen", bound=Settings)
 
 
 def change(settings: Chosen, given: Mapping[str, Any], where: str) -> Chosen:

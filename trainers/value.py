@@ -35,7 +35,7 @@ from trainers.losses import Losses, Target
 from trainers.metrics import TEST_POSITIONS, VALIDATION_POSITIONS, of_rows
 from trainers.records import NO_RESULT, TEST, TRAIN, UNKNOWN, Games, Rows, SplitRule, in_order, parts_of, too_few
 from trainers.replay import Replay, play_games
-from trainers.selfplay import RANDOM, NewGame, PlayGames, PolicyGames, Shape, draw_seeds, take_each
+from trainers.selfplay import RANDOM, NewGame, Parallelism, PlayGames, PolicyGames, draw_seeds, take_each
 from trainers.settings import Value as Config
 from trainers.train import Origin, Progress, Run, check, join_processes, pick_device
 
@@ -45,8 +45,8 @@ FORMAT = 2  # written into the name of every folder of games; a change of who pl
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """Who plays the games, and how; see ``replay.Recipe``."""
+class ValueGames:
+    """Who plays the games, and how; see ``replay.ValueGames``."""
 
     policy: Player
     finisher: Player
@@ -56,7 +56,7 @@ class Recipe:
     on_gpu: bool = False
 
     @classmethod
-    def of(cls, config: Config, results: Path, on_gpu: bool = False) -> Recipe:
+    def of(cls, config: Config, results: Path, on_gpu: bool = False) -> ValueGames:
         """Raises UserError for a checkpoint that isn't there or doesn't play on such boards."""
         folders = [find(name, results) for name in (config.policy, config.finisher or config.policy)]
         entry = Registry().resolve("sl")  # a policy; the names of folders may have commas
@@ -74,9 +74,9 @@ class Recipe:
         return seed, drawn % self.policy_moves + 1
 
     def engines(self, numbers: deque[int], slots: int, threads: int) -> list[PlayGames]:
-        return [self._engine(numbers, shape) for shape in Shape.of(self.on_gpu, slots, threads)]
+        return [self._engine(numbers, parallel) for parallel in Parallelism.of(self.on_gpu, slots, threads)]
 
-    def _engine(self, numbers: deque[int], shape: Shape) -> PlayGames:
+    def _engine(self, numbers: deque[int], parallel: Parallelism) -> PlayGames:
         folders = {player.net: player.config.checkpoint for player in (self.policy, self.finisher)}.values()
         nets = [Evaluator(Checkpoint.open(folder), "bf16" if self.on_gpu else "auto") for folder in folders]
         lengths: dict[int, int] = {}
@@ -89,14 +89,14 @@ class Recipe:
             seed, lengths[number] = self.first_moves(number)
             return NewGame(number, seed, self.rules.komi)
 
-        return partial(PolicyGames(self.rules, nets, seats, shape).play, map(new_game, take_each(numbers)))
+        return partial(PolicyGames(self.rules, nets, seats, parallel).play, map(new_game, take_each(numbers)))
 
 
 # --- Rows ---
 
 
 def read_positions(
-    recipe: Recipe, replay: Replay, count: int, rules: Sequence[SplitRule]
+    recipe: ValueGames, replay: Replay, count: int, rules: Sequence[SplitRule]
 ) -> tuple[Games, list[np.ndarray]]:
     """The first ``count`` games, and the flat indices of the positions to learn from, of the validation and of the
     test, apart by games. A game that the move limit cut off, or that ended before the position to be kept, has none.
@@ -142,7 +142,7 @@ def train(
     folder. Games are in cache/; otherwise as ``sl.train``."""
     check(config, ("policy", "value"), results)
     encoder = encoder_of(config, results)
-    recipe = Recipe.of(config, results, on_gpu=pick_device(config.device).type != "cpu")
+    recipe = ValueGames.of(config, results, on_gpu=pick_device(config.device).type != "cpu")
     replay = play_games(config, recipe, results, on_made)
     rules = (SplitRule.of_played(config), *inherited_rules(config, results))
     games, (learned, validation, test) = read_positions(recipe, replay, config.games, rules)

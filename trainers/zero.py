@@ -42,7 +42,7 @@ from trainers.losses import search_loss
 from trainers.ratings import STEP, Rating, RatingMatch, SelfPlayProgress, read_ratings, write_rating
 from trainers.records import SplitRule
 from trainers.replay import Replay, encode_searches, make_chunk, searched_games
-from trainers.selfplay import Evaluator, NewGame, PlayedGame, Players, PlayGames, SearchGames, Shape
+from trainers.selfplay import NewGame, Parallelism, PlayedGame, Players, PlayGames, SearchGames, SelfPlayNet
 from trainers.settings import ClusterOptions
 from trainers.settings import Zero as Config
 from trainers.slots import SelfPlayParams
@@ -67,7 +67,7 @@ FIRST_PASS = 0.3  # moves before the first allowed pass, as a share of the point
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class SelfPlayWeights:
     """How games are played now."""
 
     network: Net
@@ -76,13 +76,13 @@ class Latest:
     size: int
     komi: float  # its mean
 
-    def games(self, net: Evaluator, shape: Shape) -> SearchGames:
+    def games(self, net: SelfPlayNet, parallel: Parallelism) -> SearchGames:
         """An engine that plays them."""
         config, points = self.config, self.size**2
         visits = config.visits + 1, config.cheap_search_visits + 1  # with the root's own, which tells nothing of moves
         params = SelfPlayParams(*visits, config.full_search_prob, first_pass=int(FIRST_PASS * points))
         search = params_of(Search(search="gumbel", stop_early=False), puct.PuctParams)
-        return SearchGames(Rules.preset("cgos", self.size, move_limit=2 * points + 38), net, params, search, shape)
+        return SearchGames(Rules.preset("cgos", self.size, move_limit=2 * points + 38), net, params, search, parallel)
 
     def begin(self, number: int, earlier: Sequence[np.ndarray]) -> NewGame:
         """The game of this number. It may begin with the first moves of one of ``earlier`` games, up to a random one
@@ -103,7 +103,7 @@ class Latest:
 
 
 def play(
-    games: SearchGames, latest: Callable[[], Latest], numbers: Iterator[int], goes_on: Callable[[], bool]
+    games: SearchGames, latest: Callable[[], SelfPlayWeights], numbers: Iterator[int], goes_on: Callable[[], bool]
 ) -> Iterator[PlayedGame]:
     """Play the games of ``numbers``, each as is usual at the moment when it begins."""
     earlier: deque[np.ndarray] = deque(maxlen=REMEMBERED)
@@ -124,15 +124,15 @@ def play_there(slots: int, encoder: str, numbers: Sequence[int], stage: Stage) -
         return not stage.is_over
 
     goes_on()
-    yield from play(stage.latest.games(net, Shape(slots)), lambda: stage.latest, iter(numbers), goes_on)
+    yield from play(stage.latest.games(net, Parallelism(slots)), lambda: stage.latest, iter(numbers), goes_on)
 
 
-def warm_up(latest: Latest, encoder: Encoder, device: torch.device, config: Config) -> None:
+def warm_up(latest: SelfPlayWeights, encoder: Encoder, device: torch.device, config: Config) -> None:
     """Play a game, and encode its rows, so that all kernels are compiled before the minutes of a run begin."""
     net = LiveEvaluator(encoder, device, config.bf16)
     net.take(latest.network, latest.planes)
     latest = replace(latest, config=replace(config, full_search_prob=1.0))
-    games = list(play(latest.games(net, Shape(1)), lambda: latest, iter((0,)), lambda: True))
+    games = list(play(latest.games(net, Parallelism(1)), lambda: latest, iter((0,)), lambda: True))
     searched = searched_games(latest.size, make_chunk(games, latest.size))
     encode_searches(searched, encoder, np.arange(len(searched)), np.zeros(len(searched), np.int64))
 
@@ -175,7 +175,7 @@ def stages_of(config: Config) -> list[tuple[int, float]]:
 class ReplayBuffers:
     """The games of a run, by board size, and how its games are played now."""
 
-    latest: Latest
+    latest: SelfPlayWeights
 
     def __init__(self, config: Config, encoder: Encoder, run: Run, copies: bool):
         """``copies`` says whether ``latest`` gets a copy of the averaged net, on the CPU, instead of the net itself."""
@@ -194,12 +194,12 @@ class ReplayBuffers:
         sample = sample_planes(self._encoder, size)
         return np.resize(sample, (count, *sample.shape[1:]))
 
-    def refresh(self, size: int) -> Latest:
+    def refresh(self, size: int) -> SelfPlayWeights:
         """Take the averaged weights, and a mean komi that is fair, for the games that begin from now on."""
         config, averaged = self._config, self._run.averaged
         komi = config.komi if config.komi is not None and size == config.size else self.of_size[size].margin
         network = deepcopy(averaged).cpu() if self._copies else averaged
-        self.latest = Latest(network, self.planes(size, SCALED), config, size, komi)
+        self.latest = SelfPlayWeights(network, self.planes(size, SCALED), config, size, komi)
         return self.latest
 
     def origin(self, rules: Rules, splits: Sequence[SplitRule]) -> Origin:
@@ -208,8 +208,8 @@ class ReplayBuffers:
         return Origin(self._encoder, rules, words, partial(self.planes, self._config.size), splits)
 
 
-class Matches:
-    """Matches of snapshots with bots, and with the snapshot before, as bots are soon outgrown; in a thread."""
+class SnapshotMatches:
+    """SnapshotMatches of snapshots with bots, and with the snapshot before, as bots are soon outgrown; in a thread."""
 
     def __init__(self, config: Config, run: Run, rules: Rules, opponents: Sequence[Player], thread: Executor):
         self._config, self._run, self._rules, self._opponents = config, run, rules, opponents
@@ -299,7 +299,7 @@ def train(
         buffers = ReplayBuffers(config, encoder, run, copies=nodes is not None)
         run.restore()
         run.games = buffers.total("games")
-        matches = Matches(config, run, rules, opponents, beside)
+        matches = SnapshotMatches(config, run, rules, opponents, beside)
         stack.callback(matches.cancel)
         if nodes is None:
             warm_up(buffers.refresh(stages_of(config)[0][0]), encoder, device, config)
@@ -312,8 +312,8 @@ def train(
             engines, slots = list[PlayGames](), config.parallel_games
             if nodes is None:
                 net.take(latest.network, latest.planes)
-                shapes, left = Shape.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
-                engines = [partial(play, latest.games(net, shape), newest, left) for shape in shapes]
+                shapes, left = Parallelism.of(device.type != "cpu", slots, config.num_workers), iter(numbers)
+                engines = [partial(play, latest.games(net, parallel), newest, left) for parallel in shapes]
             else:
                 work = partial(play_there, slots, encoder.name)
                 engines = [partial(nodes.play, work, deque(numbers), RANGE * slots, newest)]

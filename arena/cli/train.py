@@ -65,7 +65,7 @@ def train(
 
     if trainer not in TRAINERS:
         raise ConfigError(f"there is no trainer '{trainer}'; choose one of {', '.join(TRAINERS)}")
-    settings = known.choose_preset(getattr(known, f"{trainer.upper()}_PRESETS"), preset)
+    settings = known.choose_preset(trainer, preset)
     if resume:
         left = results / "training" / resume / known.SETTINGS_FILE
         if not left.is_file():

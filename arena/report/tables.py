@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from arena.players.player import Player
     from arena.ratings import EloEstimate, Ratings
     from arena.results.store import Pool
-    from trainers.metrics import Evaluation
+    from trainers.metrics import NetEvaluation
 
 LABELS = 11
 
@@ -371,7 +371,7 @@ MEASURES = (
 """Titles of figures of a net, their fields of ``Figures``, and how they are written."""
 
 
-def evaluation_sheet(evaluation: Evaluation, name: str) -> Sheet:
+def evaluation_sheet(evaluation: NetEvaluation, name: str) -> Sheet:
     """What a net knows of moves, results and ownership, a line each where the games tell it, and a column for each
     phase of the games."""
     from trainers.metrics import phases

@@ -17,7 +17,7 @@ from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Game, Rules
 from arena.players.registry import Registry
-from trainers.settings import RL, SL, SL_PRESETS, Distill, Ownership, Value, change
+from trainers.settings import PRESETS, RL, SL, Distill, Ownership, Value, change
 
 COMMANDS = typer.main.get_command(app)
 
@@ -135,7 +135,7 @@ def test_the_reference_of_the_site_has_every_command_and_setting() -> None:
 def test_the_settings_that_a_guide_shows_in_a_file_are_taken() -> None:
     text = (ROOT / "trainers" / "README.md").read_text()
     (shown,) = re.findall(r"```toml\n# run.toml\n(.*?)```", text, re.DOTALL)
-    change(SL_PRESETS["cpu"], tomllib.loads(shown), "run.toml")
+    change(PRESETS["sl"]["cpu"], tomllib.loads(shown), "run.toml")
 
 
 STATISTICS = (ROOT / "docs" / "read-the-statistics.md").read_text()

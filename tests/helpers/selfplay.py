@@ -8,16 +8,16 @@ from arena.go.game import Ending, Game, Rules
 from arena.match.openings import Opening, draw_openings
 from trainers.selfplay import (
     RANDOM,
-    Evaluator,
     NewGame,
+    Parallelism,
     PlayedGame,
     PolicyGames,
     Seats,
-    Shape,
+    SelfPlayNet,
     draw_seeds,
 )
 
-MANY = Shape(1024)
+MANY = Parallelism(1024)
 
 
 def at_random(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
@@ -27,21 +27,23 @@ def at_random(numbers: np.ndarray, plies: np.ndarray) -> np.ndarray:
 def play(
     rules: Rules,
     count: int,
-    nets: Sequence[Evaluator] = (),
+    nets: Sequence[SelfPlayNet] = (),
     seats: Seats = at_random,
     seed: int = 1,
     openings: Sequence[Opening] = (),
-    shape: Shape = MANY,
+    parallel: Parallelism = MANY,
 ) -> list[PlayedGame]:
     """One game for each seed, in their order."""
     seeds = draw_seeds(count, seed).tolist()
     new = (NewGame(n, s, rules.komi, openings[n] if openings else ()) for n, s in enumerate(seeds))
-    games = PolicyGames(rules, nets, seats, shape._replace(slots=min(shape.slots, count)))
+    games = PolicyGames(rules, nets, seats, parallel._replace(slots=min(parallel.slots, count)))
     return sorted(games.play(new), key=lambda game: game.number)
 
 
-def random_games(rules: Rules, count: int, seed: int = 1, plies: int = 2, shape: Shape = MANY) -> list[PlayedGame]:
-    return play(rules, count, seed=seed, openings=draw_openings(rules, count, plies, 3), shape=shape)
+def random_games(
+    rules: Rules, count: int, seed: int = 1, plies: int = 2, parallel: Parallelism = MANY
+) -> list[PlayedGame]:
+    return play(rules, count, seed=seed, openings=draw_openings(rules, count, plies, 3), parallel=parallel)
 
 
 def replayed(game: PlayedGame, rules: Rules) -> Iterator[tuple[Game, int]]:

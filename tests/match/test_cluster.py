@@ -36,7 +36,7 @@ from trainers import zero
 from trainers.cluster import SelfPlayNodes, Stage
 from trainers.replay import Replay
 from trainers.selfplay import NewGame
-from trainers.settings import ZERO_PRESETS, ClusterOptions, change
+from trainers.settings import PRESETS, ClusterOptions, change
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
@@ -168,7 +168,7 @@ def test_what_stands_in_the_way_of_a_cluster_is_said(tmp_path: Path, monkeypatch
 def test_a_run_does_not_begin_where_nothing_answers_or_another_version_is(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = ZERO_PRESETS["tiny"]
+    config = PRESETS["zero"]["tiny"]
     with pytest.raises(UserError, match=r"127\.0\.0\.1:1: no Ray cluster answers"):
         zero.train(config, tmp_path, Registry(), cluster=ClusterOptions("127.0.0.1:1"))
     monkeypatch.setattr(cluster, "platform", SimpleNamespace(python_version=lambda: "3.99.1"))
@@ -192,7 +192,7 @@ def lossy(nodes: Any, seconds: float = 1.0) -> Callable[[Any], None]:
 @pytest.mark.slow
 def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_path: Path) -> None:
     tiny = {"max_games": 600, "parallel_games": 8, "batch_size": 8, "visits": 8, "eval_opponents": []}
-    config, news = change(ZERO_PRESETS["tiny"], tiny, "test"), list[str]()
+    config, news = change(PRESETS["zero"]["tiny"], tiny, "test"), list[str]()
     folder = zero.train(config, tmp_path, Registry(), lossy(nodes), ClusterOptions(nodes.address, 0, news.append))
     assert Checkpoint.open(folder).manifest.metrics["games"] >= 600 and any("was lost" in line for line in news)
     games = Replay(tmp_path / "training" / config.name / zero.GAMES, config.size, 10_000).searched.games

@@ -33,11 +33,11 @@ from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Outputs
 from trainers import distill, metrics, replay
 from trainers import records as data
-from trainers.distill import Recipe, split_searches
+from trainers.distill import TeacherGames, split_searches
 from trainers.losses import Target, search_loss
 from trainers.records import DRAW, LOSS, NO_RESULT, WIN, Games, SplitRule
 from trainers.replay import Replay, SearchedGames, encode_searches, in_order, play_games, shares_of
-from trainers.selfplay import PlayedGame, Shape
+from trainers.selfplay import Parallelism, PlayedGame
 from trainers.settings import SETTINGS_FILE
 from trainers.settings import Distill as Config
 from trainers.teachers import Judged, build_teacher, chosen_plies, judged_games
@@ -76,8 +76,8 @@ def tiny(net: Path) -> Config:
 
 
 @pytest.fixture(scope="module")
-def recipe(tiny: Config) -> Recipe:
-    return Recipe.of(tiny, Registry(), Path())
+def recipe(tiny: Config) -> TeacherGames:
+    return TeacherGames.of(tiny, Registry(), Path())
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +86,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def play(
-    config: Config, recipe: Recipe, results: Path, on_made: Callable[[str], None] = lambda _: None
+    config: Config, recipe: TeacherGames, results: Path, on_made: Callable[[str], None] = lambda _: None
 ) -> SearchedGames:
     """The games in the order of their numbers, those played that are missing."""
     return play_games(config, recipe, results, on_made).by_number(config.games)[0]
 
 
 @pytest.fixture(scope="module")
-def searched(tiny: Config, recipe: Recipe, results: Path) -> SearchedGames:
+def searched(tiny: Config, recipe: TeacherGames, results: Path) -> SearchedGames:
     """The games of ``tiny``, in ``results``."""
     return play(tiny, recipe, results)
 
@@ -194,8 +194,8 @@ class Script:
     def close(self) -> None: ...
 
 
-def judged(recipe: Recipe, script: Script, games: int, workers: int = 0) -> list[PlayedGame]:
-    played = recipe.search(Shape(8)).play(map(recipe.begin, range(games)))
+def judged(recipe: TeacherGames, script: Script, games: int, workers: int = 0) -> list[PlayedGame]:
+    played = recipe.search(Parallelism(8)).play(map(recipe.begin, range(games)))
     return list(judged_games(played, script, recipe.full_search_prob, recipe.seed, workers))
 
 
@@ -206,7 +206,7 @@ def with_player(tiny: Config, net: Path) -> Config:
 
 
 def test_games_are_legal_start_at_random_and_a_share_of_their_positions_is_judged(with_player: Config) -> None:
-    recipe, script = Recipe.of(with_player, Registry(), Path()), Script()
+    recipe, script = TeacherGames.of(with_player, Registry(), Path()), Script()
     over = judged(recipe, script, 30, workers=2)
     assert {game.number for game in over} == {*range(30)}
     positions = moves = 0
@@ -243,7 +243,7 @@ def test_games_begin_as_records_do_and_some_are_of_the_policy_alone(
     with_player: Config, archive_of_five: Path, tmp_path: Path
 ) -> None:
     config = replace(with_player, records=(str(archive_of_five),), record_share=0.6, policy_share=0.3)
-    recipe = Recipe.of(config, Registry(), tmp_path)
+    recipe = TeacherGames.of(config, Registry(), tmp_path)
     assert recipe.records is not None and recipe.folder(tmp_path) != replace(recipe, records=None).folder(tmp_path)
     known = [moves_of(recipe.records.games, number) for number in range(len(recipe.records))]
     new = [recipe.begin(number) for number in range(400)]
@@ -265,7 +265,9 @@ def archive_of_five(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_without_a_player_a_net_judges_games_of_the_students_policy(tiny: Config, net: Path) -> None:
-    recipe = Recipe.of(replace(tiny, teacher=f"policy:checkpoint={net}", full_search_prob=1.0), Registry(), Path())
+    recipe = TeacherGames.of(
+        replace(tiny, teacher=f"policy:checkpoint={net}", full_search_prob=1.0), Registry(), Path()
+    )
     assert recipe.player is not None and recipe.begin(3).drawn == recipe.rules.move_limit
     (engine,) = recipe.engines(deque(range(4)), 4, 1)
     for game in engine(lambda: True):
@@ -275,7 +277,7 @@ def test_without_a_player_a_net_judges_games_of_the_students_policy(tiny: Config
 def test_positions_of_the_tree_are_judged_too_and_stay_with_their_game(with_player: Config, tmp_path: Path) -> None:
     """Against the moves played one by one: the script's win rate tells how many there were."""
     config = replace(with_player, tree_positions=3, full_search_prob=0.5)
-    recipe, script, games = Recipe.of(config, Registry(), tmp_path), Script(), 24
+    recipe, script, games = TeacherGames.of(config, Registry(), tmp_path), Script(), 24
     Replay(tmp_path, SIZE).add(judged(recipe, script, games))
     folded = Replay(tmp_path, SIZE).by_number(games)[0]
     flat = folded.tree_positions_as_games()
@@ -324,11 +326,11 @@ def common(first: Sequence[int], second: Sequence[int]) -> int:
 )
 def test_a_tree_is_a_players_who_searches(tiny: Config, player: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        Recipe.of(replace(tiny, size=9, player=player, teacher="alphago", tree_positions=2), Registry(), Path())
+        TeacherGames.of(replace(tiny, size=9, player=player, teacher="alphago", tree_positions=2), Registry(), Path())
 
 
 def test_games_that_were_stopped_go_on_and_are_the_same(
-    tiny: Config, recipe: Recipe, searched: SearchedGames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Config, recipe: TeacherGames, searched: SearchedGames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the minutes are over no game is begun, but those that are end; nor does another sitting play more: seconds
     in which no game ended weren't counted."""
@@ -434,7 +436,7 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     """Held-out games share nothing with the others. Earlier games that the rules hold out were once learned from: a
     net that starts from this one, and has these games for its own, would be tested on them."""
     before = replace(tiny, name="before", seed=5, games=8)
-    play(before, Recipe.of(before, Registry(), Path()), tmp_path)
+    play(before, TeacherGames.of(before, Registry(), Path()), tmp_path)
     (folder,) = (tmp_path / "cache").iterdir()
     rules, more = (SplitRule.of_played(tiny),), [Replay(folder, SIZE).searched, searched]  # the second adds nothing
     alone, both = (distill.split_searches(searched, earlier, rules) for earlier in ((), more))

@@ -16,10 +16,10 @@ from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
 from bots import gtp
-from trainers.distill import Recipe
+from trainers.distill import TeacherGames
 from trainers.replay import Replay, SearchedGames, encode_searches
 from trainers.selfplay import NOT_JUDGED
-from trainers.settings import DISTILL_PRESETS, change
+from trainers.settings import PRESETS, change
 from trainers.teachers import Analyst
 
 ENGINE = """
@@ -107,8 +107,8 @@ def test_an_engine_that_fails_is_named_and_started_anew(mood: str, words: str, s
 def test_an_engine_without_ownership_teaches_the_rest(script: Path, tmp_path: Path) -> None:
     config = tmp_path / "arena.toml"
     config.write_text(f"[bots.wise]\nkind = 'gtp'\ncommand = 'none'\nanalysis = {command(script, 'silent')!r}\n")
-    told = change(DISTILL_PRESETS["tiny"], {"teacher": "wise@simulations=1", "size": 5}, "test")
-    (engine,) = Recipe.of(told, Registry(config, tmp_path / "results"), tmp_path).engines(deque(range(2)), 2, 1)
+    told = change(PRESETS["distill"]["tiny"], {"teacher": "wise@simulations=1", "size": 5}, "test")
+    (engine,) = TeacherGames.of(told, Registry(config, tmp_path / "results"), tmp_path).engines(deque(range(2)), 2, 1)
     replay = Replay(tmp_path / "kept", 5)
     replay.add(list(engine(lambda: True)))
     batch = encode_searches(
@@ -122,10 +122,10 @@ def test_it_judges_the_moves_of_a_player_or_of_the_student(script: Path, tmp_pat
     config.write_text(f"[bots.wise]\nkind = 'gtp'\ncommand = 'none'\nanalysis = {command(script)!r}\n")
     registry = Registry(config, tmp_path / "results")
     given = {"teacher": "wise@simulations=1", "size": 5, "full_search_prob": 0.5, "temperature_moves": 8, "plies": 2}
-    told = change(DISTILL_PRESETS["tiny"], given, "test")
-    own = Recipe.of(told, registry, tmp_path)
-    of_player = Recipe.of(replace(told, player="policy"), registry, tmp_path)
-    searching = Recipe.of(replace(told, player="alphago:visits=4"), registry, tmp_path)
+    told = change(PRESETS["distill"]["tiny"], given, "test")
+    own = TeacherGames.of(told, registry, tmp_path)
+    of_player = TeacherGames.of(replace(told, player="policy"), registry, tmp_path)
+    searching = TeacherGames.of(replace(told, player="alphago:visits=4"), registry, tmp_path)
     assert len({recipe.folder(tmp_path) for recipe in (own, of_player, searching)}) == 3
     assert own.player is not None and own.player.net == registry.resolve("checkpoint:distilled-9x9").net
     for recipe in (searching, of_player):
@@ -169,6 +169,6 @@ def test_it_judges_the_moves_of_a_player_or_of_the_student(script: Path, tmp_pat
 def test_what_can_not_teach_is_refused(lines: str, given: dict[str, str], words: str, tmp_path: Path) -> None:
     config = tmp_path / "arena.toml"
     config.write_text(f"[bots.wise]\nkind = 'gtp'\n{lines}\n")
-    told = change(DISTILL_PRESETS["tiny"], {"teacher": "wise", **given}, "test")
+    told = change(PRESETS["distill"]["tiny"], {"teacher": "wise", **given}, "test")
     with pytest.raises(ConfigError, match=words):
-        Recipe.of(told, Registry(config, tmp_path / "results"), tmp_path)
+        TeacherGames.of(told, Registry(config, tmp_path / "results"), tmp_path)

@@ -20,15 +20,15 @@ from bots.alphago import Config as Search
 from bots.search import puct
 from bots.search.tree import params_of
 from trainers import selfplay
-from trainers.distill import Recipe
+from trainers.distill import TeacherGames
 from trainers.records import DRAWN
 from trainers.replay import make_chunk, searched_games
 from trainers.selfplay import (
     NewGame,
+    Parallelism,
     PlayedGame,
     Players,
     SearchGames,
-    Shape,
 )
 from trainers.settings import Distill
 from trainers.slots import SelfPlayParams, all_sensible, chances, draw_move, to_levels
@@ -100,8 +100,8 @@ def test_a_game_depends_on_its_seed_and_its_opening_alone(monkeypatch: pytest.Mo
     monkeypatch.setattr(selfplay, "PIECE", 3)  # so that threads share the slots
     rules = Rules.preset("cgos", 7)
     played = random_games(rules, 40)
-    for shape in (Shape(3), Shape(40, 3, 2), Shape(7, 2, 3), Shape(2, 1, 5)):
-        for one, other in zip(played, random_games(rules, 40, shape=shape), strict=True):
+    for parallel in (Parallelism(3), Parallelism(40, 3, 2), Parallelism(7, 2, 3), Parallelism(2, 1, 5)):
+        for one, other in zip(played, random_games(rules, 40, parallel=parallel), strict=True):
             assert np.array_equal(one.moves, other.moves) and one.margin == other.margin
     changed = random_games(rules, 40, seed=2)
     assert all(one.moves[2:].tolist() != other.moves[2:].tolist() for one, other in zip(changed, played, strict=True))
@@ -133,7 +133,7 @@ def test_an_opening_is_given_and_one_that_cannot_be_is_refused() -> None:
 # --- Searches ---
 
 
-def slowly_played(bot: Any, recipe: Recipe, number: int) -> PlayedGame:
+def slowly_played(bot: Any, recipe: TeacherGames, number: int) -> PlayedGame:
     """A game of a search, one move after the other."""
     new = recipe.begin(number)
     game, found, decided = Game(recipe.rules, new.seed), list[tuple[int, np.ndarray, np.float32]](), 0
@@ -172,11 +172,11 @@ def test_a_search_in_slots_plays_the_games_that_its_bot_plays(
     config = Distill(
         teacher=f"alphago:checkpoint={net},max_tree_mb=1,{settings}", size=SIZE, komi=2.5, cheap_search_visits=4
     )
-    recipe, numbers = Recipe.of(config, Registry(), tmp_path), range(20, 32)
+    recipe, numbers = TeacherGames.of(config, Registry(), tmp_path), range(20, 32)
     bot = recipe.teacher.build()
     expected = [slowly_played(bot, recipe, number) for number in numbers]
-    for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
-        over = recipe.search(Shape(*shape)).play(map(recipe.begin, numbers))
+    for parallel in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
+        over = recipe.search(Parallelism(*parallel)).play(map(recipe.begin, numbers))
         for fast, one in zip(sorted(over, key=lambda game: game.number), expected, strict=True):
             assert (fast.number, fast.margin, fast.is_sound) == (one.number, one.margin, one.is_sound)
             for name in ("moves", "plies", "levels", "win_rates"):
@@ -205,10 +205,10 @@ class Odd:
         return logits / 8, rates
 
 
-def play_gumbel(count: int, shape: Shape, fails: bool = False) -> list[PlayedGame]:
+def play_gumbel(count: int, parallel: Parallelism, fails: bool = False) -> list[PlayedGame]:
     """Games in the order of their numbers."""
     rules = Rules.preset("cgos", SIZE, move_limit=LIMIT)
-    games = SearchGames(rules, Odd(fails), PARAMS, GUMBEL, shape)
+    games = SearchGames(rules, Odd(fails), PARAMS, GUMBEL, parallel)
     new = (NewGame(number, number, number % 8 - 0.5, (), number % 4) for number in range(1, count + 1))
     with Players([partial(games.play, new)]) as players:
         played = players.take()
@@ -220,7 +220,7 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves_whateve
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(selfplay, "PIECE", 2)
-    games = play_gumbel(20, Shape(6))
+    games = play_gumbel(20, Parallelism(6))
     for game in games:
         rules = Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT)
         found = dict(zip(game.plies, game.levels, strict=True))
@@ -231,8 +231,8 @@ def test_games_of_gumbel_searches_follow_the_rules_and_teach_legal_moves_whateve
         assert ((game.win_rates >= 0) & (game.win_rates <= 1)).all()
         assert not len(game.plies) or game.plies[0] >= game.number % 4  # the first moves are drawn from the policy
     assert any(game.is_sound for game in games) and sum(len(game.plies) for game in games) > 50
-    for shape in (Shape(1), Shape(9, 2), Shape(5, 1, 2)):
-        for one, other in zip(games, play_gumbel(8, shape), strict=False):
+    for parallel in (Parallelism(1), Parallelism(9, 2), Parallelism(5, 1, 2)):
+        for one, other in zip(games, play_gumbel(8, parallel), strict=False):
             assert np.array_equal(one.moves, other.moves) and np.array_equal(one.levels, other.levels)
 
 
@@ -256,9 +256,9 @@ def test_an_encoder_with_a_past_sees_in_self_play_what_it_sees_in_a_game(searche
     rules, net = Rules.preset("cgos", SIZE, move_limit=LIMIT), Watcher()
     if searches:
         new = (NewGame(number, number, 6.5) for number in range(6))
-        played = list(SearchGames(rules, net, PARAMS, GUMBEL, Shape(4, 2, 2)).play(new))
+        played = list(SearchGames(rules, net, PARAMS, GUMBEL, Parallelism(4, 2, 2)).play(new))
     else:
-        played = play(rules, 12, [net], the_first, shape=Shape(5))
+        played = play(rules, 12, [net], the_first, parallel=Parallelism(5))
     superkos, known = 0, set[bytes]()
     for game in played:
         referee = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT))
@@ -271,7 +271,7 @@ def test_an_encoder_with_a_past_sees_in_self_play_what_it_sees_in_a_game(searche
     assert searches or (superkos and known == net.shown)
 
 
-@pytest.mark.parametrize("shape", [Shape(4), Shape(4, 2, 2)])
-def test_what_a_net_raises_comes_through(shape: Shape) -> None:
+@pytest.mark.parametrize("parallel", [Parallelism(4), Parallelism(4, 2, 2)])
+def test_what_a_net_raises_comes_through(parallel: Parallelism) -> None:
     with pytest.raises(MemoryError, match="no room"):
-        play_gumbel(1, shape, fails=True)
+        play_gumbel(1, parallel, fails=True)

@@ -15,13 +15,11 @@ from arena.cli import app
 from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from trainers import distill, first_net, train, zero
-from trainers import settings as known
-from trainers.settings import SETTINGS_FILE, SL, change
+from trainers.settings import PRESETS, SETTINGS_FILE, SL, change
 
 SIZE = 7
 
 TRAINERS = ("distill", "sl", "ownership", "rl", "rollout", "value", "zero")
-PRESETS = {trainer: getattr(known, f"{trainer.upper()}_PRESETS") for trainer in TRAINERS}
 
 pytestmark = pytest.mark.usefixtures("unexported")
 

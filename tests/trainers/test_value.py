@@ -25,7 +25,7 @@ from trainers.replay import Replay
 from trainers.selfplay import PlayedGame
 from trainers.settings import Value as Config
 from trainers.train import Progress
-from trainers.value import Recipe
+from trainers.value import ValueGames
 
 SIZE = 7
 
@@ -55,14 +55,14 @@ def tiny(nets: tuple[Path, Path]) -> Config:
 
 
 @pytest.fixture(scope="module")
-def recipe(tiny: Config) -> Recipe:
-    return Recipe.of(tiny, Path())
+def recipe(tiny: Config) -> ValueGames:
+    return ValueGames.of(tiny, Path())
 
 
-def test_nets_play_from_a_folder_with_a_comma(tiny: Config, recipe: Recipe, tmp_path: Path) -> None:
+def test_nets_play_from_a_folder_with_a_comma(tiny: Config, recipe: ValueGames, tmp_path: Path) -> None:
     """Its name was read as settings of a bot."""
     folder = shutil.copytree(tiny.policy, tmp_path / "a,b@c=1")
-    assert Recipe.of(replace(tiny, policy=str(folder)), tmp_path).policy.net == recipe.policy.net
+    assert ValueGames.of(replace(tiny, policy=str(folder)), tmp_path).policy.net == recipe.policy.net
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +71,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def played(tiny: Config, recipe: Recipe, results: Path) -> Replay:
+def played(tiny: Config, recipe: ValueGames, results: Path) -> Replay:
     """The games of ``tiny``, in ``results``."""
     return play(tiny, recipe, results)
 
 
-def play(config: Config, recipe: Recipe, results: Path) -> Replay:
+def play(config: Config, recipe: ValueGames, results: Path) -> Replay:
     return replay.play_games(replace(config, parallel_games=8), recipe, results)
 
 
@@ -104,12 +104,12 @@ def test_a_net_that_is_sure_of_the_right_result_has_no_loss_and_keeps_its_policy
 
 @pytest.mark.parametrize("other", [False, True])
 def test_a_game_has_three_phases(
-    tiny: Config, recipe: Recipe, nets: tuple[Path, Path], tmp_path: Path, other: bool
+    tiny: Config, recipe: ValueGames, nets: tuple[Path, Path], tmp_path: Path, other: bool
 ) -> None:
     """Whoever finishes, the first two phases are the same; the policy itself finishes where nobody else is named."""
 
     def games(finisher: Path | str) -> list[PlayedGame]:
-        (engine,) = Recipe.of(replace(tiny, finisher=str(finisher)), tmp_path).engines(deque(range(5, 25)), 8, 1)
+        (engine,) = ValueGames.of(replace(tiny, finisher=str(finisher)), tmp_path).engines(deque(range(5, 25)), 8, 1)
         return sorted(engine(lambda: True), key=lambda game: game.number)
 
     played, others = games(nets[1] if other else ""), games(nets[1 - other])
@@ -122,7 +122,7 @@ def test_a_game_has_three_phases(
 
 
 def test_the_position_after_the_random_move_is_learned_from_with_the_result(
-    tiny: Config, recipe: Recipe, played: Replay
+    tiny: Config, recipe: ValueGames, played: Replay
 ) -> None:
     rules = (SplitRule.of_played(tiny),)
     games, parts = value.read_positions(recipe, played, 60, rules)

@@ -34,8 +34,8 @@ from trainers.export import array
 from trainers.live_inference import LiveEvaluator, evaluate_with
 from trainers.ratings import Rating, RatingMatch, SelfPlayProgress, read_ratings
 from trainers.replay import Replay
-from trainers.selfplay import PlayedGame, Players, Shape
-from trainers.settings import METRICS_FILE, ZERO_PRESETS
+from trainers.selfplay import Parallelism, PlayedGame, Players
+from trainers.settings import METRICS_FILE, PRESETS
 from trainers.settings import Zero as Config
 
 SIZE = 5
@@ -48,19 +48,19 @@ ENCODER = find_encoder("arena-17")
 def config_of(**changed: object) -> Config:
     usual = {"name": "z", "max_minutes": None, "max_games": 24, "parallel_games": 8, "num_workers": 1, "batch_size": 8}
     usual |= {"visits": 8, "cheap_search_visits": 4, "eval_games": 2, "device": "cpu"}
-    return replace(ZERO_PRESETS["tiny"], **usual | changed)  # type: ignore[arg-type]
+    return replace(PRESETS["zero"]["tiny"], **usual | changed)  # type: ignore[arg-type]
 
 
-def latest_of(config: Config, komi: float) -> zero.Latest:
+def latest_of(config: Config, komi: float) -> zero.SelfPlayWeights:
     network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
-    return zero.Latest(network, sample_planes(ENCODER, SIZE), config, SIZE, komi)
+    return zero.SelfPlayWeights(network, sample_planes(ENCODER, SIZE), config, SIZE, komi)
 
 
 def play(config: Config, komi: float, rows: int) -> list[PlayedGame]:
     """Games until they have so many rows."""
     latest, net = latest_of(config, komi), LiveEvaluator(ENCODER, torch.device("cpu"), bf16=False)
     net.take(latest.network, latest.planes)
-    engine = partial(zero.play, latest.games(net, Shape(8)), lambda: latest, iter(range(100, 10_000)))
+    engine = partial(zero.play, latest.games(net, Parallelism(8)), lambda: latest, iter(range(100, 10_000)))
     with Players([engine]) as players:
         return players.take(rows)
 
