@@ -512,8 +512,8 @@ class PlaySetup:
         """After a rated game against a bot of known rank: the rank at which the person's results against such bots are
         likeliest, and whom to play."""
         from arena.go.ranks import rank_name
+        from arena.people.ranks import rank_by_results
         from arena.people.saved_game import EVENT
-        from arena.results.ranks import rank_by_results
         from arena.results.store import Store, database
 
         if saved.unrated or all(player.kind != HUMAN_LIKE for player in saved.players):

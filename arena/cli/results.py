@@ -451,8 +451,8 @@ def _print_ranks(record: GameRecord, registry: Registry) -> None:
     """A line for each player: the rank at which the moves are likeliest."""
     from arena.go.coords import BLACK
     from arena.go.ranks import HUMAN_LIKE, WEAKEST_SEEN, rank_name
+    from arena.people.ranks import ranks_by_moves
     from arena.report.style import Console
-    from arena.results.ranks import ranks_by_moves
     from bots.nets.checkpoint import Checkpoint, find
     from bots.nets.inference import Evaluator
 

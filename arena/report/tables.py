@@ -322,7 +322,7 @@ def plan_sheet(tally: MatchTally, precision: float, workers: int) -> Sheet:
     """The estimated games and thinking time for ``precision`` Elo, from the games in ``tally`` and a number of workers,
     each with what is known by then."""
     from arena.ratings import Sprt
-    from arena.results.planning import Outlook, games_for_interval, sprt_games
+    from arena.ratings.planning import Outlook, games_for_interval, sprt_games
 
     outlook, others, test = Outlook.of(tally.counts), Outlook.sample(tally.counts), Sprt(0, precision)
     thought = tally.seconds / tally.games

@@ -5,7 +5,6 @@ The keys of JSON are listed in ``docs/guide.md``: they are added, never changed,
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -145,15 +144,15 @@ GAME_COLUMNS = (
 
 
 def write_games_csv(games: Iterable[GameRecord], path: Path) -> None:
-    """Write games of any events, a row each as they come, with the number of moves, and whom an adjudication gave it
-    to. Raises StoreError."""
-    with files.replacing(path) as aside, aside.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        table = csv.DictWriter(file, GAME_COLUMNS, extrasaction="ignore", lineterminator="\n")
-        table.writeheader()
-        for game in games:
-            adjudged = "" if game.adjudged is None else game.adjudged.letter
-            row = {**_game_fields(game), "moves": game.length, "adjudged": adjudged}
-            table.writerow({name: as_cell(value) for name, value in row.items()})
+    """Write games of any events, a row each as they come, with the number of moves and the winner by adjudication.
+    Raises StoreError."""
+    import pandas as pd
+
+    rows = [
+        _game_fields(game) | {"moves": game.length, "adjudged": game.adjudged and game.adjudged.letter}
+        for game in games
+    ]
+    write_csv(pd.DataFrame(rows, columns=GAME_COLUMNS), path)
 
 
 def write_sgf_files(games: Iterable[GameRecord], folder: Path) -> None:

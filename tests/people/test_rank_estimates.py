@@ -12,8 +12,8 @@ from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameRecord
 from arena.go.sgf import write_sgf
+from arena.people.ranks import ELO, RANKS, RankEstimate, rank_by_results, ranks_by_moves
 from arena.players.registry import Registry
-from arena.results.ranks import ELO, RANKS, RankEstimate, rank_by_results, ranks_by_moves
 from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.inference import Evaluator

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arena.ratings import PairCounts, Sprt, compare, expected_score, logistic_llr
-from arena.results.planning import Outlook, games_for_interval, sprt_games
+from arena.ratings.planning import Outlook, games_for_interval, sprt_games
 
 
 def test_games_that_all_scored_the_same_are_no_certainty() -> None:
