@@ -21,22 +21,13 @@ from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.guard import kill_marked
 from arena.files import scratch
-from arena.go.game import Ending, Rules
+from arena.go.game import Rules
 from arena.go.record import GameRecord, Played
-from arena.match.bot_process import LAST_WORDS, exit_words
-from arena.match.game_loop import LiveGame
+from arena.match.bot_process import exit_words
 from arena.match.journal import Assignment, Journals, continued
 from arena.match.process import is_stopped, start_method, starting_processes
 from arena.match.schedule import Pairing
-from arena.match.worker import (
-    READY,
-    Call,
-    Message,
-    SharedState,
-    Snapshot,
-    WorkerSpec,
-    work,
-)
+from arena.match.worker import READY, Message, SharedState, Snapshot, WorkerSpec, work
 from arena.players.player import Player
 from arena.system import allow_open_files
 
@@ -51,7 +42,6 @@ MAX_AHEAD = 64  # games that a worker is sent ahead at most
 FILES_PER_WORKER, OTHER_FILES = 5, 32  # files that this process has open for each worker, and besides
 SEEN_LATE = 0.5  # seconds for which a call is seen to take too long until its worker is killed
 LOST = 255  # the exit code of a worker that may be alive: the process that it was forked from is gone
-WORKER_DEATHS = 10  # at one position in calls of one bot until it forfeits
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a command
 
 
@@ -125,21 +115,6 @@ class WorkerProcess:
                 os.kill(self.process.pid or 0, signal.SIGKILL)
         kill_marked(f"{self.process.pid}-")  # engines that it couldn't close, and whose watchers may be dead, too
 
-    def interrupted_games(self, call: Call, journals: Journals) -> dict[str, Assignment]:
-        """The games that it had begun when it died in this call, as they stood, by their ids."""
-        found = {}
-        for slot, game in journals.interrupted(self.journal, self.games.values()):
-            seconds = call.seconds if call.slot == slot else 0.0
-            is_called = call.seconds > 0 and (call.slot == slot or (call.slot < 0 and _mover(game) == self.last_called))
-            found[game.pairing.id] = replace(game, seconds=game.seconds + seconds, deaths=game.deaths + is_called)
-        return found
-
-
-def _mover(game: Assignment) -> str:
-    """The player whose turn it is."""
-    moves = len(game.pairing.opening) + len(game.played)
-    return game.pairing.white if moves % 2 else game.pairing.black
-
 
 def bots_and_boards(players: Mapping[str, Player]) -> tuple[dict[str, Player], int]:
     """The players that workers build, and how many games a worker plays at once."""
@@ -149,9 +124,9 @@ def bots_and_boards(players: Mapping[str, Player]) -> tuple[dict[str, Player], i
 class Crew:
     """Worker processes that play games between the same bots by the same rules. A ``Cluster`` has the same methods.
 
-    A worker that dies or hangs is replaced, and its games go on from their last moves. Where that was no accident from
-    outside, the bot that was called last gets a process of its own in all further workers: there a death or a hang is
-    its own fault in its own game, as it is for bots that don't ship.
+    A worker that dies or hangs is replaced, and its games go on from their last moves. The bot that was called then
+    gets a process of its own in all further workers: there a death or a hang is its own fault in its own game, as it is
+    for bots that don't ship.
     """
 
     def __init__(
@@ -214,8 +189,10 @@ class Crew:
 
     def games(self) -> list[Assignment]:
         """The games under way, as they stand."""
-        read = self._journals.interrupted
-        return [game for worker in self._workers for _, game in read(worker.journal, worker.games.values())]
+        return [game for worker in self._workers for game in self._begun(worker)]
+
+    def _begun(self, worker: WorkerProcess) -> Iterator[Assignment]:
+        return self._journals.interrupted(worker.journal, worker.games.values())
 
     @property
     def _left(self) -> int:
@@ -333,36 +310,21 @@ class Crew:
             worker.end(0.0)
             self._receive(worker)
             self._workers.remove(worker)
-            call = min(call, worker.state.call)  # of no seconds if it ended just before its worker
-            is_hanging = is_alive and call.seconds > call.allowed + PATIENCE
-            if not (is_hanging or worker.is_ready):
+            if not (is_alive or worker.is_ready):
                 words = f"can't be built: its process ended with {exit_words(worker.process.exitcode or 0)}"
                 self._note_failed_start(f"{worker.last_called} {words}", worker.process.exitcode == LOST)
-            begun = worker.interrupted_games(call, self._journals)
-            self._journals.retire([worker.journal])
-            if is_hanging or any(game.deaths > 1 for game in begun.values()):
+            elif min(call, worker.state.call).seconds and not self._spec.players[worker.last_called].bot_kind.external:
                 self._spec = replace(self._spec, isolated=self._spec.isolated | {worker.last_called})
+            begun = {game.pairing.id: game for game in self._begun(worker)}
+            self._journals.retire([worker.journal])
             for id, game in reversed(worker.games.items()):
-                if id in begun and begun[id].deaths >= WORKER_DEATHS:
-                    self._forfeit(begun[id], worker)
-                else:
-                    self._queue.appendleft(continued(begun[id]) if id in begun else game)
+                self._queue.appendleft(continued(begun[id]) if id in begun else game)
 
     def _note_failed_start(self, words: str, is_lost: bool = False) -> None:
         """Raises UserError where too many fail in a row."""
         self._failed_starts += 1
         if self._failed_starts >= (MAX_KILLED_STARTS if self._has_started or is_lost else MAX_FAILED_STARTS):
             raise UserError(words)
-
-    def _forfeit(self, game: Assignment, worker: WorkerProcess) -> None:
-        """End a game at whose position worker after worker died in calls of a bot."""
-        live = LiveGame.begin(game.pairing, self._spec.rules, game.played)
-        live.continued, live.restarted = game.continued, game.restarted
-        live.seconds[live.game.to_play] += game.seconds
-        details = worker.stderr.read_text(errors="replace")[-LAST_WORDS:]
-        reason = f"its process ended with {exit_words(worker.process.exitcode or 0)}"
-        live.forfeit(live.game.to_play, Ending.CRASH, reason, details)
-        self._finished.append(live.record())
 
 
 @contextmanager

@@ -142,8 +142,8 @@ class GameLoop:
 
     A bot that is ended by a signal is asked again where it was, up to ``DEATHS`` times; what it had thought is charged.
 
-    ``on_call`` hears of every call before it is made, so that a watchdog can tell who hangs: the player, the games, the
-    seconds that it may take, and whether they are charged to the bot. ``on_move`` hears of every move and resignation.
+    ``on_call`` is called before every call of a bot, so that a watchdog can tell who hangs, with the player, the games
+    and the seconds that it may take; ``on_move`` after every move and resignation.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class GameLoop:
         rules: Rules,
         limits: Mapping[str, Limits],
         adjudication: Adjudication = OFF,
-        on_call: Callable[[str, Sequence[LiveGame], float, bool], None] = lambda *_: None,
+        on_call: Callable[[str, Sequence[LiveGame], float], None] = lambda *_: None,
         on_move: Callable[[LiveGame], None] = lambda live: None,
         now: Callable[[], float] = perf_counter,
     ):
@@ -202,7 +202,7 @@ class GameLoop:
     def _prepare(self, name: str, live: LiveGame) -> bool:
         """Have a bot make ready, outside its clock, and return whether it is. One that can't forfeits."""
         player = self._players[name]
-        self._on_call(name, (live,), player.bot.startup, False)
+        self._on_call(name, (live,), player.bot.startup)
         try:
             player.bot.prepare(live.copy_for(name), player.limits)
         except Exception as error:  # as in _take_turns
@@ -219,7 +219,7 @@ class GameLoop:
             allowed = limits.allowed
         elif len(live_games) > 1:
             allowed = limits.allowed_for(len(live_games))
-        self._on_call(name, live_games, allowed, True)
+        self._on_call(name, live_games, allowed)
         decisions: Sequence[Decision] = ()
         fault: Exception | None = None
         start = self._now()

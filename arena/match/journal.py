@@ -39,12 +39,11 @@ Played = tuple[tuple[Move, MoveStats], ...]
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """A game for a worker: a new one, or one that was interrupted, as it stood. ``played`` are the moves after the
-    opening, ``seconds`` how long the side to move has thought, ``deaths`` how often workers died at this position."""
+    opening, ``seconds`` how long the side to move has thought."""
 
     pairing: Pairing
     played: Played = ()
     seconds: float = 0.0
-    deaths: int = 0
     continued: int = 0
     restarted: int = 0
 
@@ -113,8 +112,8 @@ class Journal:
 _COUNTS, _SECONDS = Struct("<2d"), Struct("<d")  # in a slot, after the key
 
 
-def read_journal(path: Path, event: str) -> tuple[list[tuple[int, JournalGame]], str]:
-    """The games in a journal with their slots, and what is wrong with it, empty where nothing is."""
+def read_journal(path: Path, event: str) -> tuple[list[JournalGame], str]:
+    """The games in a journal, and what is wrong with it, empty where nothing is."""
     try:
         with open_regular(path) as file:
             content = file.read()
@@ -125,12 +124,12 @@ def read_journal(path: Path, event: str) -> tuple[list[tuple[int, JournalGame]],
         return [], "it is not a journal of this version"
     if digest != _digest(event):
         return [], "it is of another event"
-    size, games = _slot_size(rows), list[tuple[int, JournalGame]]()
-    for slot, place in enumerate(range(HEAD.size, min(HEAD.size + slots * size, len(content) - SLOT.size + 1), size)):
+    size, games = _slot_size(rows), list[JournalGame]()
+    for place in range(HEAD.size, min(HEAD.size + slots * size, len(content) - SLOT.size + 1), size):
         key, moves, seconds, continued, restarted = SLOT.unpack_from(content, place)
         if any(key):
             played = _read_moves(content, place + SLOT.size, int(moves)) if 0 <= moves <= rows else None
-            games.append((slot, JournalGame(key, played, seconds, int(continued), int(restarted))))
+            games.append(JournalGame(key, played, seconds, int(continued), int(restarted)))
     return games, "" if len(content) >= HEAD.size + slots * size else "it was cut"
 
 
@@ -198,14 +197,13 @@ class Journals:
             raise UserError(words) from problem
         return path
 
-    def interrupted(self, path: Path, sent: Iterable[Assignment]) -> Iterator[tuple[int, Assignment]]:
-        """The games of a worker's journal that are among those sent to it, as they stand, with their slots."""
+    def interrupted(self, path: Path, sent: Iterable[Assignment]) -> Iterator[Assignment]:
+        """The games of a worker's journal that are among those sent to it, as they stand."""
         known = {self.key(game.pairing): game for game in sent}
-        for slot, game in read_journal(path, self.folder.name)[0]:
+        for game in read_journal(path, self.folder.name)[0]:
             if before := known.get(game.key):
                 played = before.played if game.played is None else max(before.played, game.played, key=len)
-                deaths = before.deaths if len(played) == len(before.played) else 0
-                yield slot, replace(before, played=played, seconds=game.seconds, deaths=deaths)
+                yield replace(before, played=played, seconds=game.seconds)
 
     def retire(self, paths: Sequence[Path]) -> None:
         """Move the games of journals whose workers are gone to the one of such games. Raises StoreError."""
@@ -214,7 +212,7 @@ class Journals:
             if problem:
                 self._is_complete = False
                 self.news.append(f"{path}: {problem}; games that can't be continued begin again")
-            for _, game in games:
+            for game in games:
                 if game.played is None:
                     game = JournalGame(game.key, (), 0.0, game.continued, game.restarted + 1)
                 known = self._games.get(game.key)
@@ -243,7 +241,7 @@ class Journals:
         game = self._games.get(self.key(pairing)) if self._games else None
         if game is None:
             return Assignment(pairing, restarted=int(had_begun and not self._is_complete))
-        stands = Assignment(pairing, game.played or (), game.seconds, 0, game.continued, game.restarted)
+        stands = Assignment(pairing, game.played or (), game.seconds, game.continued, game.restarted)
         try:
             LiveGame.begin(pairing, self._rules, stands.played)
         except (IllegalMove, LookupError, ValueError):  # the power went before all of it was on the disk

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from random import Random
 from threading import Lock
 
-import numpy as np
-
 from arena import ConfigError, IllegalMove, plural
 from arena.go.collection import Refusal, read_path
-from arena.go.coords import BLACK, SYMMETRIES, Move, apply_symmetry, moves_by_sgf, pass_move, symmetry_table
+from arena.go.coords import BLACK, SYMMETRIES, Move, apply_symmetry, moves_by_sgf, symmetry_table
 from arena.go.game import Game, Rules
 from arena.go.record import GameRecord
 
 Opening = tuple[Move, ...]
 
-DRAWN = 100_000  # the most openings that are drawn, in one or two seconds; on 9x9 there are hardly more
+DRAWN = 100_000  # the most openings that are drawn, in some seconds; on 9x9 there are hardly more
 TRIES = 1001  # draws one after the other without a new opening, until openings get longer
 
 
@@ -52,73 +51,57 @@ def count_openings(rules: Rules, most: int, plies: int, seed: int) -> int:
 
 
 class _Drawing:
-    """Openings that were drawn, and how to draw more. Points are counted from 0 among those that may be drawn."""
+    """Openings that were drawn, and how to draw more."""
 
     def __init__(self, rules: Rules, plies: int, seed: int):
-        self._rules, self._plies, self._length = rules, plies, plies
-        self._lock = Lock()
-        self._random = Random(f"openings of {rules.size} by {seed}")
-        edge = min(2, (rules.size - 5) // 2)
-        inside = list(product(range(edge, rules.size - edge), repeat=2))
-        self._points = np.array([y * rules.size + x for y, x in inside] + [pass_move(rules.size)])
-        self._near = [  # what a stone takes from later ones: its own point and its neighbours
-            bytes(at for at, (y, x) in enumerate(inside) if abs(y - row) + abs(x - column) <= 1)
-            for row, column in inside
-        ]
-        # a number for each stone, 0 for a pass: their sum tells positions apart, but for a chance of 1 in 2**64
-        stones = np.random.default_rng(1).integers(1 << 64, size=(2, pass_move(rules.size) + 1), dtype=np.uint64)
-        stones[:, -1] = 0
-        self._stones = stones[:, symmetry_table(rules.size).T].reshape(-1, SYMMETRIES)  # Black's moves, then White's
-        self._seen = {0}  # positions of openings, each by the least number that it has under the 8 symmetries
         self._drawn: list[Opening] = []
-        self._shorter = self._failures = 0  # openings of fewer moves, and draws since the last new opening
+        self._more = _draw(rules, plies, seed)
+        self._lock = Lock()  # several threads may ask, and chance is one sequence
+        self._where = f"of {plies} plies or more on {rules.size}x{rules.size}"
 
     def __getitem__(self, number: int) -> Opening:
         """Raises ConfigError when there are not that many."""
-        with self._lock:  # several threads may ask, and chance is one sequence
-            while len(self._drawn) <= number:
-                self._draw()
-        return self._drawn[number]
-
-    def _draw(self) -> None:
-        """Draw as often as openings can't get longer in between. Stones without neighbours are legal by any rules."""
-        found, size = len(self._drawn), self._rules.size
-        if self._failures == TRIES or found >= DRAWN:
-            if found == self._shorter or found >= DRAWN or self._length + 2 >= self._rules.move_limit:
-                raise ConfigError(
-                    f"there are only about {found} different openings of {self._plies} plies or more on {size}x{size}; "
-                    f"use fewer games, or --openings {max(1, found // 2)} to use them in turn"
-                )
-            self._length, self._shorter, self._failures = self._length + 2, found, 0
-        draws = self._points[self._random_moves(TRIES - self._failures)]
-        colours = np.arange(self._length) % 2 * (len(self._stones) // 2)
-        forms = self._stones.take(draws.T + colours[:, None], 0).sum(0).min(1)  # from (moves, draws, 8)
-        for form, moves in zip(forms.tolist(), draws.tolist(), strict=True):
-            self._failures += 1
-            if form not in self._seen:
-                self._seen.add(form)
-                self._drawn.append(tuple(moves))
-                self._failures = 0
-
-    def _random_moves(self, draws: int) -> np.ndarray:
-        """A row of moves for each of ``draws`` openings; all are passes where there is no room for so many."""
-        near, random_bits, length = self._near, self._random.getrandbits, self._length
-        every, passes, moves = bytes(range(len(near))), bytes([len(near)] * length), bytearray()
-        for _ in range(draws):
-            free = every
-            for done in range(length):
-                if not free:
-                    moves[-done:] = passes
-                    break
-                bits = len(free).bit_length()
-                while (place := random_bits(bits)) >= len(free):  # as Random.choice does, in half the time
-                    pass
-                moves.append(move := free[place])
-                free = free.translate(None, near[move])
-        return np.frombuffer(moves, np.uint8).reshape(draws, -1)
+        with self._lock:
+            self._drawn += islice(self._more, max(0, number + 1 - len(self._drawn)))
+        if number < len(self._drawn):
+            return self._drawn[number]
+        count = len(self._drawn)
+        raise ConfigError(
+            f"there are only about {count} different openings {self._where}; "
+            f"use fewer games, or --openings {max(1, count // 2)} to use them in turn"
+        )
 
 
 _drawing = lru_cache(maxsize=8)(_Drawing)  # an event needs the same openings each time it lists its games
+
+
+def _draw(rules: Rules, plies: int, seed: int) -> Iterator[Opening]:
+    """Draw openings of which no two have the same stones under the 8 symmetries. Stones without neighbours are legal by
+    any rules. After ``TRIES`` draws without a new opening, the next are two moves longer."""
+    edge, random = min(2, (rules.size - 5) // 2), Random(f"openings of {rules.size} by {seed}")
+    inside = list(product(range(edge, rules.size - edge), repeat=2))
+    every = [y * rules.size + x for y, x in inside]
+    taken = {  # by a stone from later ones: its own point and its neighbours
+        point: {other for other, (b, a) in zip(every, inside, strict=True) if abs(a - x) + abs(b - y) <= 1}
+        for point, (y, x) in zip(every, inside, strict=True)
+    }
+    symmetries = symmetry_table(rules.size).tolist()
+    seen, shorter, failures = set[tuple[int, ...]](), 0, 0  # openings of fewer moves, and draws since the last new one
+    while len(seen) < DRAWN:
+        if failures == TRIES:
+            if len(seen) == shorter or plies + 2 >= rules.move_limit:
+                return
+            plies, shorter, failures = plies + 2, len(seen), 0
+        free, moves = every, list[Move]()
+        while free and len(moves) < plies:
+            moves.append(move := random.choice(free))
+            free = [point for point in free if point not in taken[move]]
+        form = tuple(min(sorted(2 * row[move] + at % 2 for at, move in enumerate(moves)) for row in symmetries))
+        failures += 1
+        if len(moves) == plies and form not in seen:
+            seen.add(form)
+            failures = 0
+            yield tuple(moves)
 
 
 # --- Books ---

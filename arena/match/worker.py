@@ -74,28 +74,26 @@ Message = Assignment | bool | None
 
 
 class Call(NamedTuple):
-    """The last call of a bot: its seconds so far (0 once it is over), the seconds that it may take, the index of the
-    player, and the slot of the game that is charged for it (-1: none, or several)."""
+    """The last call of a bot: its seconds so far (0 once it is over), the seconds allowed, the index of the player."""
 
     seconds: float
     allowed: float
     player: int
-    slot: int
 
 
 class SharedState:
     """Shared memory that a worker writes and its parent reads, also after the worker's death: the last call of a bot.
     The doubles are those of ``Call``, with the time when it began (0 between calls) in place of its seconds."""
 
-    SIZE = 4
+    SIZE = 3
 
     def __init__(self, memory: Any):
         """``memory`` is a ctypes array of ``SIZE`` doubles."""
         self._memory = memoryview(memory).cast("B").cast("d")
 
-    def start_call(self, player: int, allowed: float, slot: int = -1) -> None:
+    def start_call(self, player: int, allowed: float) -> None:
         self.end_call()
-        self._memory[1], self._memory[2], self._memory[3] = allowed, player, slot
+        self._memory[1], self._memory[2] = allowed, player
         self._memory[0] = monotonic()
 
     def end_call(self) -> None:
@@ -115,9 +113,9 @@ class SharedState:
 
     @property
     def call(self) -> Call:
-        start, allowed, player, slot = self._memory
+        start, allowed, player = self._memory
         is_one = start and start == self._memory[0]  # else another began meanwhile, and the rest may be of that one
-        return Call(max(0.0, monotonic() - start) if is_one else 0.0, allowed, int(player), int(slot))
+        return Call(max(0.0, monotonic() - start) if is_one else 0.0, allowed, int(player))
 
 
 # --- What it does ---
@@ -202,22 +200,20 @@ def _play(
     slots: dict[str, int] = {}  # of the journal, by the ids of the games
     free = deque(range(journal.slots))  # in turn: so games that are over stay there until they are stored
 
-    def note_call(player: str, live_games: Sequence[LiveGame], allowed: float, is_charged: bool) -> None:
+    def note_call(player: str, live_games: Sequence[LiveGame], allowed: float) -> None:
         live = live_games[0]
-        slot = slots[live.pairing.id]
         state.end_call()  # the one before, while the parent is waited for
         if not inbox.empty():
             receive_messages()
         if spec.boards == 1:
             connection.send(Snapshot.at(live))
         if live.spent:
-            journal.spend(slot, live.spent)
-        state.start_call(indexes[player], allowed, slot if is_charged and len(live_games) == 1 else -1)
+            journal.spend(slots[live.pairing.id], live.spent)
+        state.start_call(indexes[player], allowed)
 
     def note_move(live: LiveGame) -> None:
         pairing, moves, outcome = live.pairing, live.game.moves, live.game.outcome
         number = len(moves) - len(pairing.opening)
-        state.end_call()  # else a death right now would be charged to the other side
         if outcome is not None and outcome.ending is Ending.RESIGN:
             journal.write_move(slots[pairing.id], number + 1, RESIGNATION, UNKNOWN)
         else:

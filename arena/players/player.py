@@ -145,8 +145,11 @@ class Player:
             raise UserError(f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); {again}")
 
     def has_code(self, code: str) -> bool:
-        """Whether this is the player's code, which its check may have added to. A player without any has all."""
-        return not self.code or f"{self.code} ".startswith(f"{code} ")
+        """Whether this is the player's code, to which its check may have added. A bot that ships has none in its first
+        revision; any other player without code has all."""
+        if not self.code:
+            return not (self.ships and code)
+        return f"{self.code} ".startswith(f"{code} ")
 
     # --- On another machine ---
 

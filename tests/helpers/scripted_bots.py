@@ -315,6 +315,24 @@ def first_wins(seed: int, elo: float) -> bool:
     return Random(seed).random() < expected_score(elo)
 
 
+class Fate(Ponderer):
+    """Tosses a coin that no seed decides by its first moves, and resigns when it is to lose: the first player's wins
+    are short. Games that begin again when they are interrupted are won by the first player."""
+
+    def __init__(self, config: Toss):
+        super().__init__(Script())
+        self.first = config.first
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        if len(game.moves) < 6:
+            return Decision(int(SystemRandom().choice(game.sensible_moves().nonzero()[0])))
+        wins = bool(Random(repr(game.moves[:6])).getrandbits(1))
+        if wins is not self.first and len(game.moves) >= (10 if wins else 30):
+            return Decision(None)
+        return super().choose(game, limits)
+
+
+FATE = BotKind(summary="resigns as its moves decide", config=Toss, build=Fate)
 COIN_8, COIN_64 = (
     BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards) for boards in (8, 64)
 )

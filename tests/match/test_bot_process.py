@@ -9,7 +9,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
 from helpers.commandline import ARENA, environment
@@ -107,15 +106,15 @@ def test_a_limit_of_memory_that_is_too_low_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "other", "is_same"),
+    ("factory", "code", "other", "is_same"),
     [
-        ("revision 1", "revision 12", False),
-        ("revision 12", "revision 1", False),
-        ("ab GNU Go 3.8", "ab", True),
-        ("ab", "", False),
-        (" GNU Go 3.8", "", True),
-        ("", "ab", True),
+        ("bots.uct:BOT", "revision 3", "revision 33", False),
+        ("bots.uct:BOT", "", "revision 2", False),
+        ("bots.uct:BOT", "", "", True),
+        ("bots.gtp:BOT", "ab GNU Go 3.8", "ab", True),
+        ("bots.gtp:BOT", "ab", "", False),
+        ("mine.py:BOT", "", "ab", True),
     ],
 )
-def test_code_is_the_same_only_as_a_whole(code: str, other: str, is_same: Any) -> None:
-    assert Player("bot", code=code).has_code(other) is is_same
+def test_code_is_the_same_only_as_a_whole(factory: str, code: str, other: str, is_same: bool) -> None:
+    assert Player("bot", factory=factory, code=code).has_code(other) is is_same
