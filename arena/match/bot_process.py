@@ -112,21 +112,25 @@ class BotStarter:
 class BotProcess(Bot):
     """A bot in a process of its own. After a fault of the process ``prepare`` starts another one."""
 
-    def __init__(self, starter: BotStarter, player: Player, stderr: Path, now: Callable[[], float] = monotonic):
-        """``build`` starts the process."""
+    def __init__(
+        self,
+        starter: BotStarter,
+        player: Player,
+        stderr: Path,
+        now: Callable[[], float] = monotonic,
+        may_be_killed: bool = False,
+    ):
+        """Raises UserError when the bot can't be built. If it ``may_be_killed`` meanwhile, as by somebody outside,
+        ``prepare`` tries again."""
         self._starter, self._player, self._stderr, self._now = starter, player, stderr, now
         self._poll = select.poll()
         self._connection: Connection | None = None
         self._overrides = frozenset[str]()
-
-    def build(self, may_be_killed: bool = False) -> None:
-        """Start the process. Raises UserError when the bot can't be built; if it ``may_be_killed`` from outside
-        meanwhile, ``prepare`` tries again."""
         try:
             self._start(BUILD_SECONDS)
         except BotFault as fault:
             if not (may_be_killed and isinstance(fault, BotKilled)):
-                raise UserError(f"{self._player.name} can't be built: {fault}") from fault
+                raise UserError(f"{player.name} can't be built: {fault}") from fault
 
     def overrides(self, method: str) -> bool:
         return method in self._overrides or (method == "prepare" and self._connection is None)

@@ -147,8 +147,8 @@ def work(connection: Connection, shared: Any, spec: WorkerSpec, journal: Path, s
             name, player = [*spec.players.items()][place]
             state.start_call(place, inf)  # it is to blame when the process ends now
             if starter is not None and name in spec.isolated:
-                own = bots[name] = BotProcess(starter, player, Path(f"{stderr}-{place}"), running_clock)
-                own.build(may_be_killed=spec.has_started)
+                output = Path(f"{stderr}-{place}")
+                own = bots[name] = BotProcess(starter, player, output, running_clock, may_be_killed=spec.has_started)
                 if spec.boards > 1:
                     own.warm_up(spec.rules, max(player.limits.allowed, WARM_UP))
             else:
