@@ -21,7 +21,7 @@ from arena.go.sgf import move_notes, write_sgf
 from arena.ratings import EloEstimate
 from arena.report import style
 from arena.report.chart import Scale, points_of, scale_of
-from arena.report.tables import Section, Sheet
+from arena.report.tables import Sheet
 from arena.report.text import sections, terms, title
 from arena.results.league import EventReport
 
@@ -55,7 +55,7 @@ def render_page(report: EventReport, games: Sequence[GameRecord]) -> str:
         title=title(report),
         terms=terms(report),
         sections=sections(report),
-        plots=plots(report) if report.anchor else None,
+        plots=plots(report) if report.league is not None else None,
         players=_players(report),
         games=games_data(games, report.stored, report.event) if games else "",
         styles=[Markup((WEB / name).read_text("utf-8").strip()) for name in ("board.min.css", "page.css")],
@@ -69,8 +69,9 @@ def plots(report: EventReport) -> dict[str, Any]:
     rated = [(place, place.elo, _ends(place.elo)) for place in report.places if place.elo is not None]
     elo, names = scale_of(report.course), [place.name for place, *_ in rated]
     return {
-        "anchor": report.anchor,
+        "scale": "" if report.league is None else report.league.scale,
         "rated": rated,
+        "has_open_ends": any(None in (elo.low, elo.high) for _, elo, _ in rated),
         "range": Scale.over([0.0, *(end for *_, ends in rated for end in ends)]),
         "elo": elo,
         "games": Scale(0, max(1, report.games)),
@@ -102,12 +103,12 @@ def games_data(games: Sequence[GameRecord], total: int, event: str) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def _players(report: EventReport) -> Section:
+def _players(report: EventReport) -> Sheet:
     rows = []
     for one in report.participants.values():
         settings = ", ".join(f"{key}={describe(key, value)}" for key, value in one.settings.items())
         rows.append((one.name, one.kind, settings, str(one.limits), one.net[:12]))
-    return "Players", Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
+    return Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
 
 
 def _clean(value: Any) -> Any:

@@ -31,6 +31,11 @@ LEAVE_SECONDS = 3.0
 SESSION = "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 """Runs Python in a session of its own, so that all processes of a visitor can be ended."""
 
+PHONE = """<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>.intro { box-sizing: border-box; max-width: 90vw; padding: 0 16px; flex-wrap: wrap; }</style>"""
+SMALL_TYPE = "<script>if (innerWidth < 600) document.getElementById('terminal').dataset.fontSize = 11</script>"
+COMPILES = "<small>The first start on a machine compiles for up to a minute.</small>"
+
 _visit: ContextVar[Path] = ContextVar("_visit")
 """The file for the number of the visitor's process."""
 
@@ -40,7 +45,15 @@ class LocalServer(Server):
     host's name, or from another site's page, is refused. The page asks no other host for anything."""
 
     def __init__(self, command: Sequence[str], port: int):
-        self._words = [sys.executable, "-c", SESSION, "-m", "arena", *command]
+        self._command = [sys.executable, "-c", SESSION, "-m", "arena", *command]
+        kept = "Your game is saved." if command[0] == "play" else "The screen is closed."
+        self._words = {
+            "<head>": f"<head>{PHONE}",
+            "</body>": f"{SMALL_TYPE}</body>",
+            "<div>arena ": "<div>Starting arena ",
+            "</div>\n        <button": f" ...<br>{COMPILES}</div>\n        <button",
+            "Session ended.": f"{kept} You can close this page.",
+        }
         super().__init__("", host=LOCAL, port=port, title=shlex.join(["arena", *command]))
         self._host, self._token, self._cookie = f"{LOCAL}:{port}", secrets.token_urlsafe(16), f"arena-{port}"
         self._visitors = 0
@@ -48,7 +61,7 @@ class LocalServer(Server):
     @property
     def command(self) -> str:
         """The shell command of the present visitor."""
-        return f"echo $$ > {shlex.quote(str(_visit.get()))}; exec {shlex.join(self._words)}"
+        return f"echo $$ > {shlex.quote(str(_visit.get()))}; exec {shlex.join(self._command)}"
 
     @command.setter
     def command(self, command: str) -> None:
@@ -61,7 +74,10 @@ class LocalServer(Server):
     async def handle_index(self, request: web.Request) -> Any:
         self._check(request, is_socket=False)
         page: Any = await super().handle_index(request)
-        page.text = re.sub(r"<link[^>]*https://[^>]*>", "", page.text)  # fonts of another site
+        text = re.sub(r"<link[^>]*https://[^>]*>", "", page.text)  # fonts of another site
+        for there, ours in self._words.items():
+            text = text.replace(there, ours)
+        page.text = text
         sources = f"'self' 'unsafe-inline' 'unsafe-eval' data: ws://{self._host}"
         page.headers["Content-Security-Policy"] = f"default-src {sources}; base-uri 'none'; form-action 'none'"
         page.set_cookie(self._cookie, self._token, httponly=True, samesite="Strict")

@@ -89,7 +89,7 @@ def test_a_page_has_the_report_the_players_and_the_last_games(store: Store) -> N
     assert "<svg role" not in render_page(empty, []) and "no game is finished yet" in render_page(empty, [])
     report = report_of(store, "a", "b", games_each=EMBEDDED + 2)
     html = render_page(report, last_games(store, report.event))
-    for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Players", "name=a"):
+    for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Settings of the players", "name=a"):
         assert words in html
     assert html.count("<svg role") == 2 and re.search(r"<title>a: \+.+ in 202 games</title>", html)
     assert f"The last {EMBEDDED} of {EMBEDDED + 2} games." in html and "arena games --event league --sgf" in html

@@ -77,7 +77,9 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     games[-1] = replace(games[-1], facts=(UNKNOWN, UNKNOWN, *facts))
     browser.get(page_of(tmp_path, match, games).as_uri())
     assert len(browser.find_elements("css selector", ".wall .small")) == 4
-    assert press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).startswith(f"Move 3 of {moves}: ●")
+    assert find(browser, ".fact").text.startswith(f"Move 6 of {moves}: ○")  # the worst move of all games
+    keys = (Keys.HOME, *[Keys.ARROW_RIGHT] * 3)
+    assert press(browser, *keys).startswith(f"Move 3 of {moves}: ●")
     assert len(browser.find_elements("css selector", ".viewer .shudan-stone-image:not(.shudan-sign_0)")) == 3
     assert press(browser, "m").startswith("Move 5 of") and press(browser, "m").startswith("Move 6 of")
     assert "5 visits" in find(browser, ".fact").text

@@ -68,6 +68,13 @@ function mistakesOf(game) {
   return found.sort((one, other) => other.cost - one.cost).slice(0, WORST);
 }
 
+/** Where the page begins: after the worst move of all, in a game where players report rates, else at the last game's end. */
+function turningPoint(games) {
+  const found = games.flatMap((game) => mistakesOf(game).slice(0, 1).map((move) => ({ id: game.id, at: move.number, cost: move.cost })));
+  const [worst] = found.sort((one, other) => other.cost - one.cost);
+  return worst || { id: games[0].id, at: games[0].moves.length };
+}
+
 function markersAt(game, number) {
   const map = Array.from({ length: game.size }, () => Array(game.size).fill(null));
   const last = number ? game.moves[number - 1].vertex : null;
@@ -158,16 +165,19 @@ function Viewer({ game, at, go }) {
   );
 }
 
+/** A name whose middle goes where it is long: settings differ at the end. */
+const shorten = (name) => (name.length > 15 ? `${name.slice(0, 6)}…${name.slice(-8)}` : name);
+
 function Small({ game, chosen, choose }) {
   const number = game.moves.length;
   return h("button", { type: "button", class: chosen ? "small chosen" : "small", title: `${game.id}: ${game.moves.length} moves`, onClick: choose },
     h(Goban, { vertexSize: 108 / game.size, signMap: boardAt(game, number).signMap, markerMap: markersAt(game, number) }),
-    h("span", null, `● ${game.black}`), h("span", null, `○ ${game.white}`), h("span", { class: "note" }, game.result === "?" ? `move ${number}` : game.result));
+    h("span", null, `● ${shorten(game.black)}`), h("span", null, `○ ${shorten(game.white)}`), h("span", { class: "note" }, game.result === "?" ? `move ${number}` : game.result));
 }
 
 function Games({ games, note }) {
   const named = /^#(.*)@(\d+)$/.exec(decodeURIComponent(location.hash));
-  const [state, setState] = useState({ id: named ? named[1] : "", at: named ? Number(named[2]) : 0 });
+  const [state, setState] = useState(() => (named ? { id: named[1], at: Number(named[2]) } : turningPoint(games)));
   const place = Math.max(0, games.findIndex((one) => one.id === state.id));
   const game = games[place];
   const at = Math.min(state.at, game.moves.length);
