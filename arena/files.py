@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from io import BufferedReader
 from pathlib import Path
@@ -18,9 +18,6 @@ from typing import IO
 from platformdirs import user_cache_dir
 
 from arena import StoreError, UserError
-
-_OURS = ".arena-f58e1c-"  # the prefix of our temporary folders, which no other program uses
-_OWNER = "owner"  # the file in them that their process locks
 
 
 def write(path: Path, content: str | bytes, *, error: type[UserError] = StoreError, hint: str = "") -> None:
@@ -48,30 +45,41 @@ def replacing(path: Path, *, error: type[UserError] = StoreError, hint: str = ""
     ``path`` is a device or a pipe, it is unchanged; an OSError is raised as ``error``, one line ending with ``hint``.
     """
     place = Path(os.path.realpath(path))
+    aside, old = place.with_name(f".{place.name}.part"), place.with_name(f".{place.name}.old")
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise OSError(errno.EINVAL, "it is a device or a pipe")
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _own_folder(place.parent) as folder:
-            aside = folder / place.name
-            yield aside
-            with suppress(FileNotFoundError):
-                aside.chmod(place.stat().st_mode & 0o7777)
-            for inside in (*aside.rglob("*"), aside):
-                _sync(inside)
-            if not (place.is_dir() and aside.is_dir()):
+        _remove(aside)  # of a process that was killed
+        yield aside
+        with suppress(FileNotFoundError):
+            aside.chmod(place.stat().st_mode & 0o7777)
+        for inside in (*aside.rglob("*"), aside):
+            _sync(inside)
+        if not (place.is_dir() and aside.is_dir()):
+            os.replace(aside, place)
+        elif not _exchange(aside, place):  # then for a moment nothing has the name
+            os.replace(place, old)
+            try:
                 os.replace(aside, place)
-            elif not _exchange(aside, place):  # then for a moment nothing has the name
-                (folder / _OWNER).unlink()  # from here to the end, the folder may have the only copy: it isn't swept
-                os.replace(place, folder / "old")
-                try:
-                    os.replace(aside, place)
-                except OSError:
-                    os.replace(folder / "old", place)
-                    raise
+            except OSError:
+                os.replace(old, place)
+                raise
         _sync(place.parent)
     except (OSError, shutil.Error) as problem:
         raise error(f"{path} can't be written ({reason(problem)}); {hint or 'use a folder that can be'}") from problem
+    finally:
+        _remove(aside)
+        _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there and can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def reason(problem: Exception) -> str:
@@ -124,60 +132,25 @@ def lock_file(file: IO[bytes], waits: bool = False) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
 
 
-_scratch = ExitStack()
-remove_scratch = atexit.register(_scratch.close)  # to be called before ``os._exit`` or ``os.exec``, which skip atexit
-
-
 def cache_folder() -> Path:
-    """Where what can be made again is kept from one process to the next; for a user without a home among the temporary
-    files."""
+    """The folder of what can be computed again. A user without a home has none that outlives this process."""
     try:
         return Path(user_cache_dir("arena"))
     except RuntimeError:  # neither HOME nor an entry of the user's in the system
-        return _private_folder() / "cache"
+        return scratch() / "cache"
 
 
 @cache
 def scratch() -> Path:
-    """A folder for temporary files of this process and those that it starts, removed when this process ends or, if it
-    was killed, by the next call of another."""
-    return _scratch.enter_context(_own_folder(_private_folder()))
-
-
-@cache
-def _private_folder() -> Path:
-    """A folder that is private to the user, in TMPDIR if a socket's path fits there."""
+    """A private folder for temporary files of this process and those that it starts, removed when this process ends.
+    It lies in TMPDIR, if the path of a socket (at most 107 bytes) fits there."""
     base = tempfile.gettempdir()
-    if len(os.fsencode(base)) > 50:  # a socket's path has at most 107 bytes
-        base = "/tmp"
-    private = Path(base) / f".arena-{os.getuid()}"
-    with suppress(OSError):
-        private.mkdir(mode=0o700, exist_ok=True)
-    status = os.lstat(private)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        private = Path(tempfile.mkdtemp(prefix=f"{private.name}-", dir=base))  # somebody else took the name
-    return private
+    folder = Path(tempfile.mkdtemp(prefix="arena-", dir=base if len(os.fsencode(base)) <= 60 else "/tmp"))
+    atexit.register(remove_scratch)
+    return folder
 
 
-@contextmanager
-def _own_folder(base: Path) -> Iterator[Path]:
-    """A new folder in ``base``, removed at the end; if this process is killed, by the next one that makes a folder."""
-    _sweep(base)
-    with tempfile.TemporaryDirectory(prefix=_OURS, dir=base, ignore_cleanup_errors=True) as folder:
-        with open(Path(folder, _OWNER), "xb", buffering=0) as owner:
-            with suppress(OSError):  # where nothing can be locked, nothing is swept
-                lock_file(owner)
-                owner.write(b"locked")
-            yield Path(folder)
-
-
-@cache
-def _sweep(base: Path) -> None:
-    status = base.stat()
-    if status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
-        return  # other users may have put files there
-    for owner in base.glob(f"{_OURS}*/{_OWNER}"):
-        with suppress(OSError), open_regular(owner) as file:
-            lock_file(file)  # else its process runs
-            if file.read():  # else its process is about to lock it
-                shutil.rmtree(owner.parent)
+def remove_scratch() -> None:
+    """Remove the temporary files; to be called before ``os._exit`` or ``os.exec``, which skip ``atexit``."""
+    if scratch.cache_info().currsize:
+        shutil.rmtree(scratch(), ignore_errors=True)

@@ -1,12 +1,9 @@
 """Files that survive a crash, locks, scratch folders; and what a container lets a process use."""
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import pytest
@@ -110,40 +107,23 @@ with replacing(Path(sys.argv[1])) as aside:
 def test_what_a_killed_process_wrote_aside_goes_when_the_next_one_writes(tmp_path: Path) -> None:
     """It stayed for good: a training run that is killed often left a state each time."""
     place = tmp_path / "state"
-    with begun(WRITES, str(place)) as killed, begun(WRITES, str(place)) as running:
-        left, kept = printed_by(killed), printed_by(running)
-        theirs = tmp_path / ".arena-state"  # of another program, or a copy of ours
-        shutil.copytree(left.parent, theirs)
+    with begun(WRITES, str(place)) as killed:
+        assert printed_by(killed).exists()
         killed.kill()
         killed.wait()
-        assert left.exists()
-        with begun(WRITES, str(place)) as last:
-            own = printed_by(last)
-            assert sorted(tmp_path.iterdir()) == sorted([theirs, kept.parent, own.parent])
-            last.communicate("")
-        running.communicate("")
-    assert sorted(os.listdir(tmp_path)) == [".arena-state", "state"] and place.read_text() == "half"
+    with begun(WRITES, str(place)) as last:
+        printed_by(last)
+        last.communicate("")
+    assert os.listdir(tmp_path) == ["state"] and place.read_text() == "half"
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
 def test_a_pipe_or_a_device_that_is_named_like_our_own_files_is_not_opened(make: Any, tmp_path: Path) -> None:
     """Anybody who writes to a folder could have commands hang that write there."""
-    (tmp_path / ".arena-f58e1c-x").mkdir()
-    make(tmp_path / ".arena-f58e1c-x" / "owner")
-    files.write(tmp_path / "file", "new")
     for path in (tmp_path / "lock", tmp_path / "arena.db.lock"):
         make(path)
         with pytest.raises(OSError, match="it is not a regular file"):
             files.lock(path)
-
-
-def test_nothing_is_swept_in_a_folder_where_others_write(tmp_path: Path) -> None:
-    left = tmp_path / ".arena-f58e1c-x" / "owner"
-    left.parent.mkdir()
-    left.write_text("locked")
-    tmp_path.chmod(0o777)
-    files.write(tmp_path / "file", "new")
-    assert left.exists()
 
 
 def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +133,7 @@ def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch) -> N
         raise RuntimeError("could not determine the home directory")
 
     monkeypatch.setattr(files, "user_cache_dir", fail)
-    assert files.cache_folder().parent.name.startswith(f".arena-{os.getuid()}")
+    assert files.cache_folder().parent == files.scratch()
 
 
 def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
@@ -191,46 +171,14 @@ def test_json_that_cannot_be_read_is_one_line(tmp_path: Path, text: str | None, 
 SCRATCH = "import sys; from arena.files import scratch; print(scratch(), flush=True); sys.stdin.readline()"
 
 
-def scratch_of(place: Path) -> Path:
-    """The folder that a process made for itself, which has ended."""
-    with begun(SCRATCH, TMPDIR=str(place)) as process:
-        made = printed_by(process)
-        process.communicate("")
-    return made
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder with a path that is short enough for sockets."""
-    with TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
-        yield Path(folder)
-
-
-def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next_and_nobody_elses(place: Path) -> None:
-    """A user's folder called arena-backup that had a file ``owner`` vanished at the next command."""
-    with begun(SCRATCH, TMPDIR=str(place)) as killed, begun(SCRATCH, TMPDIR=str(place)) as running:
-        left, kept = printed_by(killed), printed_by(running)
-        private = left.parent
-        theirs = [folder / name for folder in (place, private) for name in ("arena-backup", ".arena-backup", "arena-1")]
-        for folder in theirs:
-            shutil.copytree(left, folder)
-            (folder / "data").write_text("mine")
-        killed.kill()
-        killed.wait()
-        scratch_of(place)
-        assert not left.exists() and kept.exists()
-        running.communicate("")
-    assert not kept.exists() and private.stat().st_mode & 0o777 == 0o700
-    assert all((folder / "data").read_text() == "mine" for folder in theirs)
-
-
-def test_a_private_folder_that_somebody_else_made_is_not_used_nor_a_long_path(place: Path) -> None:
-    private = scratch_of(place).parent
-    private.chmod(0o777)
-    assert scratch_of(place).parent not in (private, place)
-    deep = place / ("x" * 100)  # no socket could be made there
+def test_a_temporary_folder_is_private_and_goes_with_its_process(tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 100)  # no socket could be made there
     deep.mkdir()
-    assert scratch_of(deep).parents[1] == Path("/tmp") and not any(deep.iterdir())
+    with begun(SCRATCH, TMPDIR=str(deep)) as process:
+        made = printed_by(process)
+        assert made.parent == Path("/tmp") and made.stat().st_mode & 0o777 == 0o700
+        process.communicate("")
+    assert not made.exists()
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ class Siege:
 
     def check(self, seed: str) -> None:
         """Nobody forfeited, and engines play alike whenever they play: games of the same opening and colours are the
-        same. Nothing is left once a command has ended by itself: it removes what the killed ones left."""
+        same. No process is left."""
         games = defaultdict(set)
         with Store.open(self.folder / "results" / "arena.db") as store:
             for record in store.games():
@@ -200,10 +200,8 @@ class Siege:
         self.check_files()
 
     def check_files(self) -> None:
-        """No temporary file and no shared memory is left."""
-        private = list(self.temporary.glob(".arena-*"))  # the folder of the user's own stays, empty
-        left = [path.name for path in self.temporary.iterdir() if path not in private]
-        left += [path.name for folder in private for path in folder.iterdir()]
+        """No shared memory is left, and no temporary file but the folders of commands that were killed."""
+        left = [path.name for path in self.temporary.iterdir() if not path.name.startswith("arena-")]
         assert [name for name in left if not name.startswith(FOREIGN)] == []
         until = monotonic() + LONG
         while left := shared_memory() - self._shared:  # other tests may just be making some
