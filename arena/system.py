@@ -61,22 +61,22 @@ def retry_killed(start: Callable[[], T]) -> T:
 
 
 class RunningClock:
-    """Seconds in which this process could run. A time in which it stood still, stopped by SIGSTOP, a debugger or a
-    pause of its container, isn't counted; it is noticed once ``start`` was called."""
+    """A monotonic clock that doesn't count the time in which this process was stopped, by SIGSTOP, a debugger or a
+    pause of its container. Such standstills are noticed after ``start`` was called."""
 
-    TICK, STANDSTILL = 0.25, 1.0  # seconds between two looks, and from which a gap between them is a standstill
+    TICK_SECONDS, STANDSTILL_SECONDS = 0.25, 1.0  # between two readings; a longer gap than the second is a standstill
 
     def __init__(self) -> None:
         self._lock, self._stood, self._last, self._runs = Lock(), 0.0, 0.0, False
         self._on_standstill: Callable[[float], None] = lambda seconds: None
 
     def start(self, on_standstill: Callable[[float], None]) -> None:
-        """Begin to notice standstills; ``on_standstill`` gets the seconds of each, in any thread."""
+        """Begin to notice standstills; ``on_standstill`` is called with the seconds of each, in any thread."""
         self._on_standstill, self._last, self._runs = on_standstill, monotonic(), True
 
         def tick() -> None:
             while True:
-                sleep(self.TICK)
+                sleep(self.TICK_SECONDS)
                 self()
 
         Thread(target=tick, daemon=True).start()
@@ -84,7 +84,7 @@ class RunningClock:
     def __call__(self) -> float:
         with self._lock:
             now = monotonic()
-            if self._runs and now - self._last > self.STANDSTILL:
+            if self._runs and now - self._last > self.STANDSTILL_SECONDS:
                 self._stood += now - self._last
                 self._on_standstill(now - self._last)
             self._last = now

@@ -24,7 +24,7 @@ from arena.cli.options import (
     Results,
     read_rules,
     registry_of,
-    takes,
+    with_options,
 )
 from arena.players.config import TermsTable
 
@@ -77,7 +77,7 @@ def known_ratings(registry: Registry, results: Path) -> tuple[dict[str, EloEstim
     return shipped_ratings(), None
 
 
-@takes(TermsTable, "size")
+@with_options(TermsTable, "size")
 def check(
     bots: Annotated[list[str], Argument(metavar="BOT")],
     terms: TermsTable = NO_TERMS,
@@ -105,7 +105,7 @@ def check(
         raise typer.Exit(1)
 
 
-@takes(TermsTable, "size", "komi", "rules")
+@with_options(TermsTable, "size", "komi", "rules")
 def gtp(
     bot: Annotated[str, Argument(metavar="BOT")],
     terms: TermsTable = NO_TERMS,

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable) -> Player:
-    """The bot of this name, with the limits of ``given`` where it has none. Raises UserError for one that doesn't play
-    on this size."""
+    """The bot of this name, with the limits of ``given`` if it has none of its own. Raises UserError if it can't play
+    on the given board size."""
     return registry.resolve(spec).with_limits(read_limits(given)).checked(first_given(given.size, 9))
 
 
@@ -47,7 +47,7 @@ def read_limits(given: TermsTable) -> Limits:
 
 
 def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
-    """The terms of an event. Unless openings are asked for, they are those that ship, then drawn ones. Raises
+    """The terms of an event. Openings come from the book that ships, unless --book or --plies is given. Raises
     UserError."""
     from arena.contract.adjudication import Adjudication
     from arena.match.openings import read_book, shipped_book
@@ -67,7 +67,7 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
 # --- Before it is played ---
 
 
-def notes_on(event: Event, store: Store) -> Iterator[str]:
+def event_notices(event: Event, store: Store) -> Iterator[str]:
     """Lines to show before the event: new players, and nets on larger boards than they were trained on. Raises
     ConfigError where there are fewer openings than the games need; where all games are stored, none is drawn."""
     from arena.match.schedule import Match
@@ -87,13 +87,13 @@ def notes_on(event: Event, store: Store) -> Iterator[str]:
     yield from size_doubts(players, event.terms.rules.size)
 
 
-def with_run(match: Match, store: Store, new: bool) -> Match:
+def with_run_number(match: Match, store: Store, new: bool) -> Match:
     """The match as its last run, or as a ``new`` one."""
     runs = sum(event.id.rpartition("-")[0] == match.key for event in store.events())
     return replace(match, run=max(1, runs + new))
 
 
-def note_event(store: Store, event: Event) -> None:
+def store_event(store: Store, event: Event) -> None:
     """Store the event, its settings and its players."""
     from datetime import UTC, datetime
 
@@ -200,11 +200,11 @@ class EventSetup:
 
         gc.freeze()  # imported modules are never freed: scanning them in each collection takes 0.2 s
         event, may_play = continued(event, store, self.console.say, is_counted)
-        for line in notes_on(event, store):
+        for line in event_notices(event, store):
             self.console.say(line)
-        note_event(store, event)
+        store_event(store, event)
         state = EventState(event)
-        with event_kept(state, store, self.console, self.results, self.registry.anchors):
+        with ratings_written(state, store, self.console, self.results, self.registry.anchors):
             self.show(state, store, may_play)
         if state.standings.is_decided and state.stored == state.resumed:
             self.console.say("The test is decided; for more games, play another match: --name NAME --seed NUMBER.")
@@ -251,7 +251,7 @@ def show(state: EventState, updates: Iterator[Update], control: Control, console
 
 
 def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
-    """A line of JSON for each game as it ends, then one for what all games say."""
+    """Print a JSON object for each game as it ends, then one for the report."""
     from arena.go.record import GameRecord
     from arena.results.export import game_line, report_line
     from arena.results.league import read_report
@@ -268,8 +268,8 @@ def print_games(event: Event, updates: Iterable[Update], store: Store) -> None:
 
 @contextmanager
 def _finishing(control: Control) -> Iterator[Callable[[], None]]:
-    """The first Ctrl-C or SIGTERM has the games under way finished, the second ends the command; so does one where the
-    event is paused. What is given ends the command as the signal does that came, or as Ctrl-C."""
+    """The first Ctrl-C or SIGTERM lets the games under way finish; the second, or the first of a paused event, ends the
+    command. Calling the yielded function ends the command as the received signal would, or as Ctrl-C."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     came: list[int] = []
 
@@ -296,7 +296,7 @@ def _finishing(control: Control) -> Iterator[Callable[[], None]]:
 
 
 def _is_whole(event: Event, store: Store) -> bool:
-    """Whether nothing of an event is left to play, by its stored games."""
+    """Whether all games of an event are stored, or its test is decided."""
     standings = event.standings()
     for games in store.game_summaries(event=event.event) if standings.tests else ():
         standings.add(games)
@@ -304,11 +304,11 @@ def _is_whole(event: Event, store: Store) -> bool:
 
 
 @contextmanager
-def event_kept(
+def ratings_written(
     state: EventState, store: Store, console: Console, results: Path, anchors: Mapping[str, float] | None = None
 ) -> Iterator[None]:
-    """Whatever ends an event, the ratings are written, without anchors that contradict them; Ctrl-C says how to go
-    on."""
+    """Write the ratings, whatever ends the event; without the anchors if they contradict the games. Ctrl-C prints how
+    to resume."""
     from arena.match.runner import GamesNotStored
     from arena.results.export import write_elo_csv
 

@@ -23,7 +23,7 @@ from arena.cli.options import (
     Option,
     Results,
     Workers,
-    takes,
+    with_options,
 )
 from arena.cli.play import PlaySetup, play_match, read_side
 from arena.players.config import TermsTable, TournamentTable, first_given
@@ -41,7 +41,7 @@ PILOT = 20
 """Games that --plan plays where fewer are stored. They aren't stored: the event hasn't begun."""
 
 
-@takes(TermsTable)
+@with_options(TermsTable)
 def match(
     ctx: typer.Context,
     first: Annotated[str, Argument(metavar="A")],
@@ -103,7 +103,7 @@ def match(
         play_match(played, new, PlaySetup(setup.registry, results), is_counted=games is not None)
     elif plan is None:
         with setup.opened(played) as store:
-            setup.play(events.with_run(played, store, new), store, is_counted=games is not None)
+            setup.play(events.with_run_number(played, store, new), store, is_counted=games is not None)
     else:
         _forecast(played, plan, setup)
 
@@ -117,7 +117,7 @@ def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
     standings, workers = match.standings(), setup.workers or cores()
     if database(setup.results).exists():
         with Store.of(setup.results) as store:
-            for games in store.game_summaries(event=events.with_run(match, store, False).event):
+            for games in store.game_summaries(event=events.with_run_number(match, store, False).event):
                 standings.add(games)
     if standings.games < PILOT:
         with TemporaryDirectory() as folder:
@@ -140,7 +140,7 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float = 0.05) -> Spr
         raise ConfigError(f"--sprt: {error}") from None
 
 
-@takes(TournamentTable)
+@with_options(TournamentTable)
 def tournament(
     name: Annotated[str, Argument(metavar="NAME")],
     bots: Annotated[list[str] | None, Argument(metavar="BOT")] = None,

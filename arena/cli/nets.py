@@ -24,7 +24,7 @@ from arena.cli.options import (
     Results,
     Workers,
     registry_of,
-    takes,
+    with_options,
 )
 from arena.players.config import TermsTable, first_given
 from arena.system import cores
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from arena.players.registry import Registry
 
 
-@takes(TermsTable, "size", "komi", "rules", "seed", "limits")
+@with_options(TermsTable, "size", "komi", "rules", "seed", "limits")
 def gate(
     checkpoint: Annotated[str, Argument(metavar="CHECKPOINT")],
     against: Annotated[str | None, Option(metavar="ENTRY", help="Player whose net to replace.")] = None,

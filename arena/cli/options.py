@@ -30,7 +30,7 @@ Argument = partial(typer.Argument, hidden=True)
 RESULTS, CONFIG = Path("results"), Path("arena.toml")
 
 MOST_WORKERS = 4096
-"""More are a typing error: a node of a cluster has fewer cores, and a machine fewer processes."""
+"""More is a typing error: no node has that many cores."""
 
 Results = Annotated[Path, Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
 ConfigFile = Annotated[
@@ -44,9 +44,9 @@ Cluster = Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster: HOS
 NO_TERMS = TermsTable()
 
 
-def takes(table: type[Any], *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a command's parameter whose default is a ``table`` by an option for each setting of these ``names``, or
-    for all but lists; settings that other tables lack come first. A wrong value raises ConfigError."""
+def with_options(table: type[Any], *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a command's parameter whose default is a ``table`` by one option for each of its settings (``names``, or
+    all that aren't lists); settings that other tables lack come first. A wrong value raises ConfigError."""
     shown = [item for item in fields(table) if item.metadata and not str(item.type).startswith("tuple")]
     shown = [item for item in shown if item.name in names or not names]
     shown.sort(key=lambda item: item in fields(TermsTable))
@@ -86,7 +86,7 @@ def _read(value: str, item: Field[Any]) -> Any:
 
 @contextmanager
 def errors_of_option(name: str) -> Iterator[str]:
-    """The option for a setting; errors about its value name the option only."""
+    """Yields the option of a setting. ConfigErrors about its value name the option instead of the setting."""
     option = f"--{name.replace('_', '-')}"
     try:
         yield option

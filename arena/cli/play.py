@@ -23,7 +23,7 @@ from typer import prompt
 
 from arena import ConfigError, StoreBusy, StoreError, UserError, plural
 from arena.cli import events
-from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, size_doubts, takes
+from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, registry_of, size_doubts, with_options
 from arena.contract.settings import setting
 from arena.files import remove_scratch, scratch
 from arena.go.ranks import HUMAN_LIKE
@@ -68,7 +68,7 @@ class GameOptions:
 NO_OPTIONS = GameOptions()
 
 
-@takes(GameOptions)
+@with_options(GameOptions)
 def play(
     bot: Annotated[str | None, Argument(metavar="BOT")] = None,
     rank: Annotated[str | None, Option(metavar="RANK", help="Play a bot of this human rank, 30k to 6d.")] = None,
@@ -152,7 +152,7 @@ def play_match(match: Match, new: bool, setup: PlaySetup, is_counted: bool) -> N
     limits, may_play = next((person.limits for person in people if person.limits.time), Limits()), True
     if database(setup.results).exists():
         with Store.of(setup.results) as store:
-            last = events.with_run(match, store, new)
+            last = events.with_run_number(match, store, new)
             event, may_play = events.continued(last, store, setup.console.say, is_counted)
             match = replace(match, run=last.run, games=event.games, grown=event.grown)
     while True:
@@ -494,7 +494,7 @@ class PlaySetup:
             try:
                 with Store.of(self.results, write=True) as store:
                     if match is not None:
-                        events.note_event(store, match)
+                        events.store_event(store, match)
                     store.add_players({player.identity: player for saved in games for player in saved.players})
                     known = {id for event in {saved.record.event for saved in games} for id in store.ids(event)}
                     store.append([saved.record for saved in games if saved.id not in known])

@@ -21,7 +21,7 @@ from arena.cli.options import RESULTS, Argument, Cluster, Option, Results, Worke
 
 TRAINERS = ("sl", "rl", "value", "rollout", "ownership", "distill", "zero")
 FIGURES = "top1 late_top1 policy_loss ownership brier value_loss value_mse value_floor win_rate_mse".split()
-"""What is printed of a new checkpoint, of the metrics in its manifest."""
+"""The metrics of a new checkpoint that are printed."""
 
 
 def train(
@@ -161,7 +161,7 @@ def run_trainer(
 
 
 def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any], None]:
-    """What shows the progress of a run, from its first step until ``stack`` is closed."""
+    """A function that shows the progress of a run, from its first step until ``stack`` is closed."""
     from arena.report import progress
 
     right = {"ownership": "points", "value": "results", "distill": "teacher's move"}.get(trainer, "top-1")
@@ -178,8 +178,8 @@ def _show_progress(trainer: str, name: str, stack: ExitStack) -> Callable[[Any],
 
 
 def print_result(trainer: str, settings: Any, folder: Path, size: str) -> None:
-    """Print what was measured of the new checkpoint, by the names in its manifest, and what to do with it: shares of
-    points against bots, and figures of test positions, or else of validation positions."""
+    """Print the metrics of the new checkpoint, by their names in the manifest, and a command that uses it. Metrics of
+    positions are those of the test set or, without one, of the validation set."""
     from bots.nets.checkpoint import Checkpoint
 
     metrics = Checkpoint.open(folder).manifest.metrics

@@ -28,8 +28,8 @@ class PositionAnalysis:
     _after: dict[Move, RawNN] = field(default_factory=dict)  # each candidate's position is evaluated once
 
     def complete(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], Decision]:
-        """The candidates with the score and ownership that the bot's net predicts after them, and the whole position:
-        its ownership is the candidates' mean by visits, and its score follows from that."""
+        """Add the net's score and ownership after each candidate, and evaluate the position: its ownership is the
+        candidates' mean, weighted by visits, and its score follows from that."""
         if self.has_net and (new := [each.move for each in candidates if each.move not in self._after]):
             raw_nns = self.bot.raw_nn([self.game.after(move) for move in new])
             self._after.update(zip(new, raw_nns, strict=True))
@@ -53,13 +53,13 @@ class PositionAnalysis:
         return completed, whole
 
     def _lead(self, game: Game, ownership: np.ndarray) -> float:
-        """By how many points the side to move is ahead in ``game`` if it gets the points that it is to own."""
+        """The lead in points of the side to move in ``game``, computed from its predicted ownership."""
         sign = 1 if self.game.to_play is BLACK else -1
         return sign * game.expected_margin(sign * ownership)
 
 
 def lower_bound(candidate: Candidate) -> float:
-    """The lower end of a 95 % interval of its win rate, its visits taken as independent games."""
+    """The lower end of a 95 % interval of a candidate's win rate, with each visit counted as an independent game."""
     rate = candidate.win_rate
     return max(0.0, rate - 1.96 * math.sqrt(rate * (1 - rate) / max(1, candidate.visits)))
 
@@ -69,7 +69,7 @@ def lower_bound(candidate: Candidate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """What an analysis is to report, and every how many seconds."""
+    """The contents and the interval, in seconds, of the reports of an analysis."""
 
     colour: Colour
     interval: float

@@ -18,8 +18,8 @@ from arena import __version__
 from arena.contract.bot import Bot, Limits, describe_error
 from arena.gtp.analysis_protocol import QueryError, Task, read_query, result_of, tasks_of
 
-SLICE = 0.2
-"""Seconds of a search before the next query is read."""
+SLICE_SECONDS = 0.2
+"""Seconds of search between two looks at the input."""
 
 BATCH = 8
 """Positions that a bot with a net searches together."""
@@ -32,8 +32,8 @@ ACTIONS = ("query_version", "clear_cache", "terminate", "terminate_all")
 class AnalysisEngine:
     """Searches the positions of queries with one bot and passes every answer, a line of JSON, to ``send``.
 
-    ``limits`` hold where a query has no maxVisits. ``check`` raises a UserError for a board size that the bot can't
-    play. Not thread-safe.
+    ``limits`` are the default for queries without maxVisits. ``check`` raises a UserError for a board size that the bot
+    can't play. Not thread-safe.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class AnalysisEngine:
         return bool(self._tasks)
 
     def read_line(self, line: str) -> None:
-        """Read a query; what is wrong with it is sent as an error."""
+        """Read a query. Errors in it are sent as answers."""
         if not line.strip():
             return
         try:
@@ -98,9 +98,9 @@ class AnalysisEngine:
             task.reported = task.reported or started
         self._answer(tasks, self._search)
         seconds = time.monotonic() - started
-        if seconds < SLICE / 2 and first.bounds[0] is not None:
+        if seconds < SLICE_SECONDS / 2 and first.bounds[0] is not None:
             self._visits_per_slice *= 2
-        elif seconds > 2 * SLICE:
+        elif seconds > 2 * SLICE_SECONDS:
             self._visits_per_slice = max(8, self._visits_per_slice // 2)
 
     def _answer(self, tasks: list[Task], find: Callable[[list[Task]], dict[Task, dict[str, Any]]]) -> None:

@@ -34,7 +34,7 @@ Player = Literal["B", "W", "b", "w", "black", "white", "Black", "White", "BLACK"
 
 
 class MoveLimit(msgspec.Struct, rename="camel", frozen=True):
-    """An item of ``allowMoves`` or ``avoidMoves``; it holds for the first move only."""
+    """An item of ``allowMoves`` or ``avoidMoves``, applied to the first move only."""
 
     player: Player
     moves: list[str]
@@ -85,8 +85,8 @@ def read_query(fields: Mapping[str, Any]) -> Query:
 
 @dataclass(eq=False)
 class Task:
-    """One turn of a query: a position that waits for its analysis or is being searched. ``moves`` are those that the
-    search may begin with, None for all; ``started`` is 0 before the search."""
+    """One turn of a query: a position to search. ``moves`` are the legal first moves of the search, None for all;
+    ``started`` is 0 before the search."""
 
     query: Query
     turn: int
@@ -105,7 +105,7 @@ class Task:
 
 
 def result_of(task: Task) -> dict[str, Any]:
-    """The result of a task so far; its own ``visits`` are reported where the bot reports none."""
+    """The result of a task so far, with the task's own ``visits`` if the bot reports none."""
     query, analysis, game = task.query, task.analysis, task.analysis.game
     view = {"BLACK": BLACK, "WHITE": WHITE}.get(query.override_settings.report_analysis_winrates_as)
     flip = view not in (None, game.to_play)  # values are those of the other side than the one to move

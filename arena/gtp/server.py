@@ -25,20 +25,20 @@ from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, forma
 from arena.gtp.arguments import WHOLE, Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
 from arena.gtp.position import Position
 
-PATIENCE = 86400.0
-"""Seconds after which a move would be given up where nobody set a time."""
+MOVE_DEADLINE_SECONDS = 86400.0
+"""The deadline of a move without a time limit: in practice none."""
 
-SLICE = 0.1
-"""Seconds that an analysis thinks at a stretch: it ends so much after the next line has come."""
+SLICE_SECONDS = 0.1
+"""Seconds of search between two looks at the input: an analysis ends at most this long after the next line."""
 
 FIRST_SLICES = 50
-"""How many slices the first report may take: a slow net has visited no move after one."""
+"""Slices that the first report may take: after one, a slow net may not have visited any move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a line of input is answered with: ``text`` at once, then the ``reports`` of an analysis, a line each, until
-    the next line comes. The last answer is that to ``quit``."""
+    """The answer to a line of input: ``text`` at once, then the ``reports`` of an analysis, a line each, until the next
+    line of input. ``is_last`` for the answer to ``quit``."""
 
     text: str
     reports: Iterator[str] | None = None
@@ -46,12 +46,12 @@ class Answer:
 
 
 class Server:
-    """One bot and one board that commands are carried out on, a line at a time. Whatever the line, the answer is GTP.
+    """A GTP engine: one bot and one board, on which commands are executed a line at a time.
 
-    ``check`` raises a UserError for a size of board that the bot can't play. Each new game takes the next seed after
-    ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock comes before
-    theirs and before their seconds, and nothing forfeits here. A bot that ``analyses`` reports candidates, one that
-    ``has_net`` what its net says. ``judge`` returns the dead stones by a game's rules.
+    ``check`` raises a UserError for a board size that the bot can't play. Each new game uses the next seed after
+    ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock replaces
+    their time, and nothing forfeits here. ``analyses`` and ``has_net`` say whether the bot can analyse and has a net.
+    ``judge`` returns the dead stones by a game's rules.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Server:
             self._commands |= {"kata-analyze": self._analyze, "kata-genmove_analyze": self._genmove_analyze}
 
     def answer(self, line: str) -> Answer | None:
-        """Carry out a line of input; None when there is nothing on it."""
+        """Execute a line of input. None for an empty line."""
         number, words = read_line(line)
         if number is None and not words:
             return None
@@ -168,7 +168,7 @@ class Server:
         return self._vertices(points)
 
     def _load(self, words: list[str]) -> None:
-        """The game of a file, before the move of the number that follows its name, if one does."""
+        """Load an SGF file; with a move number N after its name, the position before move N."""
         before = words[-1] if len(words) > 1 and WHOLE.fullmatch(words[-1]) else None
         try:
             with open(" ".join(words if before is None else words[:-1]), "rb") as file:
@@ -225,11 +225,13 @@ class Server:
 
     def _limits_for(self, colour: Colour) -> Limits:
         if colour not in self._clocks:
-            return replace(self._limits, deadline=PATIENCE, lag=None)
+            return replace(self._limits, deadline=MOVE_DEADLINE_SECONDS, lag=None)
         stones = int((self._position.game.board.stones > 0).sum())
-        return Limits(self._clocks[colour].share(self._size, stones), self._limits.simulations, deadline=PATIENCE)
+        return Limits(
+            self._clocks[colour].share(self._size, stones), self._limits.simulations, deadline=MOVE_DEADLINE_SECONDS
+        )
 
-    # --- The board as it is seen ---
+    # --- Board and score ---
 
     def _vertices(self, moves: Sequence[Move]) -> str:
         return " ".join(gtp_from_move(move, self._size) for move in moves)
@@ -259,7 +261,7 @@ class Server:
     # --- The bot ---
 
     def _bots_game(self, colour: Colour) -> Game:
-        """A copy of the game with ``colour`` to move that the bot may change, the same until the game is another."""
+        """The bot's copy of the game with ``colour`` to move. The same object, updated, until another game begins."""
         game = self._position.turn(colour)
         if game is not self._copied:
             self._copied, self._copy = game, GameCopy(game)
@@ -274,7 +276,7 @@ class Server:
         return "".join(f"\n{line}" for line in (report, f"play {move}") if line)
 
     def _choose(self, colour: Colour, request: AnalysisRequest | None = None) -> tuple[str, str]:
-        """The move that the bot chooses and plays, and a report of its candidates if one is asked for."""
+        """Have the bot choose a move and play it. Returns the move and, on ``request``, a report of its candidates."""
         start, report = time.monotonic(), ""
         with _faults_refused():
             decision = self._bot.choose(self._bots_game(colour), self._limits_for(colour))
@@ -289,10 +291,10 @@ class Server:
             return gtp_from_move(decision.move, self._size), report
 
     def _analyze(self, words: list[str]) -> Iterator[str]:
-        """Reports without end, a line each, the first one ready. Empty ones only yield control."""
+        """Endless reports, a line each; the first is computed before this returns. Empty reports only yield control."""
         request = AnalysisRequest.read(words, self._position.game.to_play)
         analysis = PositionAnalysis(self._bot, self._bots_game(request.colour), self._has_net)
-        limits = Limits(min(SLICE, max(request.interval, 0.01)), deadline=PATIENCE)
+        limits = Limits(min(SLICE_SECONDS, max(request.interval, 0.01)), deadline=MOVE_DEADLINE_SECONDS)
 
         def reports() -> Iterator[str]:
             found: list[Candidate] = []
@@ -303,7 +305,7 @@ class Server:
                 yield format_report(analysis, found, request) if started >= due else ""
                 due = started + request.interval if started >= due else due
                 found = self._bot.analyse(analysis.game, limits)
-                time.sleep(max(0.0, started + SLICE / 2 - time.monotonic()))  # some bots return at once
+                time.sleep(max(0.0, started + SLICE_SECONDS / 2 - time.monotonic()))  # some bots return at once
                 started = time.monotonic()
 
         whole = reports()
@@ -340,11 +342,11 @@ def serve(server: Server, lines: TextIO, output: TextIO) -> None:
 
 @contextmanager
 def _reporting(reports: Iterator[str], write: Callable[[str], None]) -> Iterator[None]:
-    """Reports are written by a thread as long as this lasts, so that the next line can be waited for here."""
+    """Write reports in a thread inside the block, so that the block can wait for the next line of input."""
     enough = Event()
 
     def report() -> None:
-        with suppress(OSError):  # nobody listens any more: the next answer will find out
+        with suppress(OSError):  # the reader has left; writing the next answer raises
             for text in reports:
                 if text:
                     write(f"{text}\n")

@@ -21,7 +21,7 @@ from helpers.games import random_game
 from helpers.processes import end_of
 
 from arena import StoreError
-from arena.cli.events import event_kept
+from arena.cli.events import ratings_written
 from arena.match.event import event_from_json
 from arena.report.style import Console
 from arena.results.event_state import EventState
@@ -251,7 +251,7 @@ def test_ctrl_c_when_the_test_is_decided_ends_the_match_as_it_is(tmp_path: Path)
     with Store.of(tmp_path / "results", write=True) as store:
         event = event_from_json(store.latest_event().plan)
         assert 0 < store.count() < event.games
-        with event_kept(EventState(event), store, Console(), tmp_path / "results"):
+        with ratings_written(EventState(event), store, Console(), tmp_path / "results"):
             raise KeyboardInterrupt
 
 

@@ -50,7 +50,7 @@ Told = Callable[[str], None]
 
 def play(folder: Path, told: Told) -> None:
     """A match to its end, from wherever it stands, with what the command does around it."""
-    from arena.cli.events import event_kept, note_event
+    from arena.cli.events import ratings_written, store_event
     from arena.match.runner import play_event
     from arena.report.style import Console
     from arena.results.event_state import EventState
@@ -58,8 +58,8 @@ def play(folder: Path, told: Told) -> None:
 
     match = the_match()
     with Store.of(folder, write=True) as store:
-        note_event(store, match)
-        with event_kept(EventState(match), store, Console(quiet=True), folder):
+        store_event(store, match)
+        with ratings_written(EventState(match), store, Console(quiet=True), folder):
             for update in play_event(match, store, PassingCrew(match)):
                 for record in update.records:
                     told(record.id)
