@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,10 @@ def student_quantile(probability: float, freedom: FloatArray) -> FloatArray:
     """The value that Student's t is below with this probability, above 1/2.
 
     Newton's method on the logarithm of the upper tail as a function of log t, which is concave: from the second step
-    on, no step goes beyond the solution.
+    on, no step goes beyond the solution. It begins at the expansion for many degrees (Abramowitz and Stegun, 26.7.5).
     """
-    log_t, half = np.full(freedom.shape, math.log(2.0)), (freedom + 1) / 2
+    z, half = NormalDist().inv_cdf(probability), (freedom + 1) / 2
+    log_t = np.log(z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2))
     scale = np.exp(_log_gamma(half) - _log_gamma(freedom / 2)) / np.sqrt(freedom * math.pi)
     for _ in range(100):
         t = np.exp(log_t)

@@ -1,5 +1,6 @@
 """The help of every command, with examples that would run; the guides; and what a wrong option is told."""
 
+import inspect
 import re
 import shlex
 import tomllib
@@ -17,6 +18,7 @@ from arena.contract.bot import Limits
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Game, Rules
 from arena.players.registry import Registry
+from arena.report import tables, text
 from trainers.settings import PRESETS, RL, SL, Distill, Ownership, Value, change
 
 COMMANDS = typer.main.get_command(app)
@@ -151,3 +153,11 @@ def test_the_statistics_page_shows_what_its_commands_print(tmp_path: Path) -> No
             line = line.removesuffix(" < 1 s").removesuffix(" thinking").rstrip("─")
             assert line in shown, command
     assert len(PRINTED) == 4
+
+
+def test_the_statistics_page_explains_every_line_that_a_report_can_print() -> None:
+    lines = (text.terms, text.sections, text.first_sections, text.strength, text.findings, tables.doubts)
+    source = "".join(map(inspect.getsource, (*lines, tables.elo_sections)))
+    labels = set(re.findall(r'(?:yield |\()"([A-Z][A-Za-z ]+)",', source))
+    assert len(labels) >= 25
+    assert [label for label in labels if f"**{label}**" not in STATISTICS] == []
