@@ -50,7 +50,7 @@ def gate(
 ) -> None:
     """Promote a checkpoint if a match shows that it is stronger.
 
-    CHECKPOINT, a name or a folder, plays a sequential test (5 % errors) against the net of ENTRY in arena.toml, by
+    CHECKPOINT (a folder with a trained net, or its name) plays a sequential test (5 % errors) against the net of ENTRY in arena.toml, by
     default the entry named like the trainer, otherwise mcts for a rollout policy and sl for a net. The same command
     resumes.
 

@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 from arena.go.coords import BLACK, WHITE
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.record import GameSummary
+from arena.match.event import event_from_json, event_to_json
 from arena.match.runner import play_event
 from arena.match.schedule import Pairing
 from arena.match.swiss import Swiss, measured_gaps, next_matchups
 from arena.ratings import Ratings, Result, expected_score, rate
 from arena.report.tables import SHOWN
+from arena.results.league import kind_of
 from arena.results.store import Store
 
 
@@ -168,3 +170,11 @@ def test_a_swiss_tournament_that_goes_on_is_the_one_that_never_stopped_and_keeps
             seen += len(next(resumed).records)
         resumed.close()
     assert essence(store.games()) == whole
+
+
+def test_an_event_that_an_earlier_version_stored_as_a_ladder_is_read() -> None:
+    played = swiss("a", "b", "c")
+    text = event_to_json(played)
+    assert '"kind":"swiss"' in text
+    assert event_from_json(text.replace('"kind":"swiss"', '"kind":"ladder"')) == event_from_json(text)
+    assert kind_of(played.settings) == "swiss tournament"
