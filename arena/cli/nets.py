@@ -50,9 +50,9 @@ def gate(
 ) -> None:
     """Promote a checkpoint if a match shows that it is stronger.
 
-    CHECKPOINT (a folder with a trained net, or its name) plays a sequential test (5 % errors) against the net of ENTRY in arena.toml, by
-    default the entry named like the trainer, otherwise mcts for a rollout policy and sl for a net. The same command
-    resumes.
+    CHECKPOINT (a folder with a trained net, or its name) plays a sequential test (5 % errors) against the net of ENTRY
+    in arena.toml, by default the entry named like the trainer, otherwise mcts for a rollout policy and sl for a net.
+    The same command resumes.
 
     If accepted, the net is copied to results/checkpoints/NAME-HASH, which further training does not change, and ENTRY's
     checkpoint in arena.toml names the copy. In any case the checkpoint's manifest records the result. The exit code is

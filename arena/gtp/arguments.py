@@ -15,7 +15,7 @@ from arena.go.rule_names import find_preset
 
 
 class Refused(ArenaError):
-    """A command fails; the text is GTP's for it."""
+    """A command fails; the text is the GTP error message."""
 
 
 COLOURS = {"b": BLACK, "black": BLACK, "w": WHITE, "white": WHITE}
@@ -63,7 +63,7 @@ def whole_of(words: Sequence[str], index: int) -> int:
 
 
 def rules_of(given: str | Mapping[str, object], rules: Rules) -> Rules:
-    """The preset that these rules of KataGo's come closest to, by name, as JSON or read; with the size and komi of
+    """The preset nearest to rules given as KataGo does (a name, JSON text or an object), with the size and komi of
     ``rules``. Raises Refused."""
     if isinstance(given, str):
         with suppress(ValueError, RecursionError):

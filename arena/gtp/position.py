@@ -1,4 +1,4 @@
-"""A game as GTP has it: either colour may move at any time, and moves can be taken back."""
+"""A game by the rules of GTP: either colour may move at any time, and moves can be taken back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ Step = tuple[Colour, Move]
 class Position:
     """A game in which either colour may move at any time, and play may go on after two passes.
 
-    A Game alternates. When a colour moves out of turn, ``game`` gives way to a new one that begins with the stones as
-    they lie. Its komi accounts for earlier captures and for points for handicap stones, so that its margin is right.
-    Ko and superko look back to that moment only.
+    A Game alternates colours. If a colour moves out of turn, a new Game starts from the current stones, and superko
+    history restarts. Its komi includes earlier captures and points for handicap stones, so that its margin is right.
     """
 
     def __init__(self, rules: Rules, seed: int, setup: Stones = ((), ()), first: Colour | None = None):
@@ -50,14 +49,14 @@ class Position:
     def again(
         self, rules: Rules | None = None, seed: int | None = None, steps: Sequence[Step] | None = None
     ) -> Position:
-        """The same position reached anew, with something changed. Raises IllegalMove when that forbids a move."""
+        """A new Position with other rules, seed or steps. Raises IllegalMove if a step is illegal there."""
         twin = Position(rules or self.rules, self.seed if seed is None else seed, self.setup, self._first)
         for colour, move in self.steps if steps is None else steps:
             twin.play(colour, move)
         return twin
 
     def captured_stones(self, colour: Colour) -> int:
-        """How many stones of this colour have been taken off."""
+        """The number of stones of this colour that were captured."""
         passing = pass_move(self.rules.size)
         played = sum(player is colour and move != passing for player, move in self.steps)
         return len(self.setup[colour - 1]) + played - self.game.board.count(colour)
