@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError, StoreError, plural
 from arena.cli.options import read_rules, registry_of, size_doubts
-from arena.players.config import TermsTable, first_given
+from arena.players.config import TermsTable, default
 from arena.system import cores
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def read_player(registry: Registry, spec: str, given: TermsTable) -> Player:
     """The bot of this name, with the limits of ``given`` if it has none of its own. Raises UserError if it can't play
     on the given board size."""
-    return registry.resolve(spec).with_limits(read_limits(given)).checked(first_given(given.size, 9))
+    return registry.resolve(spec).with_limits(read_limits(given)).checked(default(given.size, 9))
 
 
 def read_limits(given: TermsTable) -> Limits:
@@ -53,7 +53,7 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     from arena.match.openings import read_book, shipped_book
     from arena.match.schedule import Terms
 
-    rules, seed, plies = read_rules(given), first_given(given.seed, 1), first_given(given.plies, 4)
+    rules, seed, plies = read_rules(given), default(given.seed, 1), default(given.plies, 4)
     is_usual = given.book is None and given.plies is None
     book: tuple[Opening, ...] = shipped_book(rules, seed) if is_usual else ()
     if given.book is not None:

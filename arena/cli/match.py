@@ -26,7 +26,7 @@ from arena.cli.options import (
     with_options,
 )
 from arena.cli.play import PlaySetup, play_match, read_side
-from arena.players.config import TermsTable, TournamentTable, first_given
+from arena.players.config import TermsTable, TournamentTable, default
 from arena.system import cores
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest, by default."""
 
-PILOT = 20
+PILOT_GAMES = 20
 """Games that --plan plays where fewer are stored. They aren't stored: the event hasn't begun."""
 
 
@@ -86,8 +86,8 @@ def match(
         raise ConfigError(f"--plan {plan:g} is out of range; allowed: from 1 to 1000")
     if alpha is not None and sprt is None:
         raise ConfigError(f"--alpha {alpha:g} needs --sprt, as in --sprt 0 35")
-    test = None if sprt is None else sequential_test(sprt, first_given(alpha, 0.05))
-    most = first_given(games, 100 if test is None else SPRT_GAMES)
+    test = None if sprt is None else sequential_test(sprt, default(alpha, 0.05))
+    most = default(games, 100 if test is None else SPRT_GAMES)
     agreed = events.read_terms(terms, setup.console.say)
     if test is not None and agreed.limit is not None and most > 2 * agreed.limit:
         most = 2 * agreed.limit
@@ -119,11 +119,11 @@ def _forecast(match: Match, precision: float, setup: events.EventSetup) -> None:
         with Store.of(setup.results) as store:
             for games in store.game_summaries(event=events.with_run_number(match, store, False).event):
                 standings.add(games)
-    if standings.games < PILOT:
+    if standings.games < PILOT_GAMES:
         with TemporaryDirectory() as folder:
             setup.results = Path(folder)
             with setup.opened(match) as store:
-                setup.show(state := EventState(replace(match, games=PILOT)), store)
+                setup.show(state := EventState(replace(match, games=PILOT_GAMES)), store)
                 standings, workers = state.standings, setup.crew if isinstance(setup.crew, int) else setup.crew.most
     setup.console.print(plan_sheet(standings.between(*match.players), precision, workers))
 
@@ -201,7 +201,7 @@ def _tournament(
     agreed = replace(events.read_terms(given, setup.console.say), own_openings=True)
     if given.style == "swiss":
         most = 100 * len(entries) if given.precision is None else 5_000
-        swiss = Swiss(name, entries, agreed, first_given(given.games, most), given.precision or 0.0)
+        swiss = Swiss(name, entries, agreed, default(given.games, most), given.precision or 0.0)
         return swiss, given.games is not None
     style = Style((given.style or "round-robin").replace("-", " "))
-    return Tournament(name, entries, agreed, first_given(given.games, 20), style), given.games is not None
+    return Tournament(name, entries, agreed, default(given.games, 20), style), given.games is not None

@@ -26,7 +26,7 @@ from arena.cli.options import (
     registry_of,
     with_options,
 )
-from arena.players.config import TermsTable, first_given
+from arena.players.config import TermsTable, default
 from arena.system import cores
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def gate(
                 raise UserError(f"{folder} was changed while it was copied; run the same command again")
         candidate = with_checkpoint(player, kept).with_limits(limits)
         about = Gate(name, kept.name)
-        most = first_given(games, SPRT_GAMES)
+        most = default(games, SPRT_GAMES)
         match = Match(candidate, present.with_limits(limits), agreed, most, test=test, gate=about)
         with Store.of(results) if database(results).exists() else nullcontext() as store:
             match, before = (match, 0) if store is None else resume_gate(store, match, is_tested=sprt is not None)

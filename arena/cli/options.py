@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, UserError
 from arena.contract.settings import read_value
-from arena.players.config import TermsTable, first_given
+from arena.players.config import TermsTable, default
 
 if TYPE_CHECKING:
     from arena.go.game import Rules
@@ -29,7 +29,7 @@ Argument = partial(typer.Argument, hidden=True)
 
 RESULTS, CONFIG = Path("results"), Path("arena.toml")
 
-MOST_WORKERS = 4096
+MAX_WORKERS = 4096
 """More is a typing error: no node has that many cores."""
 
 Results = Annotated[Path, Option(metavar="FOLDER", help="Folder of database and checkpoints (default results).")]
@@ -38,7 +38,7 @@ ConfigFile = Annotated[
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON Lines instead (docs/guide.md).")]
 Bell = Annotated[bool, Option("--bell", help="Ring the terminal's bell at the end.")]
-Workers = Annotated[int, Number(help="Worker processes (default 0: all cores).", min=0, max=MOST_WORKERS)]
+Workers = Annotated[int, Number(help="Worker processes (default 0: all cores).", min=0, max=MAX_WORKERS)]
 Cluster = Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster: HOST:PORT, or auto (of this machine).")]
 
 NO_TERMS = TermsTable()
@@ -128,7 +128,7 @@ def read_rules(given: TermsTable) -> Rules:
     """The rules that these options name. Raises UserError."""
     from arena.go.game import Rules
 
-    return Rules.preset(first_given(given.rules, "cgos"), first_given(given.size, 9), given.komi)
+    return Rules.preset(default(given.rules, "cgos"), default(given.size, 9), given.komi)
 
 
 def size_doubts(entries: Iterable[Player], size: int) -> list[str]:

@@ -27,7 +27,7 @@ from arena.cli.options import RESULTS, Argument, ConfigFile, Option, Results, re
 from arena.contract.settings import setting
 from arena.files import remove_scratch, scratch
 from arena.go.ranks import HUMAN_LIKE
-from arena.players.config import RULES, TermsTable, first_given
+from arena.players.config import RULES, TermsTable, default
 from arena.system import running_clock
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def new_game(
         raise ConfigError("--handicap 1 is a game without a handicap stone at komi 0.5; leave out --komi")
     setup = tuple(sorted(handicap_points(size, stones))) if stones > 1 else ()
     begins: dict[str, Any] = {"setup": (setup, ()), "first": WHITE if setup else BLACK, "moves": ()}
-    rules = Rules.preset(given.rules or "chinese", size, first_given(given.komi, 0.5 if stones else None))
+    rules = Rules.preset(given.rules or "chinese", size, default(given.komi, 0.5 if stones else None))
     colour = WHITE if given.color == "white" else BLACK
     if position is not None:
         rules, size = position.rules, position.rules.size

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from arena.report.style import Console
     from arena.results.store import Store
 
-LISTED = 1000  # games of a file to choose from
+MAX_LISTED_GAMES = 1000  # games of a file to choose from
 NumberInFile = Annotated[int | None, Number("--game", help="Number of the game in a file of several.", min=1)]
 
 
@@ -513,13 +513,14 @@ def _choose_text(path: Path, number: int | None) -> bytes:
     if not is_collection(path):
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
-    texts = [text for _, _, text in islice(read_texts(path), number or LISTED)]
+    texts = [text for _, _, text in islice(read_texts(path), number or MAX_LISTED_GAMES)]
     if number is not None and number > len(texts):
         raise UserError(f"--game {number}: {path} has {plural(len(texts), 'game')}")
     if number is None and len(texts) > 1:
         console = Console()
         if not has_screen(console):
-            several = plural(len(texts), "game") if len(texts) < LISTED else f"{LISTED:,} games or more"
+            is_cut = len(texts) == MAX_LISTED_GAMES
+            several = f"{MAX_LISTED_GAMES:,} games or more" if is_cut else plural(len(texts), "game")
             Console(stderr=True).say(f"{path} has {several}; this is the first. Choose another with --game N.")
             return texts[0]
         games: list[tuple[int, GameRecord]] = []

@@ -24,7 +24,7 @@ SLICE_SECONDS = 0.2
 BATCH = 8
 """Positions that a bot with a net searches together."""
 
-MAX_LINE = 1 << 22
+MAX_LINE_CHARACTERS = 1 << 22
 
 ACTIONS = ("query_version", "clear_cache", "terminate", "terminate_all")
 
@@ -156,7 +156,7 @@ def run(engine: AnalysisEngine, lines: TextIO) -> None:
     inbox: SimpleQueue[str] = SimpleQueue()
 
     def listen() -> None:
-        while line := lines.readline(MAX_LINE):
+        while line := lines.readline(MAX_LINE_CHARACTERS):
             inbox.put(line)
         inbox.put("")
 

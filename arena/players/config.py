@@ -115,9 +115,9 @@ def _read(kind: type[T], content: Any, where: str) -> T:
     return kind(**read_settings(_table(content, where), known, where))
 
 
-def first_given(*values: Any) -> Any:
-    """The first that isn't None; the last is the default."""
-    return next((value for value in values if value is not None), None)
+def default(value: Any, fallback: Any) -> Any:
+    """The value, or the fallback if it is None."""
+    return fallback if value is None else value
 
 
 # --- Changing the file ---
